@@ -1,0 +1,92 @@
+"""The command line: one thin function a command over one library call."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from typing import Any
+
+import click
+
+from bushel import __version__
+
+# Where each command is; loaded when it is called, so that `bushel --help` stays fast.
+_COMMANDS = {
+    "cat": ("bushel.cli.look", "Print records as JSON lines."),
+    "completion": ("bushel.cli.completion", "Print the completion script of a shell."),
+    "index": ("bushel.cli.indexing", "Index files for random access."),
+    "info": ("bushel.cli.look", "Say what files hold."),
+    "repair": ("bushel.cli.mend", "Keep every intact record of damaged files."),
+    "schema": ("bushel.cli.look", "Infer and print the schema of files."),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(_COMMANDS[cmd_name][0])
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from bushel.errors import nearest
+
+            close = nearest(args[0], _COMMANDS)
+            hint = f" Did you mean {close!r}?" if close else ""
+            raise click.UsageError(f"there is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from bushel.errors import BushelError
+
+        try:
+            return super().invoke(ctx)
+        except (BushelError, ValueError, ImportError) as error:
+            if os.environ.get("BUSHEL_DEBUG"):
+                raise
+            fail(str(error))
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+        except OSError as error:
+            fail(f"{error.filename or 'bushel'}: {(error.strerror or str(error)).lower()}")
+
+
+def fail(message: str) -> None:
+    """Say what is wrong and end with exit code 2."""
+    click.echo(f"bushel: {message}", err=True)
+    sys.exit(2)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit: 0 all is well, 1 something was found or refused, 2 wrong arguments or unreadable input.",
+)
+@click.version_option(__version__, prog_name="bushel", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Turn raw files into TFRecord datasets that train well.
+
+    Results go to stdout, words and progress to stderr.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    warnings.showwarning = _show_warning
+    cli(prog_name="bushel")
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"note: {message}", err=True)

@@ -1,0 +1,206 @@
+"""`info`, `cat` and `schema`: looking at files."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import sys
+from typing import Any
+
+import click
+
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command()
+@paths_argument
+@json_option
+def info(paths: tuple[str, ...], as_json: bool) -> None:
+    """Say what files hold: records, types, shapes, sizes, damage.
+
+    \b
+      bushel info data/
+      bushel info 'train-*.tfrecord.gz' --json
+
+    PATH is a TFRecord file, a folder of them, or a pattern; plain, gzip or zlib, whatever the suffix.
+    Every record is read and its checksums are verified.
+
+    Exit: 0 intact, 1 damage was found, 2 unreadable.
+    """
+    import bushel
+
+    found = bushel.info(paths)
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+    else:
+        _print_info(found)
+    sys.exit(1 if found.faults else 0)
+
+
+def _print_info(found: Any) -> None:
+    from bushel.errors import CorruptRecord, readable_size
+
+    kinds = {"example": "Example", "sequence_example": "SequenceExample", "bytes": "other bytes than Examples"}
+    compressions = sorted({file.compression or "not compressed" for file in found.files})
+    files = f"{len(found.files)} file{'s' * (len(found.files) != 1)}"
+    click.echo(f"{found.records:,} records in {files}, {readable_size(found.bytes)}, {', '.join(compressions)}")
+    click.echo(f"records are {kinds[found.schema.record]}")
+    if found.schema.features:
+        click.echo()
+        _print_features(found.schema)
+    for fault in found.faults[:5]:
+        error = CorruptRecord(fault.path, record=fault.record, offset=fault.offset, fault=fault.fault)
+        click.echo(f"\ndamage: {error.message}", nl=False)
+    if found.faults:
+        more = len(found.faults) - 5
+        click.echo(f"\n{f'and {more:,} more places. ' if more > 0 else ''}To keep the rest: bushel repair PATH… OUT")
+
+
+def _print_features(schema: Any) -> None:
+    from bushel.errors import readable_size
+
+    rows = [("feature", "type", "in records", "values", "bytes/record")]
+    for name, feature in schema.features.items():
+        seen = schema.statistics[name]
+        share = "all" if seen.records == seen.of else f"{seen.presence:.2%}"
+        rows.append((_printable(name), feature.describe(), share, _range(seen), readable_size(seen.bytes_per_record)))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _range(seen: Any) -> str:
+    parts = []
+    if seen.min is not None:
+        parts.append(
+            f"{seen.min:.6g} to {seen.max:.6g}" if isinstance(seen.min, float) else f"{seen.min} to {seen.max}"
+        )
+    if seen.min_size is not None:
+        sizes = str(seen.max_size) if seen.min_size == seen.max_size else f"{seen.min_size} to {seen.max_size}"
+        parts.append(f"{sizes} bytes")
+    if seen.min_length != seen.max_length:
+        parts.append(f"{seen.min_length} to {seen.max_length} values")
+    if seen.min_steps is not None:
+        parts.append(f"{seen.min_steps} to {seen.max_steps} steps")
+    parts.extend(f"{count:,} {what}" for what, count in (("NaN", seen.nans), ("infinite", seen.infinities)) if count)
+    if len(seen.kinds) > 1:
+        parts.append("mixed: " + ", ".join(f"{count:,} {kind}" for kind, count in seen.kinds.items()))
+    return ", ".join(parts)
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
+@click.command()
+@paths_argument
+@click.option("-n", "--count", type=click.IntRange(min=0), help="How many records.  [default: all]")
+@click.option("--columns", help="Names of features, separated by commas.  [default: all]")
+@click.option(
+    "--full/--short", default=None, help="Whole values, or only how long ones begin.  [default: short on a terminal]"
+)
+@click.option("--skip-bad", is_flag=True, help="Read past damaged records.")
+def cat(paths: tuple[str, ...], count: int | None, columns: str | None, full: bool | None, skip_bad: bool) -> None:
+    """Print records as JSON lines.
+
+    \b
+      bushel cat a.tfrecord -n 5
+      bushel cat 'train-*' --columns label,name | head
+
+    Text prints as text, any other bytes as base64.
+
+    Exit: 0 printed, 2 unreadable.
+    """
+    is_short = sys.stdout.isatty() if full is None else not full
+    for line in itertools.islice(_lines(list(paths), columns, "skip" if skip_bad else "raise", is_short), count):
+        click.echo(line)
+
+
+def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:
+    import bushel
+    from bushel.files import open_file
+    from bushel.storage import list_files
+
+    names = columns.split(",") if columns else None
+    files = list_files(paths)
+    if not _holds_examples(open_file(files[0])):
+        yield from (_dump({"record": data}, is_short) for data in bushel.payloads(files, on_fault=on_fault))
+        return
+    for sample in bushel.scan(files, names, on_fault=on_fault):
+        yield _dump(sample, is_short)
+
+
+def _holds_examples(file: Any) -> bool:
+    from bushel import _native
+
+    for chunk in file.chunks(on_fault=lambda _: None):
+        survey = _native.Survey()
+        bad = survey.add(chunk.memory, chunk.extents[:16], True)
+        return bool(survey.result()["features"]) or not bad
+    return True
+
+
+def _dump(sample: dict[str, Any], is_short: bool) -> str:
+    return json.dumps({name: _plain(value, is_short) for name, value in sample.items()}, ensure_ascii=False)
+
+
+_SHORT = 48
+
+
+def _plain(value: Any, is_short: bool) -> Any:
+    if isinstance(value, bytes | str):
+        return _plain_text(value, is_short)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list):
+        shown = value[:8] if is_short else value
+        more = [f"… {len(value) - 8:,} more"] if is_short and len(value) > 8 else []
+        return [_plain(item, is_short) for item in shown] + more
+    return value
+
+
+def _plain_text(value: bytes | str, is_short: bool) -> str:
+    text = value if isinstance(value, str) else _decoded(value)
+    size = len(value)
+    if text is None:
+        assert isinstance(value, bytes)
+        text = base64.b64encode(value[:_SHORT] if is_short else value).decode()
+        return f"{text}… {size:,} bytes" if is_short and size > _SHORT else text
+    return f"{text[:_SHORT]}… {size:,} long" if is_short and len(text) > 2 * _SHORT else text
+
+
+def _decoded(value: bytes) -> str | None:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(char.isprintable() or char in "\t\n\r" for char in text) else None
+
+
+@click.command()
+@paths_argument
+@click.option("--tf", "as_tf", is_flag=True, help="Print a feature_description for tf.io.parse_example, to paste.")
+@json_option
+def schema(paths: tuple[str, ...], as_tf: bool, as_json: bool) -> None:
+    """Infer and print the schema of files, from all their records.
+
+    \b
+      bushel schema 'train-*.tfrecord'
+      bushel schema 'train-*.tfrecord' --tf
+
+    Exit: 0 printed, 2 unreadable.
+    """
+    import bushel
+    from bushel.survey import tf_description
+
+    found = bushel.infer_schema(paths)
+    if as_tf:
+        click.echo(tf_description(found), nl=False)
+    elif as_json:
+        click.echo(found.to_json(), nl=False)
+    else:
+        _print_features(found)

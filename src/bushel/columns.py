@@ -1,0 +1,208 @@
+"""Columns in memory: dense arrays are NumPy's own; what varies from row to row is here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["BytesColumn", "Column", "Ragged", "concatenate", "take"]
+
+Ints: TypeAlias = NDArray[np.int64]
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class BytesColumn:
+    """One bytes value a row: row i is `data[offsets[i]:offsets[i + 1]]`."""
+
+    offsets: Ints
+    data: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, values: Sequence[bytes | str]) -> BytesColumn:
+        """Make a column of Python values; text becomes UTF-8."""
+        encoded = [value.encode() if isinstance(value, str) else bytes(value) for value in values]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(value) for value in encoded], out=offsets[1:])
+        return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, row: int) -> bytes: ...
+    @overload
+    def __getitem__(self, row: slice | Array) -> BytesColumn: ...
+    def __getitem__(self, row: int | slice | Array) -> bytes | BytesColumn:
+        if isinstance(row, slice | np.ndarray):
+            return self.take(np.arange(len(self))[row])
+        row = _in_bounds(row, len(self))
+        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BytesColumn) and self.to_list() == other.to_list()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def lengths(self) -> Ints:
+        """How many bytes each row has."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: Array) -> BytesColumn:
+        """Pick rows by number, in the order given."""
+        picked, offsets = _take_ranges(self.offsets, rows)
+        return BytesColumn(offsets, self.data[picked])
+
+    def to_list(self) -> list[bytes]:
+        """All rows as Python bytes."""
+        return list(self)
+
+    def to_numpy(self) -> NDArray[np.object_]:
+        """All rows as an array of Python bytes, as TensorFlow takes them."""
+        out = np.empty(len(self), object)
+        out[:] = self.to_list()
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of different lengths: row i is `values[row_splits[i]:row_splits[i + 1]]`.
+
+    `present` tells rows that lack the feature from rows that hold an empty list; it is None where no row lacks it.
+    """
+
+    values: Column
+    row_splits: Ints
+    present: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], dtype: Any = None) -> Ragged:
+        """Make a column of sequences."""
+        splits = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=splits[1:])
+        flat = [value for row in rows for value in row]
+        if any(isinstance(value, bytes | str) for value in flat[:1]):
+            return cls(BytesColumn.of(flat), splits)
+        return cls(np.asarray(flat, dtype), splits)
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, row: int | slice | Array) -> Any:
+        if isinstance(row, slice | np.ndarray):
+            return self.take(np.arange(len(self))[row])
+        row = _in_bounds(row, len(self))
+        return self.values[int(self.row_splits[row]) : int(self.row_splits[row + 1])]
+
+    @property
+    def lengths(self) -> Ints:
+        """How many values each row has."""
+        return np.diff(self.row_splits)
+
+    def take(self, rows: Array) -> Ragged:
+        """Pick rows by number, in the order given."""
+        picked, splits = _take_ranges(self.row_splits, rows)
+        present = None if self.present is None else self.present[rows]
+        return Ragged(take(self.values, picked), splits, present)
+
+    def to_list(self) -> list[Any]:
+        """All rows as Python lists; rows that lack the feature as None."""
+        rows = [row.tolist() if isinstance(row, np.ndarray) else row.to_list() for row in self]
+        if self.present is None:
+            return rows
+        return [row if there else None for row, there in zip(rows, self.present, strict=True)]
+
+    def to_padded(self, length: int | None = None, *, fill: Any = 0) -> tuple[Array, NDArray[np.bool_]]:
+        """Rows cut or filled up to one length (default: the longest), and a mask of what is real."""
+        if not isinstance(self.values, np.ndarray):
+            raise TypeError("only numbers can be padded")
+        lengths = self.lengths
+        if length is None:
+            length = int(lengths.max(initial=0))
+        mask = np.arange(length) < lengths[:, None]
+        out = np.full((len(self), length, *self.values.shape[1:]), fill, self.values.dtype)
+        picked, _ = _take_ranges(self.row_splits, np.arange(len(self)), np.minimum(lengths, length))
+        out[mask] = self.values[picked]
+        return out, mask
+
+
+Column: TypeAlias = Array | Ragged | BytesColumn
+
+
+def take(column: Column, rows: Array) -> Column:
+    """Pick rows of any column by number."""
+    return column[rows] if isinstance(column, np.ndarray) else column.take(rows)
+
+
+def concatenate(columns: Sequence[Column]) -> Column:
+    """Join columns end to end. Dense ones of different widths become ragged."""
+    if len(columns) == 1:
+        return columns[0]
+    if all(isinstance(column, BytesColumn) for column in columns):
+        return _concatenate_bytes(columns)
+    if all(isinstance(column, np.ndarray) for column in columns):
+        arrays: list[Array] = list(columns)  # type: ignore[arg-type]
+        if len({array.shape[1:] for array in arrays}) == 1:
+            return np.concatenate(arrays)
+    return _concatenate_ragged([as_ragged(column) for column in columns])
+
+
+def as_ragged(column: Column) -> Ragged:
+    """Any column as a ragged one: each row of a dense column, or of bytes, is a list."""
+    if isinstance(column, Ragged):
+        return column
+    if isinstance(column, BytesColumn) or column.ndim == 1:
+        return Ragged(column, np.arange(len(column) + 1))
+    rows, width = column.shape[:2]
+    return Ragged(column.reshape(rows * width, *column.shape[2:]), np.arange(rows + 1) * width)
+
+
+def _concatenate_bytes(columns: Sequence[Any]) -> BytesColumn:
+    return BytesColumn(_join_splits([column.offsets for column in columns]), np.concatenate([c.data for c in columns]))
+
+
+def _concatenate_ragged(columns: Sequence[Ragged]) -> Ragged:
+    splits = _join_splits([column.row_splits for column in columns])
+    present = None
+    if any(column.present is not None for column in columns):
+        present = np.concatenate([np.ones(len(c), bool) if c.present is None else c.present for c in columns])
+    filled = [column.values for column in columns if len(column.values)]
+    return Ragged(concatenate(filled or [columns[0].values]), splits, present)
+
+
+def _join_splits(parts: Sequence[Ints]) -> Ints:
+    ends = np.cumsum([0, *(int(part[-1]) for part in parts)])
+    return np.concatenate([[0], *(part[1:] + start for part, start in zip(parts, ends[:-1], strict=True))])
+
+
+def _take_ranges(splits: Ints, rows: Array, lengths: Ints | None = None) -> tuple[Ints, Ints]:
+    """Places of all values of the rows, one behind the other, and the splits of the result."""
+    starts = splits[:-1][rows]
+    if lengths is None:
+        lengths = splits[1:][rows] - starts
+    out = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(lengths, out=out[1:])
+    return np.repeat(starts - out[:-1], lengths) + np.arange(out[-1]), out
+
+
+def count_of(shape: Sequence[int | None]) -> int:
+    """How many values a shape holds; a size that varies counts as one."""
+    return math.prod(1 if size is None else size for size in shape)
+
+
+def _in_bounds(row: int, rows: int) -> int:
+    if not -rows <= row < rows:
+        raise IndexError(f"row must be below {rows}, got {row}")
+    return int(row) % rows

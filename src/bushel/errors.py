@@ -1,0 +1,181 @@
+"""Every error that bushel raises, and the only place where one is put into words.
+
+Each has one shape: what and where in the first line, then at most two lines of help. The parts are attributes too, and
+errors pickle, because workers raise them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import IntEnum
+from os import PathLike, fspath
+from typing import Any
+
+__all__ = [
+    "BushelError",
+    "CorruptRecord",
+    "Fault",
+    "FileProblem",
+    "FormatError",
+    "MissingName",
+    "SchemaMismatch",
+    "fault_words",
+    "missing_package",
+    "nearest",
+    "readable_size",
+]
+
+
+class Fault(IntEnum):
+    """What can be wrong with a record. The numbers up to 99 are those of the core's `Fault`."""
+
+    NONE = 0
+    TRUNCATED_HEADER = 1
+    LENGTH_CRC = 2
+    TRUNCATED_DATA = 3
+    DATA_CRC = 4
+    TOO_LARGE = 5
+    MALFORMED = 6
+    WRONG_KIND = 7
+    COMPRESSED_STREAM = 100
+    TRUNCATED_STREAM = 101
+
+
+_FAULT_WORDS = {
+    Fault.NONE: "nothing is wrong",
+    Fault.TRUNCATED_HEADER: "the file ends inside the record's header",
+    Fault.LENGTH_CRC: "checksum of the length does not match",
+    Fault.TRUNCATED_DATA: "the file ends inside the record's data",
+    Fault.DATA_CRC: "checksum of the data does not match",
+    Fault.TOO_LARGE: "the record is larger than 2 GiB, which no reader of Examples accepts",
+    Fault.MALFORMED: "the data is not an Example or SequenceExample",
+    Fault.WRONG_KIND: "the feature holds another kind of values than the records before it",
+    Fault.COMPRESSED_STREAM: "the compressed stream is damaged",
+    Fault.TRUNCATED_STREAM: "the compressed stream ends early",
+}
+
+
+def fault_words(fault: Fault) -> str:
+    """A fault in words."""
+    return _FAULT_WORDS[fault]
+
+
+_TO_SEE_ALL = "To keep every intact record: bushel repair {path} OUT"
+
+_FAULT_HELP = {
+    Fault.TRUNCATED_HEADER: "The {record} records before it are intact. Was the writer closed?",
+    Fault.LENGTH_CRC: 'The {record} records before it are intact; on_fault="skip" looks for the next one behind it.',
+    Fault.TRUNCATED_DATA: "The {record} records before it are intact. Was the writer closed?",
+    Fault.DATA_CRC: ('The {record} records before it are intact, and so is its length: on_fault="skip" reads past it.'),
+    Fault.TOO_LARGE: 'on_fault="skip" reads past it.',
+    Fault.MALFORMED: 'on_fault="skip" reads past it; bushel info {path} tells what the records are.',
+    Fault.WRONG_KIND: 'on_fault="skip" reads past it; bushel schema {path} shows which kinds there are.',
+    Fault.COMPRESSED_STREAM: "Nothing behind this place can be read: compress the file anew from its source.",
+    Fault.TRUNCATED_STREAM: "Nothing behind this place was written: was the writer closed, or the copy cut short?",
+}
+
+
+class BushelError(Exception):
+    """What all errors of bushel are. `help` says what can be done about it."""
+
+    def __init__(self, message: str, *, help: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.help = tuple(help)[:2]
+
+    def __str__(self) -> str:
+        return "\n  ".join((self.message, *self.help))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.__dict__)
+
+
+def _rebuild(kind: type[BushelError], attributes: dict[str, Any]) -> BushelError:
+    error = kind.__new__(kind, attributes["message"])
+    error.__dict__.update(attributes)
+    return error
+
+
+class CorruptRecord(BushelError):
+    """A record that cannot be read."""
+
+    def __init__(
+        self, path: str | PathLike[str], *, record: int, offset: int, fault: Fault | int, feature: str | None = None
+    ) -> None:
+        self.path = fspath(path)
+        self.record = record
+        self.offset = offset
+        self.fault = Fault(fault)
+        self.feature = feature
+        what = _FAULT_WORDS[self.fault]
+        if feature is not None:
+            what = f"feature {feature!r}: {what.removeprefix('the feature ')}"
+        help = (_FAULT_HELP[self.fault], *([_TO_SEE_ALL] if self.fault < Fault.MALFORMED else []))
+        super().__init__(
+            f"{self.path}: record {record} at byte {offset}: {what}",
+            help=[line.format(record=record, path=self.path) for line in help],
+        )
+
+
+class FileProblem(BushelError, OSError):
+    """A file that is missing, unreadable, empty, or not what it was taken for."""
+
+    def __init__(self, path: str | PathLike[str], what: str, *, help: Iterable[str] = ()) -> None:
+        self.path = fspath(path)
+        self.what = what
+        super().__init__(f"{self.path}: {what}", help=help)
+
+
+class FormatError(BushelError, ValueError):
+    """One of bushel's own files (manifest, index, schema) that cannot be understood."""
+
+    def __init__(self, path: str | PathLike[str], what: str, *, help: Iterable[str] = ()) -> None:
+        self.path = fspath(path)
+        self.what = what
+        super().__init__(f"{self.path}: {what}", help=help)
+
+
+class SchemaMismatch(BushelError, ValueError):
+    """A value that is not what its feature must be; `at` is the way to it, as in `img_0731/boxes[2]`."""
+
+    def __init__(self, what: str, *, at: str, help: Iterable[str] = ()) -> None:
+        self.what = what
+        self.at = at
+        super().__init__(f"{what} - at {at}", help=help)
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that `name` may have been meant to be."""
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+class MissingName(BushelError, LookupError):
+    """A feature, split or other name that is not there; the nearest that is, is offered."""
+
+    def __init__(self, what: str, name: str, names: Iterable[str], *, where: str | PathLike[str]) -> None:
+        names = sorted(names)
+        self.name = name
+        close = nearest(name, names)
+        shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+        super().__init__(
+            f"{fspath(where)}: no {what} {name!r}" + (f"; did you mean {close!r}?" if close else ""),
+            help=[f"There are: {shown}" if names else f"There is no {what} at all."],
+        )
+
+
+def missing_package(package: str, *, extra: str, purpose: str) -> ImportError:
+    """The error for an optional package that is not installed, with the command that installs it."""
+    return ImportError(f'{purpose} needs {package}: pip install "bushel[{extra}]"')
+
+
+def readable_size(size: float) -> str:
+    """A number of bytes as people write it: 512 B, 1.5 MiB."""
+    if size < 1024:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        size /= 1024
+        if size < 1024 or unit == "TiB":
+            break
+    return f"{size:.1f} {unit}"

@@ -1,0 +1,292 @@
+"""One TFRecord file: what it is, told by its bytes, and its records in chunks, whatever its compression."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.errors import CorruptRecord, Fault, FileProblem
+from bushel.storage import describe_os_error, open_to_read
+
+__all__ = ["Chunk", "Compression", "OnFault", "RecordFile", "Skipped", "open_file"]
+
+Compression: TypeAlias = Literal["gzip", "zlib"]
+OnFault: TypeAlias = Literal["raise", "skip"]
+Extents: TypeAlias = NDArray[np.uint64]  # offset of the header, length of the data
+
+HEADER, FOOTER = 12, 4
+CHUNK_BYTES = 16 << 20
+MAX_RECORD = (1 << 31) - 1
+WINDOW_BITS: dict[str, int] = {"gzip": 31, "zlib": 15}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some whole records of a file, in memory. Only their headers have been looked at."""
+
+    memory: Any
+    extents: Extents
+    first: int  # number of the first record in the file
+    base: int  # offset of memory in the file, or in what it inflates to
+
+    def offset(self, row: int) -> int:
+        """Where a record is in the file, or in what it inflates to."""
+        return self.base + int(self.extents[row, 0])
+
+    def payload(self, row: int) -> memoryview:
+        """The data of one record."""
+        start, length = (int(n) for n in self.extents[row])
+        return memoryview(self.memory)[start + HEADER : start + HEADER + length]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What was passed over, and why."""
+
+    path: str
+    record: int
+    offset: int
+    length: int  # in bytes, framing included
+    fault: Fault
+
+
+# Takes a fault; returns if it is to be passed over, raises if not.
+FaultHandler: TypeAlias = Callable[[Skipped], None]
+
+
+def raise_fault(skipped: Skipped) -> None:
+    """The policy that passes nothing over."""
+    raise CorruptRecord(skipped.path, record=skipped.record, offset=skipped.offset, fault=skipped.fault)
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A TFRecord file whose compression is known."""
+
+    path: Path
+    compression: Compression | None
+    size: int
+
+    def chunks(self, *, on_fault: FaultHandler = raise_fault, max_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+        """All records, some at a time; memory is bounded by `max_bytes` or the largest record."""
+        pieces = _mapped(self) if self.compression is None else _ahead(_inflated(self, max_bytes, on_fault))
+        return _cut_into_chunks(self, pieces, max_bytes, on_fault)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    memory: Any
+    base: int
+    is_last: bool
+
+
+def _mapped(file: RecordFile) -> Iterator[_Piece]:
+    with open_to_read(file.path) as opened:
+        yield _Piece(mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ), 0, is_last=True)
+
+
+def _inflated(file: RecordFile, max_bytes: int, on_fault: FaultHandler) -> Iterator[_Piece]:
+    """What the file inflates to, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
+    assert file.compression is not None
+    with open_to_read(file.path) as opened:
+        stream = _Inflater(opened, file.compression)
+        base = 0
+        while True:
+            data = stream.read(max_bytes)
+            is_last = len(data) < max_bytes
+            yield _Piece(data, base, is_last)
+            base += len(data)
+            if is_last:
+                break
+    if stream.fault is not None:
+        on_fault(Skipped(str(file.path), -1, base, 0, stream.fault))
+
+
+class _Inflater:
+    """A compressed file as a stream of bytes. What cannot be inflated ends it; `fault` says why."""
+
+    def __init__(self, file: IO[bytes], compression: Compression) -> None:
+        from isal import isal_zlib
+
+        self.file = file
+        self.fault: Fault | None = None
+        self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=WINDOW_BITS[compression])
+        self._error: Any = isal_zlib.error
+        self._inflate = self._make()
+        self._raw = b""
+        self._done = False
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes; fewer only at the end."""
+        pieces, left = [], size
+        while left > 0 and not self._done:
+            piece = self._step(left)
+            pieces.append(piece)
+            left -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _step(self, max_length: int) -> bytes:
+        if self._inflate.eof:  # a file may be several streams behind each other
+            self._raw = self._inflate.unused_data or self.file.read(1 << 20)
+            self._inflate = self._make()
+            if not self._raw:
+                self._done = True
+                return b""
+        elif not self._raw:
+            self._raw = self.file.read(1 << 20)
+            if not self._raw:
+                self.fault, self._done = Fault.TRUNCATED_STREAM, True
+                return b""
+        try:
+            piece: bytes = self._inflate.decompress(self._raw, max_length)
+        except self._error:
+            self.fault, self._done = Fault.COMPRESSED_STREAM, True
+            return b""
+        self._raw = b"" if self._inflate.eof else self._inflate.unconsumed_tail
+        return piece
+
+
+def _ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
+    """The same pieces, the next one made while this one is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, pieces, None)
+        while (piece := coming.result()) is not None:
+            coming = pool.submit(next, pieces, None)
+            yield piece
+
+
+def _cut_into_chunks(
+    file: RecordFile, pieces: Iterator[_Piece], max_bytes: int, on_fault: FaultHandler
+) -> Iterator[Chunk]:
+    first, carried, base = 0, b"", 0
+    for piece in pieces:
+        memory = piece.memory if not carried else b"".join((carried, piece.memory))
+        base = piece.base - len(carried)
+        size, at, carried = len(memory), 0, b""
+        while at < size:
+            extents, code, end = _native.scan(memory, at, 1 << 20, max_bytes)
+            if len(extents):
+                yield Chunk(memory, extents, first, base)
+                first += len(extents)
+            at, fault = end, Fault(code)
+            if fault is Fault.NONE:
+                continue
+            is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA)
+            if is_cut and not piece.is_last:
+                carried = bytes(memoryview(memory)[at:])
+                break
+            following = _behind(memory, at, fault)
+            on_fault(Skipped(str(file.path), first, base + at, following - at, fault))
+            at, first = following, first + 1
+
+
+def _behind(memory: Any, at: int, fault: Fault) -> int:
+    """Where to go on behind a record that cannot be reached through."""
+    if fault is Fault.TOO_LARGE:
+        length = int.from_bytes(memoryview(memory)[at : at + 8], "little")
+        return min(at + HEADER + length + FOOTER, len(memory))
+    return _native.resynchronise(memory, at + 1)
+
+
+def open_file(path: Path) -> RecordFile:
+    """Tell what a file is by its bytes: the checksum of its first length, then the marks of compressed streams.
+
+    Raises `FileProblem` for a file that is something else, and says what.
+    """
+    try:
+        with open_to_read(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(512)
+            if not head:
+                raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
+            if _begins_with_record(head):
+                return RecordFile(path, None, size)
+            return RecordFile(path, _compression_of(path, file, head), size)
+    except FileProblem:
+        raise
+    except OSError as error:
+        raise describe_os_error(path, error) from None
+
+
+def _begins_with_record(head: bytes) -> bool:
+    if len(head) < HEADER:
+        return False
+    crc = _native.crc32c(head[:8])
+    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked == int.from_bytes(head[8:12], "little")
+
+
+def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | None:
+    compression: Compression | None = None
+    if head[:2] == b"\x1f\x8b":
+        compression = "gzip"
+    elif len(head) > 1 and head[0] & 0x0F == 8 and (head[0] << 8 | head[1]) % 31 == 0:
+        compression = "zlib"
+    if compression is not None:
+        file.seek(0)
+        inflated = _Inflater(file, compression).read(512)
+        if _begins_with_record(inflated) or (not inflated and compression == "gzip"):
+            return compression
+        if inflated and compression == "gzip":
+            inside = what_is(inflated) or "no TFRecord"
+            raise FileProblem(path, f"is not a TFRecord file: it is {inside}, compressed with gzip")
+    if (what := what_is(head)) is not None:
+        raise FileProblem(path, f"is not a TFRecord file: it is {what}", help=_advice(what))
+    return None  # damaged, or something unknown: reading it names the fault
+
+
+_MAGIC = (
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"GIF8", "a GIF image"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"PAR1", "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy file"),
+    (b"BZh", "a bzip2 stream"),
+    (b"\xfd7zXZ\x00", "an xz stream"),
+    (b"\x28\xb5\x2f\xfd", "a zstd stream"),
+    (b"\x04\x22\x4d\x18", "an lz4 stream"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"%PDF-", "a PDF document"),
+    (b"\x7fELF", "a program"),
+    (b"\x80\x04\x95", "a Python pickle"),
+    (b"\x80\x05\x95", "a Python pickle"),
+    (b"version https://git-lfs", "a Git LFS pointer"),
+    (b"<!DOCTYPE html", "an HTML page"),
+    (b"<!doctype html", "an HTML page"),
+    (b"<html", "an HTML page"),
+    (b"<?xml", "an XML document"),
+)
+
+
+def what_is(head: bytes) -> str | None:
+    """Name a file by its first bytes, if they are known."""
+    for magic, what in _MAGIC:
+        if head.startswith(magic):
+            return what
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "a WebP image"
+    if head[257:262] == b"ustar":
+        return "a tar archive"
+    if len(head) >= 8 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head):
+        return "JSON text" if head.lstrip()[:1] in b"{[" else "plain text"
+    return None
+
+
+def _advice(what: str) -> list[str]:
+    if what == "a Git LFS pointer":
+        return ["The data itself was not fetched: git lfs pull"]
+    if what == "an HTML page":
+        return ["A download probably got an error page instead of the file."]
+    return []

@@ -1,0 +1,112 @@
+"""The manifest: `dataset.json`, written last. If it is there, the dataset is complete. FORMAT.md names every field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from bushel.errors import FileProblem, FormatError, MissingName
+from bushel.schema import Schema
+from bushel.storage import AnyPath, write_whole
+
+__all__ = ["MANIFEST_NAME", "Label", "Manifest", "Shard", "Split", "read_manifest", "write_manifest"]
+
+FORMAT = 1
+MANIFEST_NAME = "dataset.json"
+
+Task = Literal["classification", "multi_label", "regression"]
+
+
+class Shard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file of a split."""
+
+    path: str  # relative to the dataset
+    records: int
+    bytes: int
+    sha256: str  # of the file
+    digest: str  # SHA-256 of the uncompressed records, framing included
+    refused: int = 0  # samples that were planned for it and are in quarantine
+    generation: int = 0
+
+
+class Split(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A named part of the dataset."""
+
+    shards: list[Shard]
+    label_counts: dict[str, int] = {}  # by class name, or by the integer as text
+
+    @property
+    def records(self) -> int:
+        """How many there are in all shards."""
+        return sum(shard.records for shard in self.shards)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all shards."""
+        return sum(shard.bytes for shard in self.shards)
+
+
+class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is to be predicted."""
+
+    feature: str
+    task: Task
+    names: list[str] = []  # of classes, by code; empty where labels were integers already
+    class_weights: dict[str, float] = {}  # of the train split: records / (classes * records of the class)
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a reader needs to know of a dataset."""
+
+    splits: dict[str, Split]
+    schema: Schema
+    label: Label | None = None
+    compression: Literal["gzip", "zlib"] | None = None
+    statistics: dict[str, dict[str, Any]] = {}  # what transforms were fitted to, by their id
+    recipe: dict[str, Any] = {}
+    seed: int = 0
+    refused: int = 0
+    versions: dict[str, str] = {}  # of bushel and of each codec
+    generation: int = 0
+    format: int = FORMAT
+
+    def split(self, name: str, *, where: AnyPath = MANIFEST_NAME) -> Split:
+        """One split by name."""
+        if name not in self.splits:
+            raise MissingName("split", name, self.splits, where=where)
+        return self.splits[name]
+
+
+def read_manifest(folder: AnyPath) -> Manifest:
+    """Read the manifest of a dataset; refuse a format that this bushel does not know."""
+    path = Path(folder) / MANIFEST_NAME
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise FileProblem(
+            folder, f"there is no {MANIFEST_NAME}, so this is not a finished dataset", help=["Run its build again."]
+        ) from None
+    try:
+        version = msgspec.json.decode(text, type=_Version).format
+        if version != FORMAT:
+            raise FormatError(
+                path,
+                f"dataset of format {version}; this bushel reads format {FORMAT}",
+                help=["Install the bushel that wrote it, or a later one."],
+            )
+        return msgspec.json.decode(text, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise FormatError(path, f"not a manifest: {error}") from None
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+def write_manifest(folder: AnyPath, manifest: Manifest) -> None:
+    """Publish a dataset: whole, or not at all."""
+    text = msgspec.json.format(msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(manifest)}), indent=2)
+    with write_whole(Path(folder) / MANIFEST_NAME) as file:
+        file.write(text + b"\n")

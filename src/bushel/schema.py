@@ -1,0 +1,247 @@
+"""What records hold: features, their types, shapes and encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from bushel.errors import FormatError, SchemaMismatch, nearest
+from bushel.storage import AnyPath, write_whole
+
+__all__ = ["Difference", "Encoding", "Feature", "FeatureStatistics", "Schema", "sidecar_path"]
+
+Encoding: TypeAlias = Literal["list", "raw", "jpeg", "png", "gif", "webp", "bmp", "tiff", "image", "sparse"]
+RecordKind: TypeAlias = Literal["example", "sequence_example", "bytes"]
+Shape: TypeAlias = tuple[int | None, ...]
+
+# Kinds of list on the wire, by the field numbers of Feature.
+NO_KIND, BYTES_KIND, FLOAT_KIND, INT_KIND = range(4)
+
+LIST_DTYPES = {"bytes": BYTES_KIND, "str": BYTES_KIND, "float32": FLOAT_KIND, "int64": INT_KIND}
+IMAGE_ENCODINGS = ("jpeg", "png", "gif", "webp", "bmp", "tiff", "image")
+RAW_DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
+
+
+class FeatureStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was seen of a feature when a schema was inferred."""
+
+    records: int  # that have it
+    of: int  # how many were looked at
+    kinds: dict[str, int] = {}  # lists of each type; more than one is a fault of the data
+    min_length: int = 0  # values in one record, or in one step of a sequence
+    max_length: int = 0
+    mean_length: float = 0.0
+    min_steps: int | None = None
+    max_steps: int | None = None
+    min: float | int | None = None
+    max: float | int | None = None
+    nans: int = 0
+    infinities: int = 0
+    min_size: int | None = None  # bytes in one value
+    max_size: int | None = None
+    bytes_per_record: float = 0.0
+
+    @property
+    def presence(self) -> float:
+        """The share of records that have the feature."""
+        return self.records / self.of if self.of else 0.0
+
+
+class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One feature of a record.
+
+    `dtype` is int64, float32, bytes or str where values are stored as lists, and any NumPy dtype where they are stored
+    raw. In `shape`, None is a size that varies; `()` is one value. `sequence` features have one such value a step.
+    """
+
+    dtype: str
+    shape: Shape = ()
+    encoding: Encoding = "list"
+    sequence: bool = False
+    required: bool = True
+    cast: bool = False  # values of other types are cast when written, lossy or not
+
+    def __post_init__(self) -> None:
+        if self.encoding == "list" and self.dtype not in LIST_DTYPES:
+            if self.dtype not in RAW_DTYPES:
+                raise ValueError(f"dtype must be one of bytes, str, {', '.join(RAW_DTYPES)}; got {self.dtype!r}")
+            msgspec.structs.force_setattr(self, "encoding", "raw")
+        if self.encoding == "raw" and self.dtype not in RAW_DTYPES:
+            raise ValueError(f"dtype of a raw feature must be one of {', '.join(RAW_DTYPES)}; got {self.dtype!r}")
+        if any(size is not None and size < 0 for size in self.shape):
+            raise ValueError(f"shape must not have sizes below 0, got {self.shape}")
+        if self.shape.count(None) > 1:
+            raise ValueError(f"shape must not have more than one size that varies, got {self.shape}")
+
+    @property
+    def kind(self) -> int:
+        """The kind of list on the wire."""
+        return LIST_DTYPES[self.dtype] if self.encoding == "list" else BYTES_KIND
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether the number of values varies from record to record."""
+        return None in self.shape
+
+    @property
+    def is_one_value(self) -> bool:
+        """Whether a record stores exactly one value: a scalar, a tensor of raw bytes, an encoded image."""
+        return self.shape == () or self.encoding not in ("list", "sparse")
+
+    def describe(self) -> str:
+        """In words, as `float32[64]` or `bytes (jpeg)`."""
+        sizes = ",".join("?" if size is None else str(size) for size in self.shape)
+        text = self.dtype + (f"[{sizes}]" if self.shape else "")
+        if self.encoding != "list":
+            text += f" ({self.encoding})"
+        if self.sequence:
+            text = f"sequence of {text}"
+        return text if self.required else f"{text}, optional"
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One way in which two schemas differ."""
+
+    feature: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.feature}: {self.what}"
+
+
+class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The features of a dataset, by name."""
+
+    features: dict[str, Feature]
+    record: RecordKind = "example"
+    statistics: dict[str, FeatureStatistics] = {}
+
+    def __getitem__(self, name: str) -> Feature:
+        return self.features[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.features
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.features)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @classmethod
+    def of(cls, **features: Feature) -> Schema:
+        """Make a schema of features."""
+        return cls(features=features, record=record_kind(features))
+
+    def select(self, names: list[str]) -> Schema:
+        """Keep only the features named."""
+        return msgspec.structs.replace(
+            self,
+            features={name: self.features[name] for name in names},
+            statistics={name: self.statistics[name] for name in names if name in self.statistics},
+        )
+
+    def to_json(self) -> bytes:
+        """As FORMAT.md lays it down."""
+        return msgspec.json.format(msgspec.json.encode({"format": 1, **msgspec.to_builtins(self)}), indent=2) + b"\n"
+
+    @classmethod
+    def from_json(cls, text: bytes, *, path: AnyPath = "schema") -> Schema:
+        """Read what `to_json` wrote."""
+        try:
+            fields = msgspec.json.decode(text, type=dict[str, Any])
+            if (version := fields.pop("format", None)) != 1:
+                raise FormatError(path, f"schema of format {version!r}; this bushel reads format 1")
+            return msgspec.convert(fields, cls)
+        except msgspec.MsgspecError as error:
+            raise FormatError(path, f"not a schema: {error}") from None
+
+    def differences(self, other: Schema) -> list[Difference]:
+        """What would have to change in this schema to make it `other`; empty where nothing would."""
+        found = []
+        if self.record != other.record:
+            found.append(Difference("(record)", f"is {self.record}, the other is {other.record}"))
+        for name in sorted({*self.features, *other.features}):
+            if name not in other:
+                close = nearest(name, [n for n in other if n not in self])
+                found.append(Difference(name, "is missing" + (f"; renamed to {close!r}?" if close else "")))
+            elif name not in self:
+                close = nearest(name, [n for n in self if n not in other])
+                found.append(Difference(name, "is extra" + (f"; renamed from {close!r}?" if close else "")))
+            else:
+                found.extend(Difference(name, what) for what in _feature_differences(self[name], other[name]))
+        return found
+
+
+def _feature_differences(one: Feature, other: Feature) -> Iterator[str]:
+    for field in Feature.__struct_fields__:
+        mine, theirs = getattr(one, field), getattr(other, field)
+        if mine != theirs:
+            yield f"{field} is {mine!r}, the other's is {theirs!r}"
+
+
+def record_kind(features: Mapping[str, Feature]) -> RecordKind:
+    """Which message holds such features."""
+    return "sequence_example" if any(feature.sequence for feature in features.values()) else "example"
+
+
+def sidecar_path(path: AnyPath) -> Path:
+    """Where the schema of a lone file is: beside it."""
+    path = Path(path)
+    return path.with_name(path.name + ".schema.json")
+
+
+def read_sidecar(path: AnyPath) -> Schema | None:
+    """The schema beside a lone file, if there is one."""
+    beside = sidecar_path(path)
+    try:
+        return Schema.from_json(beside.read_bytes(), path=beside)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def write_sidecar(path: AnyPath, schema: Schema) -> None:
+    """Put a schema beside a lone file."""
+    with write_whole(sidecar_path(path)) as file:
+        file.write(schema.to_json())
+
+
+def needs_sidecar(schema: Schema) -> bool:
+    """Whether a file could not be read back as it was written without its schema."""
+    return any(f.encoding in ("raw", "sparse") or len(f.shape) > 1 for f in schema.features.values())
+
+
+def feature_of(value: Any, *, name: str) -> Feature:
+    """The feature that a first value makes, where no schema says."""
+    array = value if isinstance(value, np.ndarray) else _as_array(value, name)
+    if array.dtype.kind in "SUO":
+        first = next(iter(array.flat), b"") if array.size else b""
+        return Feature(dtype="str" if isinstance(first, str) else "bytes", shape=array.shape)
+    if array.dtype.kind not in "biuf":
+        raise SchemaMismatch(f"values of dtype {array.dtype} cannot be stored", at=name, help=[_CONVERT])
+    return Feature(dtype="float32" if array.dtype.kind == "f" else "int64", shape=array.shape)
+
+
+_CONVERT = "Convert it to numbers, bytes or str, or declare a raw dtype in the schema."
+
+
+def _as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+    if value is None:
+        raise SchemaMismatch("None cannot be stored", at=name, help=["Leave the feature out of the sample instead."])
+    if isinstance(value, bytes | str):
+        return np.array(value, object)
+    if isinstance(value, list | tuple) and any(isinstance(item, bytes | str) for item in value):
+        if not all(isinstance(item, bytes | str) for item in value):
+            raise SchemaMismatch("text and numbers are mixed in one list", at=name)
+        return np.array(value, object)
+    try:
+        return np.asarray(value)
+    except (ValueError, OverflowError) as error:
+        raise SchemaMismatch(f"a value of type {type(value).__name__} is not an array: {error}", at=name) from None

@@ -1,0 +1,5 @@
+"""Where samples come from."""
+
+from bushel.sources.protocol import Block, Listing, Refused, Source
+
+__all__ = ["Block", "Listing", "Refused", "Source"]

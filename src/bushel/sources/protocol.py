@@ -1,0 +1,75 @@
+"""What a source must be able to do. Everything is columns: no Python object a sample where it can be helped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn, Column
+from bushel.schema import Schema
+
+__all__ = ["Block", "Listing", "Refused", "Source"]
+
+
+class Refused(NamedTuple):
+    """A sample that cannot be used: its row in the partition, where that was found, and why."""
+
+    row: int
+    stage: str  # read, decode, schema, transform
+    reason: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a plan needs to know of one partition, without its payload."""
+
+    keys: BytesColumn  # one a row; unique over the whole source
+    columns: dict[str, Column]  # those that were asked for: label, split, group
+    sizes: NDArray[np.int64] | None = None  # bytes of each row, where that is cheap to know
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of one partition, read."""
+
+    rows: NDArray[np.int64]  # their numbers in the partition
+    columns: dict[str, Column]  # one row each
+    refused: list[Refused] = field(default_factory=list)  # rows that are not in `rows`
+
+
+class Source(Protocol):
+    """A place that samples come from, in one partition or several. A value: it pickles, and is cheap to pickle."""
+
+    reads: Literal["random", "sequence"]
+
+    def partitions(self) -> int:
+        """How many parts can be listed and read on their own."""
+        ...
+
+    def schema(self) -> Schema:
+        """Names and types of the features, told over the whole source, not from its first rows."""
+        ...
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """List one partition: keys, and the columns asked for."""
+        ...
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """Read rows of one partition, some at a time.
+
+        A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence is
+        given None and yields all rows in order.
+        """
+        ...
+
+    def fingerprint(self) -> str:
+        """Something that changes when the source does, without reading payload."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """The `[source]` table of a recipe that makes this source again."""
+        ...

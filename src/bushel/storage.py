@@ -1,0 +1,114 @@
+"""Where files are: paths and patterns to files, and writing that either happens whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from bushel.errors import FileProblem, nearest
+
+__all__ = ["AnyPath", "list_files", "natural_order", "write_whole"]
+
+AnyPath: TypeAlias = str | PathLike[str]
+
+# Files of bushel's own that stand beside the data, and hidden ones.
+_BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$")
+
+
+def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
+    """Turn files, folders and patterns into the files that they name.
+
+    Files come in the order given; those of one pattern or folder in the order of the numbers in their names. A path
+    that names nothing is an error.
+    """
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    if not given:
+        raise ValueError("paths must name at least one file, got none")
+    files: list[Path] = []
+    for path in given:
+        files.extend(_files_of(Path(path)))
+    return files
+
+
+def _files_of(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = [file for file in path.iterdir() if not _BESIDE.search(file.name) and file.is_file()]
+        if not found:
+            raise FileProblem(path, "there are no files in this folder")
+        return sorted(found, key=natural_order)
+    if path.exists():
+        return [path]
+    if glob.has_magic(str(path)):
+        found = [Path(name) for name in glob.iglob(str(path), recursive=True) if Path(name).is_file()]
+        if not found:
+            raise FileProblem(path, "no file matches this pattern", help=[f"It was looked for from {Path.cwd()}"])
+        return sorted(found, key=natural_order)
+    raise FileProblem(path, "there is no such file", help=_similar(path))
+
+
+def _similar(path: Path) -> list[str]:
+    if not path.parent.is_dir():
+        return [f"There is no folder {path.parent} either; it was looked for from {Path.cwd()}"]
+    close = nearest(path.name, [file.name for file in path.parent.iterdir()])
+    return [f"Did you mean {path.parent / close}?"] if close else []
+
+
+def natural_order(path: Path) -> list[Any]:
+    """A sort key by which part-10 comes after part-9."""
+    pieces = re.split(r"(\d+)", str(path))
+    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)]
+
+
+def open_to_read(path: Path) -> IO[bytes]:
+    """Open a file, or say in one line why that cannot be done."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise FileProblem(path, "is a folder, not a file")
+        return path.open("rb", buffering=0)
+    except PermissionError:
+        raise FileProblem(path, "there is no permission to read this file") from None
+    except FileNotFoundError:
+        raise FileProblem(path, "there is no such file", help=_similar(path)) from None
+
+
+@contextlib.contextmanager
+def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file under another name, and give it its own only when all of it is there.
+
+    On any exception the file that was there before, if any, is as it was.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with temporary.open("wb", buffering=0) as file:
+            yield file
+            if sync:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def describe_os_error(path: Path, error: OSError) -> FileProblem:
+    """An error of the operating system in one line."""
+    return FileProblem(path, (error.strerror or str(error)).lower())

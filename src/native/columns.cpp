@@ -1,0 +1,478 @@
+#include "columns.h"
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+
+#include "crc32c.h"
+#include "threads.h"
+
+namespace bushel {
+
+namespace {
+
+// What is expected of a column because the first records are so. Rows that hold it are written straight to their place
+// in the result; the first row that does not turns the rest of its part to the general way.
+struct Guess {
+  Kind kind = Kind::none;
+  std::size_t width = 0;
+  bool dense = false;
+  bool held = false;  // by every row: `numbers` became the result
+  Buffer numbers;
+};
+
+// One column in one range of rows.
+struct Part {
+  std::size_t dense_rows = 0;         // written straight
+  std::vector<Slice> slices;          // the Features of the rows, or steps, behind those
+  std::vector<std::uint32_t> counts;  // of their values
+  std::vector<std::uint32_t> steps;   // of each row of a feature list
+  Kind kind = Kind::none;
+  bool dense = false;
+  bool some_absent = false;
+  bool some_present = false;
+  std::size_t data_size = 0;                                   // of bytes
+  std::size_t first_row = 0, first_value = 0, first_byte = 0;  // place in the result
+
+  std::size_t rows() const { return dense_rows + slices.size(); }
+};
+
+struct Worker {
+  Range range;
+  Locator locator;
+  Feature feature;
+  std::vector<Part> parts;
+  std::vector<RowFault> faults;
+  Worker(Range r, const std::vector<Name>& names, Locator::Others others)
+      : range(r), locator(names, others), parts(names.size()) {}
+};
+
+class Decoder {
+ public:
+  Decoder(Bytes file, std::span<const Extent> extents, const std::vector<Name>& names, DecodeOptions options)
+      : file_(file), extents_(extents), names_(names), options_(options), guesses_(names.size()) {}
+
+  Decoded run();
+
+ private:
+  Fault check_bounds(Extent extent) const;
+  bool is_intact(Extent extent) const;
+  Bytes data_of(Extent extent) const { return {file_.data() + extent.offset + kHeader, extent.length}; }
+
+  void guess();
+  void locate_rows(Worker& worker);
+  Fault locate_row(Worker& worker, std::size_t row);
+  void skip_row(Worker& worker, int column);
+  Fault take_row(Worker& worker, std::size_t row, int& column);
+  bool take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice);
+  Fault take_slice(Worker& worker, std::size_t column, Slice slice);
+  Fault take_steps(Worker& worker, std::size_t column, Slice list);
+
+  Kind settle_kind(std::size_t column);
+  void place(std::size_t column, Column& out);
+  void fill_part(Worker& worker, std::size_t column, Column& out);
+  void fill_rows(Worker& worker, Decoded& out);
+  void fill_slice(Worker& worker, std::size_t column, std::size_t slice, Column& out);
+  void copy_dense_rows(const Part& part, const Guess& guess, Column& out);
+  void write_splits(const Part& part, const Column& out, std::size_t width);
+
+  Bytes file_;
+  std::span<const Extent> extents_;
+  const std::vector<Name>& names_;
+  DecodeOptions options_;
+  std::vector<Guess> guesses_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  bool verify_late_ = false;
+};
+
+template <typename T>
+Buffer array(std::size_t count) {
+  return Buffer(count * sizeof(T));
+}
+
+std::size_t size_of(Kind kind) { return kind == Kind::floats ? sizeof(float) : sizeof(std::int64_t); }
+
+Fault Decoder::check_bounds(Extent extent) const {
+  if (extent.length > kMaxRecord) return Fault::too_large;
+  if (extent.offset > file_.size() || file_.size() - extent.offset < kHeader) return Fault::truncated_header;
+  if (file_.size() - extent.offset - kHeader < extent.length + kFooter) return Fault::truncated_data;
+  return Fault::none;
+}
+
+bool Decoder::is_intact(Extent extent) const {
+  const Bytes data = data_of(extent);
+  return mask(crc32c(data)) == load32(data.data() + data.size());
+}
+
+// Looks at the first records only: what they hold, and whether payloads are so large that a checksum is better taken
+// when the payload is copied than when the record is first looked at.
+void Decoder::guess() {
+  constexpr std::size_t kLarge = 4096;
+  const std::size_t probe = std::min<std::size_t>(16, (extents_.size() + 15) / 16);
+  Locator locator(names_);
+  Feature feature;
+  std::vector<bool> varies(names_.size(), false);
+  for (std::size_t c = 0; c < names_.size(); ++c) guesses_[c].kind = names_[c].kind;
+  std::size_t bytes = 0, rows = 0;
+  for (; rows < probe; ++rows) {
+    const Extent extent = extents_[rows];
+    if (check_bounds(extent) != Fault::none || !locator.locate(data_of(extent))) continue;
+    bytes += extent.length;
+    for (std::size_t c = 0; c < names_.size(); ++c) {
+      if (names_[c].sequence || !feature.open(locator.slices()[c], file_)) continue;
+      Guess& guess = guesses_[c];
+      if (rows == 0 || guess.kind == Kind::none) {
+        varies[c] = rows > 0;
+        guess.kind = guess.kind == Kind::none ? feature.kind() : guess.kind;
+        guess.width = feature.count();
+      }
+      varies[c] = varies[c] || feature.kind() != guess.kind || feature.count() != guess.width;
+    }
+  }
+  bool some_bytes = false, some_lists = false;
+  for (std::size_t c = 0; c < names_.size(); ++c) {
+    Guess& guess = guesses_[c];
+    some_bytes |= guess.kind == Kind::bytes;
+    some_lists |= names_[c].sequence;
+    guess.dense = (guess.kind == Kind::floats || guess.kind == Kind::int64s) && guess.width > 0 && !varies[c];
+    // A width that one record claims must not ask for more memory than all records can fill.
+    guess.dense = guess.dense && guess.width <= file_.size() / std::max<std::size_t>(extents_.size(), 1);
+    if (guess.dense) guess.numbers = Buffer(extents_.size() * guess.width * size_of(guess.kind));
+  }
+  verify_late_ = some_bytes && !some_lists && rows > 0 && bytes / rows >= kLarge;
+}
+
+bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice) {
+  const Guess& guess = guesses_[column];
+  Feature& feature = worker.feature;
+  if (!feature.open(slice, file_) || feature.kind() != guess.kind || feature.count() != guess.width) return false;
+  if (guess.kind == Kind::floats) {
+    feature.fill(guess.numbers.as<float>() + row * guess.width);
+    return true;
+  }
+  return feature.fill(guess.numbers.as<std::int64_t>() + row * guess.width);
+}
+
+Fault Decoder::take_slice(Worker& worker, std::size_t column, Slice slice) {
+  Part& part = worker.parts[column];
+  Feature& feature = worker.feature;
+  if (!feature.open(slice, file_)) return Fault::malformed;
+  const Kind kind = feature.kind();
+  if (kind == Kind::none) {
+    part.some_absent = true;
+    part.slices.push_back({});
+    part.counts.push_back(0);
+    return Fault::none;
+  }
+  if (part.kind == Kind::none) part.kind = kind;
+  if (kind != part.kind) return Fault::wrong_kind;
+  part.some_present = true;
+  part.slices.push_back(slice);
+  part.counts.push_back(static_cast<std::uint32_t>(feature.count()));
+  if (kind == Kind::bytes) feature.for_each_bytes([&](Bytes value) { part.data_size += value.size(); });
+  return Fault::none;
+}
+
+Fault Decoder::take_steps(Worker& worker, std::size_t column, Slice list) {
+  Part& part = worker.parts[column];
+  const std::size_t before = part.slices.size();
+  Fault fault = Fault::none;
+  const bool whole = for_each_step(list.bytes(), [&](Slice step) {
+    if (fault == Fault::none) fault = take_slice(worker, column, step);
+  });
+  if (fault == Fault::none && !whole) fault = Fault::malformed;
+  if (fault != Fault::none) {
+    part.slices.resize(before);
+    part.counts.resize(before);
+    return fault;
+  }
+  part.steps.push_back(static_cast<std::uint32_t>(part.slices.size() - before));
+  return Fault::none;
+}
+
+// Hands the located features of `row` to their columns. On a fault, `column` is where it is, and columns before it have
+// taken the row.
+Fault Decoder::take_row(Worker& worker, std::size_t row, int& column) {
+  for (std::size_t c = 0; c < names_.size(); ++c) {
+    Part& part = worker.parts[c];
+    const Slice slice = worker.locator.slices()[c];
+    column = static_cast<int>(c);
+    if (part.dense) {
+      if (take_dense(worker, c, row, slice)) {
+        ++part.dense_rows;
+        continue;
+      }
+      part.dense = false;
+    }
+    const Fault fault = names_[c].sequence ? take_steps(worker, c, slice) : take_slice(worker, c, slice);
+    if (fault != Fault::none) return fault;
+  }
+  column = -1;
+  return Fault::none;
+}
+
+// A row at fault takes its place, with nothing in it, in `column` and all behind it; in all if that is -1.
+void Decoder::skip_row(Worker& worker, int column) {
+  for (std::size_t c = column < 0 ? 0 : static_cast<std::size_t>(column); c < names_.size(); ++c) {
+    Part& part = worker.parts[c];
+    if (names_[c].sequence) {
+      part.steps.push_back(0);
+      continue;
+    }
+    part.dense = false;
+    part.some_absent = true;
+    part.slices.push_back({});
+    part.counts.push_back(0);
+  }
+}
+
+Fault Decoder::locate_row(Worker& worker, std::size_t row) {
+  const Extent extent = extents_[row];
+  if (const Fault fault = check_bounds(extent); fault != Fault::none) return fault;
+  const bool verify_now = options_.verify && !verify_late_;
+  if (verify_now && !is_intact(extent)) return Fault::data_crc;
+  return worker.locator.locate(data_of(extent)) ? Fault::none : Fault::malformed;
+}
+
+void Decoder::locate_rows(Worker& worker) {
+  for (std::size_t c = 0; c < names_.size(); ++c) {
+    Part& part = worker.parts[c];
+    part.dense = guesses_[c].dense;
+    part.kind = guesses_[c].kind;
+    if (part.dense || names_[c].sequence) continue;
+    part.slices.reserve(worker.range.end - worker.range.begin);
+    part.counts.reserve(worker.range.end - worker.range.begin);
+  }
+  for (std::size_t row = worker.range.begin; row < worker.range.end; ++row) {
+    int column = -1;
+    Fault fault = locate_row(worker, row);
+    if (fault == Fault::none) fault = take_row(worker, row, column);
+    if (fault == Fault::none) continue;
+    // What cannot be read because it is damaged is damage, whatever it looks like.
+    const bool unverified = fault == Fault::malformed || fault == Fault::wrong_kind;
+    if (unverified && options_.verify && verify_late_ && !is_intact(extents_[row])) fault = Fault::data_crc;
+    worker.faults.push_back({row, fault, fault == Fault::data_crc ? -1 : column});
+    skip_row(worker, column);
+  }
+}
+
+// The kind of the first row that has one is the column's; parts that met only another are at fault as a whole.
+Kind Decoder::settle_kind(std::size_t column) {
+  Kind kind = guesses_[column].kind;
+  for (const auto& worker : workers_) {
+    Part& part = worker->parts[column];
+    if (kind == Kind::none) kind = part.kind;
+    if (part.kind == kind || !part.some_present) continue;
+    std::size_t slice = 0;
+    for (std::size_t row = worker->range.begin; row < worker->range.end; ++row) {
+      const std::size_t steps = names_[column].sequence ? part.steps[row - worker->range.begin] : 1;
+      bool filled = false;
+      for (std::size_t i = 0; i < steps; ++i, ++slice) {
+        filled |= part.slices[slice].data != nullptr;
+        part.slices[slice] = {};
+        part.counts[slice] = 0;
+      }
+      if (filled) worker->faults.push_back({row, Fault::wrong_kind, static_cast<int>(column)});
+    }
+    part.data_size = 0;
+    part.some_absent = true;
+    part.some_present = false;
+  }
+  return kind;
+}
+
+// Adds up what the parts hold, says where each goes, and allocates the result.
+void Decoder::place(std::size_t column, Column& out) {
+  const Guess& guess = guesses_[column];
+  out.kind = settle_kind(column);
+  bool all_dense = guess.dense, same_width = true, some_absent = false, some_counts = false;
+  std::size_t bytes = 0;
+  for (const auto& worker : workers_) {
+    Part& part = worker->parts[column];
+    part.first_row = out.rows;
+    part.first_value = out.values;
+    part.first_byte = bytes;
+    all_dense = all_dense && part.slices.empty();
+    some_absent |= part.some_absent;
+    if (part.dense_rows > 0) {
+      if (!some_counts) out.width = guess.width;
+      same_width = same_width && out.width == guess.width;
+      some_counts = true;
+    }
+    for (const std::uint32_t count : part.counts) {
+      if (!some_counts) out.width = count;
+      some_counts = true;
+      same_width = same_width && count == out.width;
+      out.values += count;
+    }
+    out.values += part.dense_rows * guess.width;
+    out.rows += part.rows();
+    bytes += part.data_size;
+  }
+  out.uniform = same_width && !some_absent && out.rows > 0;
+  if (all_dense) {
+    guesses_[column].held = true;
+    out.numbers = std::move(guesses_[column].numbers);
+    return;
+  }
+  if (!out.uniform) {
+    out.splits = array<std::int64_t>(out.rows + 1);
+    out.splits.as<std::int64_t>()[0] = 0;
+  }
+  if (some_absent) out.present = array<std::uint8_t>(out.rows);
+  if (out.kind == Kind::bytes) {
+    out.ends = array<std::int64_t>(out.values + 1);
+    out.data = Buffer(bytes);
+    out.ends.as<std::int64_t>()[out.values] = static_cast<std::int64_t>(bytes);
+  } else {
+    out.numbers = Buffer(out.values * size_of(out.kind));
+  }
+}
+
+void Decoder::write_splits(const Part& part, const Column& out, std::size_t width) {
+  if (out.splits.size() == 0) return;
+  std::int64_t* splits = out.splits.as<std::int64_t>() + part.first_row;
+  std::int64_t at = static_cast<std::int64_t>(part.first_value);
+  for (std::size_t i = 0; i < part.dense_rows; ++i, at += static_cast<std::int64_t>(width)) *splits++ = at;
+  for (const std::uint32_t count : part.counts) {
+    *splits++ = at;
+    at += count;
+  }
+  *splits = at;  // the next part writes the same
+}
+
+void Decoder::copy_dense_rows(const Part& part, const Guess& guess, Column& out) {
+  if (part.dense_rows == 0) return;
+  const std::size_t value = size_of(guess.kind), row = guess.width * value;
+  std::memcpy(out.numbers.data() + part.first_value * value, guess.numbers.data() + part.first_row * row,
+              part.dense_rows * row);
+}
+
+void Decoder::fill_slice(Worker& worker, std::size_t column, std::size_t slice, Column& out) {
+  Part& part = worker.parts[column];
+  Feature& feature = worker.feature;
+  if (!part.slices[slice].data || !feature.open(part.slices[slice], file_)) return;
+  if (out.kind == Kind::bytes) {
+    std::int64_t* ends = out.ends.as<std::int64_t>() + part.first_value;
+    feature.for_each_bytes([&](Bytes value) {
+      *ends++ = static_cast<std::int64_t>(part.first_byte);
+      if (!value.empty()) std::memcpy(out.data.data() + part.first_byte, value.data(), value.size());
+      part.first_byte += value.size();
+    });
+  } else if (out.kind == Kind::floats) {
+    feature.fill(out.numbers.as<float>() + part.first_value);
+  } else if (!feature.fill(out.numbers.as<std::int64_t>() + part.first_value)) {
+    // Only a varint of more than ten bytes is found as late as here. Its row is at fault; say so once.
+    std::memset(out.numbers.as<std::int64_t>() + part.first_value, 0, part.counts[slice] * sizeof(std::int64_t));
+    std::size_t row = part.dense_rows + slice;
+    if (names_[column].sequence) {
+      std::size_t seen = 0;
+      for (row = 0; seen + part.steps[row] <= slice; ++row) seen += part.steps[row];
+    }
+    worker.faults.push_back({worker.range.begin + row, Fault::malformed, static_cast<int>(column)});
+  }
+  part.first_value += part.counts[slice];
+}
+
+void Decoder::fill_part(Worker& worker, std::size_t column, Column& out) {
+  Part& part = worker.parts[column];
+  if (out.present.size() > 0) {
+    std::uint8_t* present = out.present.data() + part.first_row;
+    std::fill_n(present, part.dense_rows, std::uint8_t{1});
+    present += part.dense_rows;
+    for (const Slice& slice : part.slices) *present++ = slice.data != nullptr;
+  }
+  write_splits(part, out, guesses_[column].width);
+  copy_dense_rows(part, guesses_[column], out);
+  part.first_value += part.dense_rows * guesses_[column].width;
+}
+
+// Fills what locating left: record by record, so that a record is read while its checksum has it in the cache.
+void Decoder::fill_rows(Worker& worker, Decoded& out) {
+  std::vector<std::size_t> general;
+  for (std::size_t c = 0; c < names_.size(); ++c) {
+    if (guesses_[c].held) continue;
+    fill_part(worker, c, out.columns[c]);
+    if (!worker.parts[c].slices.empty()) general.push_back(c);
+  }
+  std::vector<std::size_t> next(names_.size(), 0);
+  for (std::size_t row = worker.range.begin; row < worker.range.end; ++row) {
+    const Extent extent = extents_[row];
+    if (verify_late_ && options_.verify && check_bounds(extent) == Fault::none && !is_intact(extent))
+      worker.faults.push_back({row, Fault::data_crc, -1});
+    for (const std::size_t c : general) {
+      const Part& part = worker.parts[c];
+      const std::size_t at = row - worker.range.begin;
+      if (!names_[c].sequence && at < part.dense_rows) continue;
+      const std::size_t steps = names_[c].sequence ? part.steps[at] : 1;
+      for (std::size_t i = 0; i < steps; ++i) fill_slice(worker, c, next[c]++, out.columns[c]);
+    }
+  }
+}
+
+void write_step_splits(const std::vector<std::unique_ptr<Worker>>& workers, std::size_t column, std::size_t records,
+                       Column& out) {
+  out.step_splits = array<std::int64_t>(records + 1);
+  std::int64_t* splits = out.step_splits.as<std::int64_t>();
+  std::int64_t at = 0;
+  for (const auto& worker : workers)
+    for (const std::uint32_t steps : worker->parts[column].steps) {
+      *splits++ = at;
+      at += steps;
+    }
+  *splits = at;
+}
+
+// One fault a row: where several columns found one, the first column's.
+std::vector<RowFault> join_faults(const std::vector<std::unique_ptr<Worker>>& workers) {
+  std::vector<RowFault> faults;
+  for (const auto& worker : workers) faults.insert(faults.end(), worker->faults.begin(), worker->faults.end());
+  const auto before = [](const RowFault& a, const RowFault& b) {
+    return a.row != b.row ? a.row < b.row : a.column < b.column;
+  };
+  std::sort(faults.begin(), faults.end(), before);
+  const auto same_row = [](const RowFault& a, const RowFault& b) { return a.row == b.row; };
+  faults.erase(std::unique(faults.begin(), faults.end(), same_row), faults.end());
+  return faults;
+}
+
+std::vector<Name> join_others(const std::vector<std::unique_ptr<Worker>>& workers) {
+  std::vector<Name> all;
+  for (const auto& worker : workers)
+    for (const Name& name : worker->locator.others()) all.push_back(name);
+  const auto key = [](const Name& name) { return std::tie(name.sequence, name.text); };
+  std::sort(all.begin(), all.end(), [&](const Name& a, const Name& b) { return key(a) < key(b); });
+  all.erase(std::unique(all.begin(), all.end(), [&](const Name& a, const Name& b) { return key(a) == key(b); }),
+            all.end());
+  return all;
+}
+
+Decoded Decoder::run() {
+  guess();
+  const std::size_t threads = std::clamp<std::size_t>(options_.threads, 1, std::max<std::size_t>(extents_.size(), 1));
+  const Locator::Others others = options_.note_others ? Locator::Others::note : Locator::Others::ignore;
+  for (const Range range : cut(extents_.size(), threads))
+    workers_.push_back(std::make_unique<Worker>(range, names_, others));
+  in_threads(threads, [&](std::size_t i) { locate_rows(*workers_[i]); });
+
+  Decoded out;
+  out.columns.resize(names_.size());
+  bool finished = !verify_late_;
+  for (std::size_t c = 0; c < names_.size(); ++c) {
+    place(c, out.columns[c]);
+    if (names_[c].sequence) write_step_splits(workers_, c, extents_.size(), out.columns[c]);
+    for (const auto& worker : workers_) finished = finished && worker->parts[c].slices.empty();
+  }
+  if (!finished) in_threads(threads, [&](std::size_t i) { fill_rows(*workers_[i], out); });
+  out.faults = join_faults(workers_);
+  if (options_.note_others) out.others = join_others(workers_);
+  return out;
+}
+
+}  // namespace
+
+Decoded decode(Bytes file, std::span<const Extent> extents, const std::vector<Name>& names, DecodeOptions options) {
+  return Decoder(file, extents, names, options).run();
+}
+
+}  // namespace bushel

@@ -1,0 +1,23 @@
+// CRC-32C (Castagnoli), the checksum of TFRecord, and the mask that TFRecord stores it under.
+#pragma once
+
+#include "bytes.h"
+
+namespace bushel {
+
+// Uses the CPU's own instruction where it has one; chosen once, at run time.
+std::uint32_t crc32c(Bytes data);
+
+// One instruction or eight table look-ups: for the eight bytes of a record's length.
+std::uint32_t crc32c_of_u64(std::uint64_t value);
+
+// "sse4.2", "armv8" or "table".
+const char* crc32c_engine();
+
+// The fallback, always present, so that the fast ways can be compared with it.
+std::uint32_t crc32c_by_table(Bytes data);
+
+// A checksum stored beside its data is masked, because the CRC of data that holds its own CRC is weak.
+inline std::uint32_t mask(std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
+
+}  // namespace bushel

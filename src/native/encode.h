@@ -1,0 +1,37 @@
+// Writing Example and SequenceExample: columns to framed records.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "example.h"
+
+namespace bushel {
+
+// One feature over all rows, in memory of the caller's; laid out as Column of columns.h is.
+struct ColumnView {
+  std::string_view name;
+  bool sequence = false;
+  Kind kind = Kind::none;
+  const std::int64_t* ints = nullptr;
+  const float* floats = nullptr;
+  const std::int64_t* ends = nullptr;  // of bytes: value i is data[ends[i] : ends[i+1]]
+  const std::uint8_t* data = nullptr;
+  const std::int64_t* splits = nullptr;  // values of row i are [splits[i], splits[i+1]); else `width` each
+  std::size_t width = 1;
+  const std::uint8_t* present = nullptr;      // rows without are left out; else all are present
+  const std::int64_t* step_splits = nullptr;  // of a feature list: its steps, which are the rows of the above
+};
+
+struct Encoded {
+  Buffer bytes;            // framed records, one behind the other
+  Buffer lengths;          // uint64, of each record's data
+  bool too_large = false;  // a record would be longer than kMaxRecord; then nothing was encoded
+  std::size_t too_large_row = 0;
+};
+
+// Encodes rows [0, rows). Features are written in the bytewise order of their names, whatever the order of `columns`:
+// the same values give the same bytes everywhere. Splits, ends and step_splits must be in order and in bounds.
+Encoded encode(std::vector<ColumnView> columns, std::size_t rows, std::size_t threads);
+
+}  // namespace bushel

@@ -1,0 +1,155 @@
+// Reading Example and SequenceExample. In the words of their .proto:
+//   Example          { Features features = 1; }
+//   SequenceExample  { Features context = 1; FeatureLists feature_lists = 2; }
+//   Features         { map<string, Feature> feature = 1; }
+//   FeatureLists     { map<string, FeatureList> feature_list = 1; }
+//   FeatureList      { repeated Feature feature = 1; }
+//   Feature          { oneof kind { BytesList = 1; FloatList = 2; Int64List = 3; } }   each list: repeated value = 1
+//   a map's entry    { key = 1; value = 2; }
+// Odd messages are read as protobuf reads them; FORMAT.md has the table.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "record.h"
+#include "wire.h"
+
+namespace bushel {
+
+// The numbers are Feature's field numbers.
+enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, int64s = 3 };
+
+// A serialized Feature or FeatureList. Without data: the record does not have it.
+struct Slice {
+  const std::uint8_t* data = nullptr;
+  std::size_t size = 0;
+  Bytes bytes() const { return {data, size}; }
+};
+
+struct Name {
+  std::string text;
+  bool sequence = false;   // a feature list of a SequenceExample; else a feature of an Example or of the context
+  Kind kind = Kind::none;  // what it must hold; none: whatever comes first
+};
+
+struct RowFault {
+  std::size_t row;
+  Fault fault;
+  int column;  // where the fault is of one feature; else -1
+};
+
+// Finds features by name in one record after another. Records of a file mostly hold the same names in the same order,
+// so the name that came after this one last time is tried before the table.
+class Locator {
+ public:
+  // What to do with names that are met and not looked for: nothing, remember them, or look for them from then on.
+  enum class Others { ignore, note, add };
+
+  explicit Locator(const std::vector<Name>& names, Others others = Others::ignore);
+  Locator(const Locator&) = delete;
+  Locator& operator=(const Locator&) = delete;
+
+  // False if `record` is malformed as far as it had to be read: values of names not looked for are not looked at.
+  bool locate(Bytes record);
+
+  // One for each name, of the record located last. They point into it, or into memory of this Locator.
+  const std::vector<Slice>& slices() const { return slices_; }
+  const std::vector<Name>& names() const { return names_; }
+  // Names met so far that are not looked for. Unless they were to be ignored, all of them.
+  std::vector<Name> others() const;
+
+ private:
+  struct Key {
+    std::string text;
+    int column;           // or -1: not looked for
+    std::uint32_t after;  // the key that came behind this one last time
+  };
+  struct Group {
+    bool sequence;
+    std::deque<Key> keys;  // [0] stands for the start of a message
+    std::unordered_map<std::string_view, std::uint32_t> table;
+    std::uint32_t last = 0;
+  };
+
+  bool read_map(Bytes map, Group& group);
+  bool read_entry(Bytes entry, Group& group);
+  bool read_odd_entry(Bytes entry, Group& group);
+  int column_of(std::string_view key, Group& group);
+  int look_up(std::string_view key, Group& group);
+  std::uint32_t add_key(std::string_view key, int column, Group& group);
+
+  std::vector<Name> names_;
+  std::vector<Slice> slices_;
+  Group features_, lists_;
+  Others others_;
+  bool reads_lists_;
+  std::deque<std::string> merged_;  // values that came in pieces
+};
+
+// The values of one Feature.
+class Feature {
+ public:
+  // Reads a serialized Feature, mostly one that lies in `memory`. False if it is malformed.
+  // The common form (one list, packed) is only looked at, and decoded by fill(); any other is decoded here.
+  bool open(Slice feature, Bytes memory);
+
+  Kind kind() const { return kind_; }
+  std::size_t count() const { return count_; }
+
+  // Each to be called for its own kind only, with room for count() values. False if the list is malformed.
+  bool fill(std::int64_t* out) const;
+  void fill(float* out) const;
+  template <typename Take>
+  void for_each_bytes(Take&& take) const;
+
+ private:
+  bool open_odd(Bytes feature);
+  bool read_list(Kind kind, Bytes list);
+  bool read_value(Kind kind, std::uint32_t tag, Cursor& in);
+
+  Kind kind_ = Kind::none;
+  std::size_t count_ = 0;
+  Bytes packed_;  // of the common form: packed numbers, or a BytesList
+  const std::uint8_t* readable_end_ = nullptr;
+  bool odd_ = false;
+  std::vector<std::int64_t> ints_;
+  std::vector<float> floats_;
+  std::vector<Bytes> strings_;
+};
+
+// Calls `take` with each Feature of a serialized FeatureList. False if the list is malformed.
+template <typename Take>
+bool for_each_step(Bytes list, Take&& take) {
+  for (Cursor in(list); !in.done();) {
+    std::uint32_t key = 0;
+    Bytes step;
+    if (!read_tag(in, key)) return false;
+    if (key == tag(1, WireType::length)) {
+      if (!read_bytes(in, step)) return false;
+      take(Slice{step.data(), step.size()});
+    } else if (!skip(in, key)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+template <typename Take>
+void Feature::for_each_bytes(Take&& take) const {
+  if (odd_) {
+    for (const Bytes& value : strings_) take(value);
+    return;
+  }
+  for (Cursor in(packed_); !in.done();) {
+    Bytes value;
+    ++in.p;  // the tag, which open() has seen
+    if (!read_bytes(in, value)) return;
+    take(value);
+  }
+}
+
+}  // namespace bushel

@@ -1,0 +1,610 @@
+// The only file that knows Python: converts, never decides. The GIL is released around all work on data.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <array>
+#include <cmath>
+
+#include "columns.h"
+#include "crc32c.h"
+#include "encode.h"
+#include "hash.h"
+#include "sample.h"
+#include "survey.h"
+#include "threads.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace bushel {
+namespace {
+
+// Any object with a buffer: bytes, mmap, memoryview, array. Held, and so neither moved nor freed, while this lives.
+class View {
+ public:
+  explicit View(nb::handle object, int flags = PyBUF_SIMPLE) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) throw nb::python_error();
+  }
+  ~View() { PyBuffer_Release(&view_); }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+  Bytes bytes() const { return {static_cast<const std::uint8_t*>(view_.buf), static_cast<std::size_t>(view_.len)}; }
+  const Py_buffer& raw() const { return view_; }
+
+ private:
+  Py_buffer view_{};
+};
+
+using Extents = nb::ndarray<const std::uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+
+std::span<const Extent> span_of(const Extents& extents) {
+  static_assert(sizeof(Extent) == 2 * sizeof(std::uint64_t));
+  return {reinterpret_cast<const Extent*>(extents.data()), extents.shape(0)};
+}
+
+template <typename T>
+nb::object to_array(Buffer&& buffer) {
+  if (!buffer.data()) return nb::none();
+  const std::size_t count = buffer.size() / sizeof(T);
+  auto* owned = new Buffer(std::move(buffer));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {count}, owner));
+}
+
+template <typename T>
+nb::object copy_to_array(const std::vector<T>& values, std::initializer_list<std::size_t> shape) {
+  auto* owned = new Buffer(values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(owned->data(), values.data(), owned->size());
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  using Element = std::conditional_t<std::is_same_v<T, Extent>, std::uint64_t, T>;
+  return nb::cast(nb::ndarray<nb::numpy, Element>(owned->data(), shape, owner));
+}
+
+// Names that are not UTF-8 keep their bytes as Python's own surrogates.
+nb::object to_str(std::string_view text) {
+  PyObject* made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
+std::string from_str(nb::handle text) {
+  PyObject* encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape");
+  if (!encoded) throw nb::python_error();
+  const nb::object owner = nb::steal(encoded);
+  return {PyBytes_AS_STRING(encoded), static_cast<std::size_t>(PyBytes_GET_SIZE(encoded))};
+}
+
+nb::object to_bytes(Bytes bytes) { return nb::bytes(bytes.data(), bytes.size()); }
+
+nb::list to_list(const std::vector<RowFault>& faults) {
+  nb::list list;
+  for (const RowFault& fault : faults)
+    list.append(nb::make_tuple(fault.row, static_cast<int>(fault.fault), fault.column));
+  return list;
+}
+
+nb::tuple scan_file(nb::handle file, std::uint64_t begin, std::uint64_t max_records, std::uint64_t max_bytes) {
+  const View view(file);
+  Scan found;
+  {
+    nb::gil_scoped_release nogil;
+    found = scan(view.bytes(), begin, max_records, max_bytes);
+  }
+  return nb::make_tuple(copy_to_array(found.extents, {found.extents.size(), 2}), static_cast<int>(found.fault),
+                        found.end);
+}
+
+nb::list verify_records(nb::handle file, const Extents& extents, std::size_t threads) {
+  const View view(file);
+  std::vector<std::vector<RowFault>> faults(std::max<std::size_t>(threads, 1));
+  {
+    nb::gil_scoped_release nogil;
+    const std::span<const Extent> all = span_of(extents);
+    const std::vector<Range> ranges = cut(all.size(), faults.size());
+    in_threads(ranges.size(), [&](std::size_t i) {
+      for (std::size_t row = ranges[i].begin; row < ranges[i].end; ++row)
+        if (const Fault fault = verify(view.bytes(), all[row]); fault != Fault::none)
+          faults[i].push_back({row, fault, -1});
+    });
+    for (std::size_t i = 1; i < faults.size(); ++i)
+      faults[0].insert(faults[0].end(), faults[i].begin(), faults[i].end());
+  }
+  return to_list(faults[0]);
+}
+
+std::uint64_t resynchronise_file(nb::handle file, std::uint64_t begin) {
+  const View view(file);
+  nb::gil_scoped_release nogil;
+  return resynchronise(view.bytes(), begin);
+}
+
+std::vector<Name> names_of(nb::sequence names) {
+  std::vector<Name> result;
+  for (const nb::handle name : names)
+    result.push_back({from_str(name[0]), nb::cast<bool>(name[1]), static_cast<Kind>(nb::cast<int>(name[2]))});
+  return result;
+}
+
+nb::dict to_dict(Column&& column) {
+  nb::dict out;
+  out["kind"] = static_cast<int>(column.kind);
+  out["rows"] = column.rows;
+  out["uniform"] = column.uniform;
+  out["width"] = column.width;
+  const bool is_float = column.kind == Kind::floats;
+  out["numbers"] =
+      is_float ? to_array<float>(std::move(column.numbers)) : to_array<std::int64_t>(std::move(column.numbers));
+  out["splits"] = to_array<std::int64_t>(std::move(column.splits));
+  out["ends"] = to_array<std::int64_t>(std::move(column.ends));
+  out["data"] = to_array<std::uint8_t>(std::move(column.data));
+  out["present"] = to_array<bool>(std::move(column.present));
+  out["step_splits"] = to_array<std::int64_t>(std::move(column.step_splits));
+  return out;
+}
+
+nb::tuple decode_records(nb::handle file, const Extents& extents, nb::sequence names, bool verify, std::size_t threads,
+                         bool note_others) {
+  const View view(file);
+  const std::vector<Name> wanted = names_of(names);
+  Decoded decoded;
+  {
+    nb::gil_scoped_release nogil;
+    decoded = decode(view.bytes(), span_of(extents), wanted, {verify, threads, note_others});
+  }
+  nb::list columns;
+  for (Column& column : decoded.columns) columns.append(to_dict(std::move(column)));
+  nb::list others;
+  for (const Name& name : decoded.others) others.append(nb::make_tuple(to_str(name.text), name.sequence));
+  return nb::make_tuple(columns, to_list(decoded.faults), others);
+}
+
+// The views of one column's arrays, held while it is encoded.
+template <typename T>
+const T* pointer_to(nb::handle array, std::deque<View>& held) {
+  if (array.is_none()) return nullptr;
+  return reinterpret_cast<const T*>(held.emplace_back(array, PyBUF_C_CONTIGUOUS).bytes().data());
+}
+
+// (name, sequence, kind, numbers, ends, data, splits, width, present, step_splits), as checked by columns.py.
+ColumnView column_from(nb::handle column, std::deque<View>& held, std::deque<std::string>& names) {
+  ColumnView view;
+  view.name = names.emplace_back(from_str(column[0]));
+  view.sequence = nb::cast<bool>(column[1]);
+  view.kind = static_cast<Kind>(nb::cast<int>(column[2]));
+  view.ints = pointer_to<std::int64_t>(column[3], held);
+  view.floats = reinterpret_cast<const float*>(view.ints);
+  view.ends = pointer_to<std::int64_t>(column[4], held);
+  view.data = pointer_to<std::uint8_t>(column[5], held);
+  view.splits = pointer_to<std::int64_t>(column[6], held);
+  view.width = nb::cast<std::size_t>(column[7]);
+  view.present = pointer_to<std::uint8_t>(column[8], held);
+  view.step_splits = pointer_to<std::int64_t>(column[9], held);
+  return view;
+}
+
+// (records, lengths), or the number of the row that is too large.
+nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t threads) {
+  std::deque<View> held;
+  std::deque<std::string> names;
+  std::vector<ColumnView> views;
+  for (const nb::handle column : columns) views.push_back(column_from(column, held, names));
+  Encoded encoded;
+  {
+    nb::gil_scoped_release nogil;
+    encoded = encode(std::move(views), rows, threads);
+  }
+  if (encoded.too_large) return nb::int_(encoded.too_large_row);
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(encoded.bytes)),
+                        to_array<std::uint64_t>(std::move(encoded.lengths)));
+}
+
+nb::object frame_data(nb::handle data) {
+  const View view(data);
+  const Bytes bytes = view.bytes();
+  PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(kHeader + bytes.size() + kFooter));
+  if (!made) throw nb::python_error();
+  auto* out = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(made));
+  if (!bytes.empty()) std::memcpy(out + kHeader, bytes.data(), bytes.size());
+  frame(out, bytes.size());
+  return nb::steal(made);
+}
+
+using Int64s = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// `offsets` must be in order and within `data`, as those of a BytesColumn are.
+nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t seed) {
+  const View view(data);
+  const std::size_t rows = offsets.shape(0) == 0 ? 0 : offsets.shape(0) - 1;
+  Buffer hashes(rows * sizeof(std::uint64_t));
+  {
+    nb::gil_scoped_release nogil;
+    for (std::size_t i = 0; i < rows; ++i) {
+      const auto begin = static_cast<std::size_t>(offsets.data()[i]),
+                 end = static_cast<std::size_t>(offsets.data()[i + 1]);
+      hashes.as<std::uint64_t>()[i] = xxh64(view.bytes().subspan(begin, end - begin), seed);
+    }
+  }
+  return to_array<std::uint64_t>(std::move(hashes));
+}
+
+// One Feature as a list of bytes, or as an array; None where it holds nothing.
+nb::object to_object(const Feature& feature) {
+  if (feature.kind() == Kind::none) return nb::none();
+  if (feature.kind() == Kind::bytes) {
+    nb::list values;
+    feature.for_each_bytes([&](Bytes value) { values.append(to_bytes(value)); });
+    return values;
+  }
+  if (feature.kind() == Kind::floats) {
+    std::vector<float> values(feature.count());
+    feature.fill(values.data());
+    return copy_to_array(values, {values.size()});
+  }
+  std::vector<std::int64_t> values(feature.count());
+  if (!feature.fill(values.data())) return nb::object();
+  return copy_to_array(values, {values.size()});
+}
+
+// ({name: values}, {name: [values of each step]}), or None if the message is malformed.
+nb::object parse_message(nb::handle data) {
+  const View view(data);
+  Locator locator({}, Locator::Others::add);
+  if (!locator.locate(view.bytes())) return nb::none();
+  nb::dict features, lists;
+  Feature feature;
+  bool readable = true;
+  const auto take = [&](Slice slice) {
+    nb::object values = feature.open(slice, view.bytes()) ? to_object(feature) : nb::object();
+    readable = readable && values.is_valid();
+    return values;
+  };
+  for (std::size_t i = 0; i < locator.names().size() && readable; ++i) {
+    const Name& name = locator.names()[i];
+    const Slice slice = locator.slices()[i];
+    if (!name.sequence) {
+      nb::object values = take(slice);
+      if (readable && !values.is_none()) features[to_str(name.text)] = values;
+      continue;
+    }
+    nb::list steps;
+    readable = for_each_step(slice.bytes(),
+                             [&](Slice step) {
+                               nb::object values = take(step);
+                               if (readable) steps.append(values);
+                             }) &&
+               readable;
+    if (readable) lists[to_str(name.text)] = steps;
+  }
+  if (!readable) return nb::none();
+  return nb::make_tuple(features, lists);
+}
+
+// Turns Python values into what SampleEncoder takes, and keeps their memory for the time of one sample.
+class Values {
+ public:
+  Values() = default;
+  Values(const Values&) = delete;
+  Values& operator=(const Values&) = delete;
+
+  // False if the value is of a type that is not known here.
+  bool add(nb::handle name, nb::handle value);
+  std::span<const Value> all() const { return values_; }
+  void clear();
+
+ private:
+  bool add_one(Value& out, nb::handle value);
+  bool add_list(Value& out, nb::handle value);
+  bool add_buffer(Value& out, nb::handle value);
+  bool take(Value& out, nb::handle value);
+  template <typename From, typename To>
+  std::span<const To> widen(const Py_buffer& from);
+
+  std::vector<Value> values_;
+  std::deque<std::string> names_;
+  std::deque<std::vector<std::int64_t>> ints_;
+  std::deque<std::vector<double>> doubles_;
+  std::deque<std::vector<float>> floats_;
+  std::deque<std::vector<std::uint64_t>> unsigneds_;
+  std::deque<std::vector<Bytes>> strings_;
+  std::deque<View> views_;
+};
+
+void Values::clear() {
+  values_.clear();
+  names_.clear();
+  ints_.clear();
+  doubles_.clear();
+  floats_.clear();
+  unsigneds_.clear();
+  strings_.clear();
+  views_.clear();
+}
+
+// One Python scalar, behind the others of the same value; false if it is of another type than they are.
+bool Values::take(Value& out, nb::handle value) {
+  PyObject* object = value.ptr();
+  const auto form_is = [&](Value::Form form, bool first) {
+    if (first) out.form = form;
+    return out.form == form;
+  };
+  const bool first = out.count() == 0;
+  if (PyLong_Check(object)) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (overflow != 0) return false;
+    if (!form_is(Value::Form::ints, first)) return false;
+    ints_.back().push_back(number);
+    out.ints = ints_.back();
+    return true;
+  }
+  if (PyFloat_Check(object)) {
+    if (!form_is(Value::Form::doubles, first)) return false;
+    doubles_.back().push_back(PyFloat_AS_DOUBLE(object));
+    out.doubles = doubles_.back();
+    return true;
+  }
+  Bytes text;
+  if (PyBytes_Check(object)) {
+    text = {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(object)),
+            static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
+  } else if (PyUnicode_Check(object)) {
+    Py_ssize_t size = 0;
+    const char* utf8 = PyUnicode_AsUTF8AndSize(object, &size);
+    if (!utf8) {
+      PyErr_Clear();
+      return false;
+    }
+    text = {reinterpret_cast<const std::uint8_t*>(utf8), static_cast<std::size_t>(size)};
+  } else {
+    return false;
+  }
+  if (!form_is(Value::Form::strings, first)) return false;
+  strings_.back().push_back(text);
+  out.strings = strings_.back();
+  return true;
+}
+
+bool Values::add_one(Value& out, nb::handle value) {
+  ints_.emplace_back();
+  doubles_.emplace_back();
+  strings_.emplace_back();
+  return take(out, value);
+}
+
+bool Values::add_list(Value& out, nb::handle value) {
+  ints_.emplace_back();
+  doubles_.emplace_back();
+  strings_.emplace_back();
+  const Py_ssize_t size = PySequence_Fast_GET_SIZE(value.ptr());
+  PyObject** const objects = PySequence_Fast_ITEMS(value.ptr());
+  for (Py_ssize_t i = 0; i < size; ++i)
+    if (!take(out, objects[i])) return false;
+  out.shape = {size};
+  return true;
+}
+
+template <typename From, typename To>
+std::span<const To> Values::widen(const Py_buffer& from) {
+  const std::size_t count = static_cast<std::size_t>(from.len) / sizeof(From);
+  if constexpr (std::is_same_v<From, To>) {
+    return {static_cast<const To*>(from.buf), count};
+  } else {
+    std::vector<To>* made = nullptr;
+    if constexpr (std::is_same_v<To, std::int64_t>) made = &ints_.emplace_back(count);
+    if constexpr (std::is_same_v<To, float>) made = &floats_.emplace_back(count);
+    const auto* values = static_cast<const From*>(from.buf);
+    for (std::size_t i = 0; i < count; ++i) (*made)[i] = static_cast<To>(values[i]);
+    return *made;
+  }
+}
+
+bool Values::add_buffer(Value& out, nb::handle value) {
+  if (!PyObject_CheckBuffer(value.ptr())) return false;
+  Py_buffer raw;
+  if (PyObject_GetBuffer(value.ptr(), &raw, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  PyBuffer_Release(&raw);
+  const Py_buffer& view = views_.emplace_back(value, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS).raw();
+  const char* format = view.format ? view.format : "B";
+  const bool is_swapped = *format == '>' || *format == '!';
+  if (*format == '<' || *format == '=' || *format == '@') ++format;
+  if (is_swapped || format[0] == 0 || format[1] != 0) return false;
+  out.shape.assign(view.shape, view.shape + view.ndim);
+  out.form = Value::Form::ints;
+  switch (format[0]) {
+    case '?':
+      out.ints = widen<std::uint8_t, std::int64_t>(view);
+      return true;
+    case 'b':
+      out.ints = widen<std::int8_t, std::int64_t>(view);
+      return true;
+    case 'B':
+      out.ints = widen<std::uint8_t, std::int64_t>(view);
+      return true;
+    case 'h':
+      out.ints = widen<std::int16_t, std::int64_t>(view);
+      return true;
+    case 'H':
+      out.ints = widen<std::uint16_t, std::int64_t>(view);
+      return true;
+    case 'i':
+      out.ints = widen<std::int32_t, std::int64_t>(view);
+      return true;
+    case 'I':
+      out.ints = widen<std::uint32_t, std::int64_t>(view);
+      return true;
+    case 'l':
+    case 'q':
+      if (view.itemsize != sizeof(std::int64_t)) return false;
+      out.ints = widen<std::int64_t, std::int64_t>(view);
+      return true;
+    case 'L':
+    case 'Q':
+      if (view.itemsize != sizeof(std::uint64_t)) return false;
+      out.form = Value::Form::unsigneds;
+      out.unsigneds = widen<std::uint64_t, std::uint64_t>(view);
+      return true;
+    case 'f':
+      out.form = Value::Form::floats;
+      out.floats = widen<float, float>(view);
+      return true;
+    case 'd':
+      out.form = Value::Form::doubles;
+      out.doubles = widen<double, double>(view);
+      return true;
+  }
+  return false;
+}
+
+bool Values::add(nb::handle name, nb::handle value) {
+  Py_ssize_t size = 0;
+  Value& out = values_.emplace_back();
+  if (!PyUnicode_Check(name.ptr())) return false;
+  if (const char* utf8 = PyUnicode_AsUTF8AndSize(name.ptr(), &size)) {
+    out.name = {utf8, static_cast<std::size_t>(size)};
+  } else {
+    PyErr_Clear();
+    out.name = names_.emplace_back(from_str(name));
+  }
+  PyObject* object = value.ptr();
+  if (PyBytes_Check(object) || PyUnicode_Check(object) || PyFloat_CheckExact(object) || PyLong_CheckExact(object) ||
+      PyBool_Check(object))
+    return add_one(out, value);
+  if (PyList_Check(object) || PyTuple_Check(object)) return add_list(out, value);
+  return add_buffer(out, value);
+}
+
+class PySampleEncoder {
+ public:
+  PySampleEncoder() = default;
+  PySampleEncoder(const PySampleEncoder&) = delete;
+  PySampleEncoder& operator=(const PySampleEncoder&) = delete;
+
+  void add(nb::str name, int kind, nb::sequence shape, bool required) {
+    SampleFeature feature;
+    feature.name = from_str(name);
+    feature.kind = static_cast<Kind>(kind);
+    for (const nb::handle size : shape) feature.shape.push_back(nb::cast<std::int64_t>(size));
+    feature.required = required;
+    encoder_.add(std::move(feature));
+  }
+
+  // The framed record; or (refusal, name, place in the value); or (-1, name, 0) for a type not known here.
+  nb::object encode(nb::dict sample) {
+    struct Clear {
+      Values& values;
+      ~Clear() { values.clear(); }
+    } const clear{values_};
+    for (const auto [name, value] : sample)
+      if (!values_.add(name, value)) return nb::make_tuple(-1, name, 0);
+    SampleEncoder::Result result = encoder_.encode(values_.all());
+    if (result.refusal == Refusal::none) return to_bytes({result.encoded.bytes.data(), result.encoded.bytes.size()});
+    const bool missing = result.refusal == Refusal::missing;
+    const std::string_view name = missing                 ? encoder_.features()[result.value].name
+                                  : values_.all().empty() ? std::string_view()
+                                                          : values_.all()[result.value].name;
+    return nb::make_tuple(static_cast<int>(result.refusal), to_str(name), result.at);
+  }
+
+  // [(name, largest difference, the value it was at)] of features that float32 did not hold exactly.
+  nb::list narrowings() const {
+    nb::list list;
+    for (std::size_t i = 0; i < encoder_.features().size(); ++i)
+      if (const Narrowing& narrowing = encoder_.narrowings()[i]; narrowing.largest > 0)
+        list.append(nb::make_tuple(to_str(encoder_.features()[i].name), narrowing.largest, narrowing.value));
+    return list;
+  }
+
+ private:
+  SampleEncoder encoder_;
+  Values values_;
+};
+
+nb::dict to_dict(const FeatureFacts& facts) {
+  nb::dict out;
+  out["name"] = to_str(facts.name);
+  out["sequence"] = facts.sequence;
+  out["records"] = facts.records;
+  out["kinds"] = nb::make_tuple(facts.kinds[0], facts.kinds[1], facts.kinds[2], facts.kinds[3]);
+  out["min_count"] = facts.min_count;
+  out["max_count"] = facts.max_count;
+  out["values"] = facts.values;
+  out["min_steps"] = facts.min_steps;
+  out["max_steps"] = facts.max_steps;
+  out["wire_bytes"] = facts.wire_bytes;
+  out["min_int"] = facts.min_int;
+  out["max_int"] = facts.max_int;
+  out["min_float"] = facts.min_float;
+  out["max_float"] = facts.max_float;
+  out["finite"] = facts.finite;
+  out["nans"] = facts.nans;
+  out["infinities"] = facts.infinities;
+  out["min_size"] = facts.min_size;
+  out["max_size"] = facts.max_size;
+  out["text"] = facts.text;
+  nb::list formats;
+  for (const std::uint64_t count : facts.formats) formats.append(count);
+  out["formats"] = nb::tuple(formats);
+  return out;
+}
+
+nb::list add_to_survey(Survey& survey, nb::handle file, const Extents& extents, bool verify) {
+  const View view(file);
+  std::vector<RowFault> faults;
+  {
+    nb::gil_scoped_release nogil;
+    faults = survey.add(view.bytes(), span_of(extents), verify);
+  }
+  return to_list(faults);
+}
+
+nb::dict survey_result(const Survey& survey) {
+  nb::list features;
+  for (const FeatureFacts& facts : survey.features()) features.append(to_dict(facts));
+  nb::dict out;
+  out["records"] = survey.records();
+  out["with_lists"] = survey.with_lists();
+  out["empty"] = survey.empty();
+  out["features"] = features;
+  return out;
+}
+
+}  // namespace
+}  // namespace bushel
+
+NB_MODULE(_native, m) {
+  using namespace bushel;
+  m.doc() = "The C++ core of bushel.";
+  m.def("crc32c", [](nb::handle data) { return crc32c(View(data).bytes()); }, "data"_a, "CRC-32C of `data`, unmasked.");
+  m.def("crc32c_engine", &crc32c_engine, "How checksums are computed here: sse4.2, armv8 or table.");
+  m.def(
+      "xxh64", [](nb::handle data, std::uint64_t seed) { return xxh64(View(data).bytes(), seed); }, "data"_a,
+      "seed"_a = 0, "XXH64 of `data`.");
+  m.def("hash_column", &hash_column, "offsets"_a, "data"_a, "seed"_a = 0, "XXH64 of each row of a bytes column.");
+  m.def("scan", &scan_file, "file"_a, "begin"_a, "max_records"_a, "max_bytes"_a,
+        "(extents of the records from byte `begin` on, fault that stopped it, where it stopped).");
+  m.def("verify", &verify_records, "file"_a, "extents"_a, "threads"_a,
+        "(row, fault, -1) of each record that does not hold what it should.");
+  m.def("resynchronise", &resynchronise_file, "file"_a, "begin"_a,
+        "First offset from `begin` on where a whole record stands; the file's size if none does.");
+  m.def("decode", &decode_records, "file"_a, "extents"_a, "names"_a, "verify"_a = true, "threads"_a = 1,
+        "note_others"_a = false,
+        "(columns, faults, names not asked for) of the features `names`, each (name, is a feature list, kind).");
+  m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a,
+        "(framed records, their lengths), or the number of a row that is too large.");
+  m.def("frame", &frame_data, "data"_a, "`data` as a record.");
+  m.def("parse", &parse_message, "data"_a, "(features, feature lists) of one message, or None if it is malformed.");
+  nb::class_<PySampleEncoder>(m, "SampleEncoder", "Encodes samples whose features it was told.")
+      .def(nb::init<>())
+      .def("add", &PySampleEncoder::add, "name"_a, "kind"_a, "shape"_a, "required"_a, "Adds or replaces a feature.")
+      .def("encode", &PySampleEncoder::encode, "sample"_a, "The framed record, or why there is none.")
+      .def("narrowings", &PySampleEncoder::narrowings, "What float32 did not hold exactly.");
+  nb::class_<Survey>(m, "Survey", "Facts about the features of records.")
+      .def(nb::init<>())
+      .def("add", &add_to_survey, "file"_a, "extents"_a, "verify"_a,
+           "Looks at more records; (row, fault, feature) of those at fault.")
+      .def("result", &survey_result, "The facts so far.");
+}

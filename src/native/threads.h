@@ -1,0 +1,51 @@
+// Work on ranges of rows, each in a thread of its own.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "bytes.h"
+
+namespace bushel {
+
+struct Range {
+  std::size_t begin, end;
+};
+
+// `rows` cut into `parts` of nearly the same size.
+inline std::vector<Range> cut(std::size_t rows, std::size_t parts) {
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < parts; ++i) ranges.push_back({rows * i / parts, rows * (i + 1) / parts});
+  return ranges;
+}
+
+// Calls work(i) for each i below `count`, in as many threads; the first in this one. Throws what the first of them
+// threw.
+template <typename Work>
+void in_threads(std::size_t count, Work&& work) {
+  std::vector<std::exception_ptr> errors(count);
+  const auto guarded = [&](std::size_t i) noexcept {
+    try {
+      work(i);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(count);
+  for (std::size_t i = 1; i < count; ++i) {
+    try {
+      threads.emplace_back(guarded, i);
+    } catch (const std::system_error&) {
+      guarded(i);  // no thread to be had: slower, not wrong
+    }
+  }
+  if (count > 0) guarded(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace bushel

@@ -1,0 +1,91 @@
+"""The listing of src/bushel is the data flow: a room imports only from rooms above its own."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "bushel"
+
+# In the order of the data flow; rooms of one line do not know each other.
+ROOMS = [
+    ["errors"],
+    ["storage"],
+    ["schema", "columns", "files"],
+    ["manifest", "records"],
+    ["survey", "index"],
+    ["sources", "transforms"],
+    ["writing"],
+    ["reading"],
+    ["tensorflow", "torch", "jax", "ray", "contract"],
+    ["checking"],
+    ["training"],
+    ["viewing"],
+    ["cli"],
+    ["__main__"],
+]
+HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}
+FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "ray"}
+MAY_IMPORT_FRAMEWORKS = {"tensorflow", "torch", "jax", "ray", "contract", "training", "checking"}
+NO_WRITING = {"reading", "training", "viewing", "checking", "tensorflow"}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def room_of(module: Path) -> str:
+    return module.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(module: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: imports are absolute"
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def rooms_imported(module: Path) -> set[str]:
+    names = [name.split(".") for name in imports(module)]
+    return {name[1] for name in names if name[0] == "bushel" and len(name) > 1 and name[1] in HEIGHT}
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_room_imports_only_from_rooms_above_its_own(module: Path) -> None:
+    room = room_of(module)
+    assert room in HEIGHT, f"{room} has no place in the data flow: give it one in ROOMS"
+    for imported in rooms_imported(module) - {room}:
+        assert HEIGHT[imported] < HEIGHT[room], f"{room} must not import {imported}"
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_frameworks_are_imported_in_their_adapters_alone(module: Path) -> None:
+    if room_of(module) in MAY_IMPORT_FRAMEWORKS:
+        return
+    found = {name.split(".")[0] for name in imports(module)} & FRAMEWORKS
+    assert not found
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_what_reads_reaches_nothing_that_writes(module: Path) -> None:
+    if room_of(module) in NO_WRITING:
+        assert "writing" not in rooms_imported(module)
+
+
+def test_only_one_native_file_knows_python() -> None:
+    knowing = [path.name for path in (ROOT / "src" / "native").iterdir() if "nanobind" in path.read_text()]
+    assert knowing == ["module.cpp"]
+
+
+def test_importing_bushel_loads_no_framework_and_no_numpy() -> None:
+    import subprocess
+
+    code = "import sys, bushel; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {*FRAMEWORKS, "numpy", "msgspec", "click", "rich"} & set(loaded)
