@@ -142,9 +142,13 @@ void Decoder::guess() {
   verify_late_ = some_bytes && !some_lists && rows > 0 && bytes / rows >= kLarge;
 }
 
-bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice) {
+inline bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice) {
   const Guess& guess = guesses_[column];
   Feature& feature = worker.feature;
+  if (guess.width == 1) {
+    if (guess.kind == Kind::floats && read_one(slice, guess.numbers.as<float>()[row])) return true;
+    if (guess.kind == Kind::int64s && read_one(slice, guess.numbers.as<std::int64_t>()[row])) return true;
+  }
   if (!feature.open(slice, file_) || feature.kind() != guess.kind || feature.count() != guess.width) return false;
   if (guess.kind == Kind::floats) {
     feature.fill(guess.numbers.as<float>() + row * guess.width);
@@ -156,6 +160,13 @@ bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Sl
 Fault Decoder::take_slice(Worker& worker, std::size_t column, Slice slice) {
   Part& part = worker.parts[column];
   Feature& feature = worker.feature;
+  if (Bytes value; part.kind == Kind::bytes && read_one(slice, value)) {
+    part.some_present = true;
+    part.slices.push_back(slice);
+    part.counts.push_back(1);
+    part.data_size += value.size();
+    return Fault::none;
+  }
   if (!feature.open(slice, file_)) return Fault::malformed;
   const Kind kind = feature.kind();
   if (kind == Kind::none) {
@@ -351,15 +362,24 @@ void Decoder::copy_dense_rows(const Part& part, const Guess& guess, Column& out)
 void Decoder::fill_slice(Worker& worker, std::size_t column, std::size_t slice, Column& out) {
   Part& part = worker.parts[column];
   Feature& feature = worker.feature;
-  if (!part.slices[slice].data || !feature.open(part.slices[slice], file_)) return;
+  if (!part.slices[slice].data) return;
   if (out.kind == Kind::bytes) {
     std::int64_t* ends = out.ends.as<std::int64_t>() + part.first_value;
-    feature.for_each_bytes([&](Bytes value) {
+    const auto take = [&](Bytes value) {
       *ends++ = static_cast<std::int64_t>(part.first_byte);
       if (!value.empty()) std::memcpy(out.data.data() + part.first_byte, value.data(), value.size());
       part.first_byte += value.size();
-    });
-  } else if (out.kind == Kind::floats) {
+    };
+    if (Bytes value; read_one(part.slices[slice], value)) {
+      take(value);
+    } else if (feature.open(part.slices[slice], file_)) {
+      feature.for_each_bytes(take);
+    }
+    part.first_value += part.counts[slice];
+    return;
+  }
+  if (!feature.open(part.slices[slice], file_)) return;
+  if (out.kind == Kind::floats) {
     feature.fill(out.numbers.as<float>() + part.first_value);
   } else if (!feature.fill(out.numbers.as<std::int64_t>() + part.first_value)) {
     // Only a varint of more than ten bytes is found as late as here. Its row is at fault; say so once.

@@ -38,7 +38,7 @@ class Writer:
     """Writes samples, or columns of them, to one file.
 
     The file appears under its name when the writer is closed without an error; until then there is none. Without a
-    schema, the first sample says what each feature is, and lists may then vary in length.
+    the first sample says what each feature is, and lists may then vary in length.
 
     >>> with bushel.Writer(path) as writer:
     ...     writer.write({"x": [1.0, 2.0], "label": 3})
@@ -221,7 +221,8 @@ class Writer:
             if isinstance(encoded, int):
                 self.records += begin + encoded
                 raise self._refused(_TOO_LARGE, stored[0].name, None, 0)
-            self._sink.write(encoded[0])
+            for piece in encoded[0]:
+                self._sink.write(piece)
         self.records += rows
 
 
