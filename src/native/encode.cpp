@@ -9,7 +9,7 @@ namespace bushel {
 
 namespace {
 
-constexpr std::size_t kMaxVarint = 10;
+constexpr std::size_t kMaxVarint = 10, kMaxLength = 5;
 
 std::size_t field_size(std::size_t length) { return 1 + varint_size(length) + length; }
 
@@ -148,7 +148,7 @@ struct Writer {
 // What rows [begin, end) of a column take at the most.
 std::size_t bound(const Writer& writer, Range rows) {
   const ColumnView& column = writer.column;
-  constexpr std::size_t kTagsAndLengths = 4 * (1 + kMaxVarint);
+  constexpr std::size_t kTagsAndLengths = 4 * (1 + kMaxLength);
   std::size_t features = rows.end - rows.begin;
   Run steps = {rows.begin, rows.end};
   if (column.sequence) {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,13 @@ from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.files import WINDOW_BITS, Compression
 from bushel.records import available_cores
 from bushel.schema import Feature, Schema, feature_of, needs_sidecar, record_kind, sidecar_path, write_sidecar
-from bushel.storage import AnyPath, sync_folder
+from bushel.storage import AnyPath
+from bushel.writing.sink import Sink
 from bushel.writing.stored import Narrowings, Stored, infer_feature, store, to_any_column
 
 __all__ = ["NarrowedValues", "Writer"]
 
-_BUFFER = 1 << 20
-_BATCH_BYTES = 8 << 20  # encoded at a time
-_COMPRESSION_LEVEL = 2
+_BATCH_BYTES = 8 << 20  # encoded at a time, while what was encoded before is written
 _PARALLEL_ROWS = 64
 
 # Why the core did not take a sample; the numbers are those of its `Refusal`.
@@ -38,7 +36,7 @@ class Writer:
     """Writes samples, or columns of them, to one file.
 
     The file appears under its name when the writer is closed without an error; until then there is none. Without a
-    the first sample says what each feature is, and lists may then vary in length.
+    schema, the first sample says what each feature is, and lists may then vary in length.
 
     >>> with bushel.Writer(path) as writer:
     ...     writer.write({"x": [1.0, 2.0], "label": 3})
@@ -57,7 +55,7 @@ class Writer:
         for name, feature in self._features.items():
             self._tell_encoder(name, feature)
         self._by_columns = any(_is_by_columns(feature) for feature in self._features.values())
-        self._sink = _Sink(self.path, compression)
+        self._sink = Sink(self.path, compression)
 
     @property
     def schema(self) -> Schema:
@@ -283,70 +281,3 @@ def _type_of(value: Any) -> str:
     if isinstance(value, list | tuple) and value:
         return f"a list of {type(value[0]).__name__}"
     return type(value).__name__
-
-
-class _Sink:
-    """A file that gets its name when it is closed."""
-
-    def __init__(self, path: Path, compression: Compression | None) -> None:
-        from bushel.storage import describe_os_error
-
-        self.path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            self._file: IO[bytes] | None = self._temporary.open("wb", buffering=0)
-        except OSError as error:
-            raise describe_os_error(path, error) from None
-        self._compress = _compressor(compression)
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
-
-    def write(self, data: Any) -> None:
-        if self._file is None:
-            raise ValueError(f"{self.path}: the writer is closed")
-        if len(data) < _BUFFER:
-            self._pending.append(data)
-            self._pending_bytes += len(data)
-            if self._pending_bytes >= _BUFFER:
-                self._flush()
-            return
-        self._flush()
-        self._put(data)
-
-    def _flush(self) -> None:
-        if self._pending:
-            self._put(b"".join(self._pending))
-        self._pending.clear()
-        self._pending_bytes = 0
-
-    def _put(self, data: Any) -> None:
-        assert self._file is not None
-        view = memoryview(data if self._compress is None else self._compress.compress(data))
-        while view:
-            view = view[self._file.write(view) or 0 :]
-
-    def close(self) -> None:
-        if self._file is None:
-            return
-        self._flush()
-        if self._compress is not None:
-            self._file.write(self._compress.flush())
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._file = None
-        self._temporary.replace(self.path)
-        sync_folder(self.path.parent)
-
-    def discard(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        self._temporary.unlink(missing_ok=True)
-
-
-def _compressor(compression: Compression | None) -> Any:
-    if compression is None:
-        return None
-    from isal import isal_zlib
-
-    return isal_zlib.compressobj(_COMPRESSION_LEVEL, wbits=WINDOW_BITS[compression])
