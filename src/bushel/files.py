@@ -78,7 +78,7 @@ class RecordFile:
 
     def chunks(self, *, on_fault: FaultHandler = raise_fault, max_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """All records, some at a time; memory is bounded by `max_bytes` or the largest record."""
-        pieces = _mapped(self) if self.compression is None else _ahead(_inflated(self, max_bytes, on_fault))
+        pieces = _mapped(self) if self.compression is None else _ahead(_inflated(self, max_bytes))
         return _cut_into_chunks(self, pieces, max_bytes, on_fault)
 
 
@@ -87,6 +87,7 @@ class _Piece:
     memory: Any
     base: int
     is_last: bool
+    fault: Fault | None = None  # why there is no more, if that is not the end
 
 
 def _mapped(file: RecordFile) -> Iterator[_Piece]:
@@ -94,7 +95,7 @@ def _mapped(file: RecordFile) -> Iterator[_Piece]:
         yield _Piece(mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ), 0, is_last=True)
 
 
-def _inflated(file: RecordFile, max_bytes: int, on_fault: FaultHandler) -> Iterator[_Piece]:
+def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
     """What the file inflates to, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
     assert file.compression is not None
     with open_to_read(file.path) as opened:
@@ -103,12 +104,10 @@ def _inflated(file: RecordFile, max_bytes: int, on_fault: FaultHandler) -> Itera
         while True:
             data = stream.read(max_bytes)
             is_last = len(data) < max_bytes
-            yield _Piece(data, base, is_last)
+            yield _Piece(data, base, is_last, stream.fault)
             base += len(data)
             if is_last:
                 break
-    if stream.fault is not None:
-        on_fault(Skipped(str(file.path), -1, base, 0, stream.fault))
 
 
 class _Inflater:
@@ -172,15 +171,18 @@ def _cut_into_chunks(
         memory = piece.memory if not carried else b"".join((carried, piece.memory))
         base = piece.base - len(carried)
         size, at, carried = len(memory), 0, b""
-        while at < size:
+        while at < size or piece.fault is not None:
             extents, code, end = _native.scan(memory, at, 1 << 20, max_bytes)
             if len(extents):
                 yield Chunk(memory, extents, first, base)
                 first += len(extents)
             at, fault = end, Fault(code)
+            is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA) or at == size
+            if is_cut and piece.fault is not None:
+                on_fault(Skipped(str(file.path), first, base + at, size - at, piece.fault))
+                return
             if fault is Fault.NONE:
                 continue
-            is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA)
             if is_cut and not piece.is_last:
                 carried = bytes(memoryview(memory)[at:])
                 break
