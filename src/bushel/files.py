@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ Extents: TypeAlias = NDArray[np.uint64]  # offset of the header, length of the d
 
 HEADER, FOOTER = 12, 4
 CHUNK_BYTES = 16 << 20
+_RAW_BYTES = 1 << 18  # of a compressed file, read at a time
 MAX_RECORD = (1 << 31) - 1
 WINDOW_BITS: dict[str, int] = {"gzip": 31, "zlib": 15}
 
@@ -118,10 +120,13 @@ class _Inflater:
 
         self.file = file
         self.fault: Fault | None = None
-        self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=WINDOW_BITS[compression])
+        self._bits = WINDOW_BITS[compression]
+        self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=self._bits)
         self._error: Any = isal_zlib.error
         self._inflate = self._make()
         self._raw = b""
+        self._stream_at = 0  # where in the file the stream at hand begins: there may be several behind each other
+        self._given = 0  # bytes of it that were inflated
         self._done = False
 
     def read(self, size: int) -> bytes:
@@ -134,24 +139,47 @@ class _Inflater:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _step(self, max_length: int) -> bytes:
-        if self._inflate.eof:  # a file may be several streams behind each other
-            self._raw = self._inflate.unused_data or self.file.read(1 << 20)
-            self._inflate = self._make()
-            if not self._raw:
-                self._done = True
-                return b""
+        if self._inflate.eof:
+            self._begin_next_stream()
         elif not self._raw:
-            self._raw = self.file.read(1 << 20)
-            if not self._raw:
-                self.fault, self._done = Fault.TRUNCATED_STREAM, True
-                return b""
+            self._raw = self.file.read(_RAW_BYTES)
+            self.fault = None if self._raw else Fault.TRUNCATED_STREAM
+        if not self._raw:
+            self._done = True
+            return b""
         try:
             piece: bytes = self._inflate.decompress(self._raw, max_length)
         except self._error:
             self.fault, self._done = Fault.COMPRESSED_STREAM, True
-            return b""
+            return self._rescue(max_length)
         self._raw = b"" if self._inflate.eof else self._inflate.unconsumed_tail
+        self._given += len(piece)
         return piece
+
+    def _begin_next_stream(self) -> None:
+        unused = self._inflate.unused_data
+        self._stream_at = self.file.tell() - len(unused)
+        self._raw = unused or self.file.read(_RAW_BYTES)
+        self._given = 0
+        self._inflate = self._make()
+
+    def _rescue(self, max_length: int) -> bytes:
+        """What stands between the last byte given and the damage: a failing step gives nothing of itself."""
+        self.file.seek(self._stream_at)
+        inflate = zlib.decompressobj(wbits=self._bits)
+        out = bytearray()
+        raw, seen, step = b"", 0, _RAW_BYTES
+        while step and len(out) < max_length and (raw := raw or self.file.read(_RAW_BYTES)):
+            before = inflate.copy()
+            try:
+                piece = inflate.decompress(raw, step)
+            except zlib.error:
+                inflate, step = before, step // 16  # closer to the damage in smaller steps
+                continue
+            out += piece[max(0, self._given - seen) :]
+            seen += len(piece)
+            raw = inflate.unconsumed_tail
+        return bytes(out[:max_length])
 
 
 def _ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
