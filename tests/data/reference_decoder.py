@@ -23,11 +23,14 @@ class Rules(NamedTuple):
     entries_with_unknown_fields: bool = True
     tags_above_32_bits: bool = False
     field_0_in_groups: bool = False
+    replaced_values: bool = True  # the value of a key that comes again later must be well-formed too
+    messages_in_depth: bool = True  # the messages around a group count in its depth
 
 
 UPB = Rules(entries_with_unknown_fields=False, field_0_in_groups=True)
 CPP = Rules(tags_above_32_bits=True)
 LENIENT = Rules(utf8_keys=False)
+BUSHEL = Rules(utf8_keys=False, replaced_values=False, messages_in_depth=False)
 
 
 class Malformed(Exception):
@@ -86,6 +89,7 @@ def read_value(data: bytes, at: int, wire_type: int) -> tuple[int | bytes, int]:
 def skip_group(data: bytes, at: int, number: int, depth: int, rules: Rules) -> int:
     """The offset after the end tag of a group whose start tag ends at `at`."""
     open_groups = [number]
+    depth = depth if rules.messages_in_depth else 0
     while open_groups:
         if depth + len(open_groups) > MAX_DEPTH:
             raise Malformed("nested too deep")
@@ -212,10 +216,11 @@ def map_values(parts: list[bytes], depth: int, rules: Rules, read: Callable[[lis
             if (field.number, field.wire_type) != (1, DELIMITED):
                 continue
             key, values, has_unknown = map_entry(field.value, depth + 1, rules)
-            value = read(values, depth + 2, rules)
+            if rules.replaced_values:
+                read(values, depth + 2, rules)
             if not has_unknown or rules.entries_with_unknown_fields:
-                found[key] = value
-    return {key.hex(): found[key] for key in sorted(found)}
+                found[key] = values
+    return {key.hex(): read(found[key], depth + 2, rules) for key in sorted(found)}
 
 
 def parts_of(data: bytes, number: int, rules: Rules) -> list[bytes]:
