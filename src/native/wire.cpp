@@ -10,12 +10,12 @@ namespace bushel {
 
 namespace {
 
-constexpr int kMaxDepth = 100;  // of groups, as in protobuf
+constexpr int kMaxDepth = 100;  // of groups in each other
 
 bool skip_within(Cursor& in, std::uint32_t skipped, int depth);
 
 bool skip_group(Cursor& in, std::uint32_t field, int depth) {
-  if (depth >= kMaxDepth) return false;
+  if (depth > kMaxDepth) return false;
   for (std::uint32_t inner = 0; !in.done();) {
     if (!read_tag(in, inner)) return false;
     if (static_cast<WireType>(inner & 7) == WireType::end_group) return inner >> 3 == field;
