@@ -336,7 +336,7 @@ def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | Non
 
 def _single_valued(chunk: Chunk) -> set[str]:
     survey = _native.Survey()
-    survey.add(chunk.memory, chunk.extents[:_PROBE], False)
+    survey.add(chunk.memory, chunk.extents[:_PROBE], True)
     return {fact["name"] for fact in survey.result()["features"] if fact["min_count"] == fact["max_count"] == 1}
 
 
