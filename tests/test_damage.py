@@ -1,4 +1,4 @@
-"""A byte flipped at every offset and a file cut at every length: the right fault, record and byte, and never a crash."""
+"""A byte flipped at every offset and a file cut at every length: the right fault, record and byte, never a crash."""
 
 import gzip
 import warnings

@@ -195,11 +195,11 @@ def mutations(count: int) -> list[bytes]:
         for record in file["records"]
         if "hex" in record
     ]
-    seeds = [seed for seed in seeds if 0 < len(seed) < 200]
+    seeds = [seed for seed in seeds if 0 < len(seed) < 200 and "error" not in by_protobuf(seed)]
     made = []
     for _ in range(count):
         data = bytearray(chance.choice(seeds))
-        for _ in range(chance.randint(1, 3)):
+        for _ in range(chance.choice((1, 1, 2))):
             at = chance.randrange(len(data) + 1)
             match chance.randrange(6):
                 case 0:
@@ -209,7 +209,7 @@ def mutations(count: int) -> list[bytes]:
                 case 2:
                     data[at:at] = chance.choice(seeds)[: chance.randint(1, 30)]
                 case _ if at < len(data):
-                    data[at] ^= 1 << chance.randrange(8)
+                    data[at] ^= chance.choice((1, 2, 8, 0x80, 0xFF))
         made.append(bytes(data))
     return made
 
