@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bushel.columns import BytesColumn, Ragged, as_ragged, concatenate, count_of, take
+from bushel.columns import BytesColumn, Ragged, as_dense, as_ragged, concatenate, count_of, take
 
 ROWS = st.lists(st.lists(st.integers(-5, 5), max_size=4), max_size=8)
 TEXTS = st.lists(st.binary(max_size=5), max_size=8)
@@ -93,3 +93,13 @@ def test_any_column_can_be_seen_as_ragged() -> None:
 def test_a_size_that_varies_counts_as_one() -> None:
     assert count_of((2, None, 3)) == 6
     assert count_of(()) == 1
+
+
+def test_a_ragged_column_whose_rows_are_all_alike_can_be_dense_again() -> None:
+    present = np.ones(2, bool)
+    assert as_dense(Ragged(np.arange(4), np.array([0, 2, 4]), present)).tolist() == [[0, 1], [2, 3]]
+    assert as_dense(Ragged(np.arange(2), np.array([0, 1, 2]), present)).tolist() == [0, 1]
+    assert as_dense(Ragged(BytesColumn.of([b"a", b"b"]), np.array([0, 1, 2]), present)) == BytesColumn.of([b"a", b"b"])
+    assert as_dense(Ragged.of([[1], [1, 2]])).to_list() == [[1], [1, 2]]
+    lacking = Ragged(np.arange(1), np.array([0, 1, 1]), np.array([True, False]))
+    assert as_dense(lacking) is lacking

@@ -107,7 +107,14 @@ def test_nearest_finds_typing_errors_and_nothing_far_off() -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536 * 1024, "1.5 MiB"), (2**31, "2.0 GiB"), (2**52, "4096.0 TiB")],
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536 * 1024, "1.5 MiB"),
+        (2**31, "2.0 GiB"),
+        (2**52, "4096.0 TiB"),
+    ],
 )
 def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
     assert readable_size(size) == text

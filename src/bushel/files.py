@@ -157,9 +157,10 @@ class _Inflater:
         return piece
 
     def _begin_next_stream(self) -> None:
-        unused = self._inflate.unused_data
-        self._stream_at = self.file.tell() - len(unused)
-        self._raw = unused or self.file.read(_RAW_BYTES)
+        self._raw = self._inflate.unused_data.lstrip(b"\0")
+        while not self._raw and (more := self.file.read(_RAW_BYTES)):
+            self._raw = more.lstrip(b"\0")  # padding, as tapes and gzip itself leave it
+        self._stream_at = self.file.tell() - len(self._raw)
         self._given = 0
         self._inflate = self._make()
 

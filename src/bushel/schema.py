@@ -160,7 +160,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if (version := fields.pop("format", None)) != 1:
                 raise FormatError(path, f"schema of format {version!r}; this bushel reads format 1")
             return msgspec.convert(fields, cls)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FormatError(path, f"not a schema: {error}") from None
 
     def differences(self, other: Schema) -> list[Difference]:
