@@ -476,6 +476,7 @@ bool Values::add(nb::handle name, nb::handle value) {
       PyBool_Check(object))
     return add_one(out, value);
   if (PyList_Check(object) || PyTuple_Check(object)) return add_list(out, value);
+  if (PyByteArray_Check(object) || PyMemoryView_Check(object)) return false;  // bytes, not lists of numbers
   return add_buffer(out, value);
 }
 

@@ -87,6 +87,10 @@ class Sink:
         self._file = None
         self._thread.shutdown()
 
+    def __del__(self) -> None:
+        if getattr(self, "_file", None) is not None:
+            self.discard()
+
     def discard(self) -> None:
         """Leave nothing behind."""
         self._thread.shutdown(cancel_futures=True)

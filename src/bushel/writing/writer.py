@@ -17,7 +17,7 @@ from bushel.records import available_cores
 from bushel.schema import Feature, Schema, feature_of, needs_sidecar, record_kind, sidecar_path, write_sidecar
 from bushel.storage import AnyPath
 from bushel.writing.sink import Sink
-from bushel.writing.stored import Narrowings, Stored, infer_feature, store, to_any_column
+from bushel.writing.stored import Narrowings, Stored, infer_feature, one_row, store, to_any_column
 
 __all__ = ["NarrowedValues", "Writer"]
 
@@ -76,7 +76,10 @@ class Writer:
 
     def write_batch(self, columns: dict[str, Any]) -> None:
         """Write many samples at once: for each feature, an array or list with one row a sample."""
-        stored = [self._store(name, to_any_column(values, name=name)) for name, values in columns.items()]
+        try:
+            stored = [self._store(name, to_any_column(values, name=name)) for name, values in columns.items()]
+        except SchemaMismatch as error:
+            raise SchemaMismatch(error.what, at=f"{self.path}: {error.at}", help=error.help) from None
         rows = {column.rows for column in stored}
         if len(rows) > 1:
             sizes = ", ".join(f"{column.name} {column.rows}" for column in stored)
@@ -196,16 +199,23 @@ class Writer:
             if name in columns or not feature.required:
                 continue
             if self._declared is not None:
-                raise SchemaMismatch("the feature is required but the batch does not have it", at=self._at(name))
+                raise SchemaMismatch("the feature is required but the samples do not have it", at=self._at(name))
             self._learn(name, _with(feature, required=False))
 
     def _write_as_columns(self, sample: dict[str, Any]) -> None:
-        columns = {}
+        for name in sample:
+            if name not in self._features:
+                raise MissingName("feature", name, self._features, where=self._at(name))
+        stored = []
         for name, value in sample.items():
-            feature = self._features.get(name)
-            is_text = isinstance(value, bytes | str) or (feature is not None and feature.dtype in ("bytes", "str"))
-            columns[name] = [value] if is_text or (feature and feature.is_ragged) else [np.asarray(value)]
-        self.write_batch(columns)
+            try:
+                column = one_row(value, self._features[name], name=name)
+                stored.append(self._store(name, column))
+            except SchemaMismatch as error:
+                place = error.at.removeprefix(name).removeprefix("[0]")
+                raise SchemaMismatch(error.what, at=self._at(name) + place, help=error.help) from None
+        self._check_complete(sample)
+        self._write_stored(stored, 1)
 
     def _write_stored(self, stored: list[Stored], rows: int) -> None:
         if rows == 0:
@@ -248,21 +258,26 @@ def _as_known_type(value: Any, at: str) -> Any:
         raise SchemaMismatch("the text holds characters that UTF-8 cannot encode", at=at)
     if isinstance(value, np.ndarray | np.generic):
         return _as_known_array(np.asarray(value), at)
-    if isinstance(value, list | tuple) and value and not isinstance(value[0], bytes | str):
-        if any(item is None for item in value):
-            raise SchemaMismatch("None cannot be stored", at=f"{at}[{list(value).index(None)}]")
-        if any(isinstance(item, bytes | str) for item in value):
-            raise SchemaMismatch("text and numbers are mixed in one list", at=at)
-        try:
-            return _as_known_array(np.asarray(value), at)
-        except (ValueError, OverflowError):
-            pass
-    elif isinstance(value, list | tuple):
-        raise SchemaMismatch("text and numbers are mixed in one list", at=at)
-    elif hasattr(value, "__array__"):
+    if isinstance(value, list | tuple):
+        return _as_known_list(value, at)
+    if hasattr(value, "__array__"):
         return _as_known_array(np.asarray(value), at)
     feature_of(value, name=at)
     raise SchemaMismatch(f"a value of type {type(value).__name__} cannot be stored", at=at)
+
+
+def _as_known_list(value: list[Any] | tuple[Any, ...], at: str) -> Any:
+    for place, item in enumerate(value):
+        if item is None:
+            raise SchemaMismatch("None cannot be stored", at=f"{at}[{place}]")
+        if isinstance(item, int) and not -(2**63) <= item < 2**63:
+            raise SchemaMismatch(f"{item} does not fit int64", at=f"{at}[{place}]")
+    if any(isinstance(item, bytes | str) for item in value):
+        raise SchemaMismatch("text and numbers are mixed in one list", at=at)
+    try:
+        return _as_known_array(np.asarray(value), at)
+    except (ValueError, OverflowError):
+        raise SchemaMismatch("lists of different lengths are not one array", at=at) from None
 
 
 def _as_known_array(array: Any, at: str) -> Any:
