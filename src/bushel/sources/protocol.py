@@ -30,6 +30,7 @@ class Listing:
     keys: BytesColumn  # one a row; unique over the whole source
     columns: dict[str, Column]  # those that were asked for: label, split, group
     sizes: NDArray[np.int64] | None = None  # bytes of each row, where that is cheap to know
+    counted: dict[str, int] = field(default_factory=dict)  # what was left out, by what it is: hidden files, ...
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,15 @@ class Block:
     rows: NDArray[np.int64]  # their numbers in the partition
     columns: dict[str, Column]  # one row each
     refused: list[Refused] = field(default_factory=list)  # rows that are not in `rows`
+    counted: dict[str, int] = field(default_factory=dict)  # what was changed, by what it is: rotated upright, ...
 
 
 class Source(Protocol):
-    """A place that samples come from, in one partition or several. A value: it pickles, and is cheap to pickle."""
+    """A place that samples come from, in one partition or several. A value: it pickles, and is cheap to pickle.
+
+    A source that already says which split a sample belongs to names the column that does in an attribute `split`; it
+    can be listed, but need not be a feature. Values that are missing are rows that a `Ragged` says are not present.
+    """
 
     reads: Literal["random", "sequence"]
 
