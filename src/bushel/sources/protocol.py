@@ -67,8 +67,8 @@ class Source(Protocol):
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """Read rows of one partition, some at a time.
 
-        A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence is
-        given None and yields all rows in order.
+        A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence
+        is given None and yields all rows in order.
         """
         ...
 
