@@ -1,0 +1,356 @@
+"""Tables: CSV, TSV, JSON lines, Parquet, Arrow and Feather, a sample a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn, Column, Ragged, concatenate, take
+from bushel.errors import FileProblem, MissingName, SchemaMismatch
+from bushel.files import what_is
+from bushel.schema import Feature, Schema
+from bushel.sources import arrow
+from bushel.sources.arrow_files import ArrowFile, ParquetFile
+from bushel.sources.casting import cast_array
+from bushel.sources.delimited import DelimitedFile
+from bushel.sources.fingerprints import fingerprint_of
+from bushel.sources.json_lines import JsonLinesFile
+from bushel.sources.protocol import Block, Listing, Refused
+from bushel.sources.surveys import Field, Part, Piece, Survey, TableFile
+from bushel.sources.values import number_keys, typed
+from bushel.storage import AnyPath, list_files, open_to_read
+
+__all__ = ["TableSource", "table"]
+
+Format: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]
+
+SUFFIXES: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+def table(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    types: Mapping[str, str] | None = None,
+    key: str | None = None,
+    format: Format | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> TableSource:
+    """Take a sample from each row of one table, in one file or several.
+
+    Types are told over whole files; a blank or null is a missing value and changes no type. `columns` chooses,
+    `rename` maps old names to new, `types` asks for types (`{"zip": "str", "age": "float32"}`), all by the names in the
+    file. `key` names a column of unique keys; without it rows are numbered. Compressed text is read as it is.
+    """
+    files = tuple(str(path) for path in list_files(paths))
+    source = TableSource(
+        files=files,
+        format=format or _one_format([Path(file) for file in files]),
+        columns=None if columns is None else tuple(columns),
+        rename=dict(rename or {}),
+        types=dict(types or {}),
+        key=key,
+        encoding=encoding,
+        delimiter=delimiter,
+    )
+    source.check()
+    return source
+
+
+def _one_format(files: list[Path]) -> Format:
+    formats = {format_of(file) for file in files}
+    if len(formats) > 1:
+        raise FileProblem(files[0], f"files of one table must be of one format, got {', '.join(sorted(formats))}")
+    return formats.pop()
+
+
+def format_of(path: Path) -> Format:
+    """Tell the format of a table by its first bytes, then by its name."""
+    with open_to_read(path) as file:
+        head = file.read(512)
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if head[:6] == b"ARROW1" or head[:4] == b"\xff\xff\xff\xff":
+        return "arrow"
+    suffixes = [suffix for suffix in path.suffixes if suffix.lower() not in _COMPRESSED]
+    found = SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
+    if found in ("csv", "tsv", "jsonl"):
+        return found
+    what = what_is(head) or "something unknown"
+    known = ", ".join(SUFFIXES)
+    raise FileProblem(path, f"is not a table that bushel reads: it is {what}", help=[f"Tables end in {known}"])
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Samples from the rows of a table; reads in sequence, a part of a file at a time."""
+
+    files: tuple[str, ...]
+    format: Format
+    columns: tuple[str, ...] | None = None
+    rename: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    key: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    reads: Literal["random", "sequence"] = "sequence"
+
+    @property
+    def split(self) -> str | None:
+        """The column `split`, if there is one."""
+        return "split" if "split" in self.schema() else None
+
+    def _open(self, file: int) -> TableFile:
+        path = Path(self.files[file])
+        if self.format == "parquet":
+            return ParquetFile(path)
+        if self.format == "arrow":
+            return ArrowFile(path)
+        if self.format == "jsonl":
+            return JsonLinesFile(path, self.encoding)
+        text = frozenset(name for name, dtype in self.types.items() if dtype in ("str", "bytes"))
+        delimiter = self.delimiter or ("\t" if self.format == "tsv" else None)
+        return DelimitedFile(path, self.encoding, delimiter, text)
+
+    @cached_property
+    def surveys(self) -> tuple[Survey, ...]:
+        """Each file, looked through once."""
+        return tuple(self._open(file).survey() for file in range(len(self.files)))
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        """The columns that were chosen, by their names in the files, with types that hold for all files."""
+        found: dict[str, Field] = {}
+        for number, survey in enumerate(self.surveys):
+            for name, kind in survey.fields.items():
+                seen = found.get(name)
+                if seen is None:
+                    found[name] = kind._replace(has_missing=kind.has_missing or number > 0)
+                else:
+                    found[name] = Field(
+                        _common(seen.type, kind.type, f"{self.files[number]}: {name}"),
+                        seen.has_missing or kind.has_missing,
+                    )
+            for name in set(found) - set(survey.fields):
+                found[name] = found[name]._replace(has_missing=True)
+        for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key else [])):
+            if name not in found:
+                raise MissingName("column", name, found, where=self.files[0])
+        return {name: found[name] for name in self.columns} if self.columns is not None else found
+
+    @cached_property
+    def features(self) -> dict[str, Feature]:
+        """By name in the file, what each column holds."""
+        found = {
+            name: arrow.feature_of(kind.type, name=name, required=not kind.has_missing)
+            for name, kind in self.fields.items()
+        }
+        return typed(found, {name: dtype for name, dtype in self.types.items() if name in found})
+
+    def check(self) -> None:
+        """Raise what is wrong with names and types before anything is built."""
+        renamed = [self.rename.get(name, name) for name in self.features]
+        if len(set(renamed)) < len(renamed):
+            twice = next(name for name in renamed if renamed.count(name) > 1)
+            raise ValueError(f"rename must not give two columns the name {twice!r}")
+
+    @cached_property
+    def parts(self) -> list[tuple[int, Part]]:
+        """File and part of each partition."""
+        return [(file, part) for file, survey in enumerate(self.surveys) for part in survey.parts]
+
+    def partitions(self) -> int:
+        """Parts of about 64 MB: row groups, batches, or ranges of bytes."""
+        return len(self.parts)
+
+    def schema(self) -> Schema:
+        """Names and types of the columns chosen."""
+        return Schema(features={self.rename.get(name, name): feature for name, feature in self.features.items()})
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys, and the columns asked for, by their new names; others are not converted."""
+        file, part = self.parts[partition]
+        old_names = {self.rename.get(name, name): name for name in self.surveys[file].fields}
+        for name in columns:
+            if name not in old_names:
+                raise MissingName("column", name, old_names, where=self.files[file])
+        wanted = [old_names[name] for name in columns]
+        if not wanted and self.key is None:
+            return Listing(self._number_keys(file, part), {})
+        names = list_of(wanted, self.key)
+        pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
+        found = {name: concatenate([columns[name] for columns, _ in pieces]) for name in names}
+        listed = {self.rename.get(name, name): found[name] for name in wanted}
+        keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
+        return Listing(keys, listed)
+
+    def _number_keys(self, file: int, part: Part) -> BytesColumn:
+        prefix = f"{Path(self.files[file]).name}:" if len(self.files) > 1 else ""
+        return number_keys(part.first_row, part.rows, prefix)
+
+    def _keys(self, column: Column, file: int, part: Part) -> BytesColumn:
+        """The key column; rows without a key, which are refused when read, are named by their number."""
+        rows = self._number_keys(file, part)
+        if isinstance(column, BytesColumn):
+            return column
+        if isinstance(column, Ragged):
+            named = iter(as_text(column.values))
+            return BytesColumn.of([next(named) if there else rows[row] for row, there in enumerate(_present(column))])
+        return as_text(column)
+
+    def _whole_rows(self, piece: Piece) -> tuple[dict[str, Column], int]:
+        """Columns with a row for every row of the part; those of refused rows are missing."""
+        bad: arrow.BadRows = {}
+        columns = {name: self._column(name, array, bad) for name, array in piece.arrays.items()}
+        if not piece.refused:
+            return columns, len(piece.rows)
+        rows = np.concatenate([piece.rows, [refused.row for refused in piece.refused]]).astype(np.int64)
+        there = np.zeros(len(rows), bool)
+        there[piece.rows - rows.min()] = True
+        return {name: spread(column, there) for name, column in columns.items()}, len(rows)
+
+    def _pieces(self, file: int, part: Part, names: Sequence[str]) -> Iterator[Piece]:
+        """Arrays as they are in the file, cast where types were asked for."""
+        import pyarrow as pa
+
+        survey = self.surveys[file]
+        there = [name for name in names if name in survey.fields]
+        for piece in self._open(file).read(survey, part, there):
+            arrays = dict(piece.arrays)
+            for name in names:
+                if name not in arrays:
+                    arrays[name] = pa.nulls(len(piece.rows), self.fields[name].type)
+                elif (kind := self.fields.get(name)) is not None and kind.type not in (arrays[name].type, pa.null()):
+                    arrays[name] = arrays[name].cast(kind.type)
+            yield Piece({name: arrays[name] for name in names}, piece.rows, piece.refused)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """All rows of a part, in order."""
+        if rows is not None:
+            raise ValueError("rows must be None: a table is read in sequence")
+        file, part = self.parts[partition]
+        names = list_of(self.fields, self.key)
+        for piece in self._pieces(file, part, names):
+            yield self._block(piece)
+
+    def _block(self, piece: Piece) -> Block:
+        refused: dict[int, tuple[str, str]] = {}
+        columns: dict[str, Column] = {}
+        for name, array in piece.arrays.items():
+            bad: arrow.BadRows = {}
+            column = self._column(name, array, bad)
+            if name == self.key and isinstance(column, Ragged):
+                bad |= dict.fromkeys(np.flatnonzero(~_present(column)).tolist(), "the key is missing")
+            refused = {row: ("schema", f"{name}: {reason}") for row, reason in bad.items()} | refused
+            if name in self.features:
+                columns[self.rename.get(name, name)] = column
+        numbers = piece.rows
+        left = [Refused(int(numbers[row]), *why) for row, why in refused.items()]
+        if refused:
+            kept = np.setdiff1d(np.arange(len(numbers)), list(refused))
+            columns = {name: take(column, kept) for name, column in columns.items()}
+            numbers = numbers[kept]
+        return Block(numbers, columns, sorted([*piece.refused, *left]))
+
+    def _column(self, name: str, array: Any, bad: arrow.BadRows) -> Column:
+        if name in self.types:
+            array = cast_array(array, self.types[name], bad)
+        return arrow.to_column(array, bad)
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the files, and the options."""
+        return fingerprint_of(self.files, self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """The paths and options."""
+        options = {
+            "columns": None if self.columns is None else [*self.columns],
+            "rename": self.rename,
+            "types": self.types,
+            "key": self.key,
+            "encoding": self.encoding,
+            "delimiter": self.delimiter,
+        }
+        path: Any = self.files[0] if len(self.files) == 1 else [*self.files]
+        told = {name: value for name, value in options.items() if value is not None and value != {}}
+        return {"kind": "table", "path": path, "format": self.format, **told}
+
+
+def list_of(names: Iterable[str], key: str | None) -> list[str]:
+    """Names, and the key's if it is not among them."""
+    return list(dict.fromkeys([*names, *([key] if key else [])]))
+
+
+def _present(column: Ragged) -> NDArray[np.bool_]:
+    return np.ones(len(column), bool) if column.present is None else column.present
+
+
+def as_text(column: Column) -> BytesColumn:
+    """Keys as text: text as it is, integers as their digits."""
+    if isinstance(column, BytesColumn):
+        return column
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
+        return arrow.to_bytes(_strings(column))
+    raise SchemaMismatch("a key must be one text or integer a row", at="key")
+
+
+def _strings(numbers: NDArray[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.array(numbers).cast(pa.string())
+
+
+def spread(column: Column, there: NDArray[np.bool_]) -> Ragged:
+    """A column of some rows as one of all, the others missing."""
+    from bushel.columns import as_ragged
+
+    ragged = as_ragged(column)
+    lengths = np.zeros(len(there), np.int64)
+    lengths[there] = ragged.lengths
+    present = there.copy()
+    if ragged.present is not None:
+        present[there] = ragged.present
+    splits = np.zeros(len(there) + 1, np.int64)
+    np.cumsum(lengths, out=splits[1:])
+    return Ragged(ragged.values, splits, present)
+
+
+def _common(one: Any, other: Any, at: str) -> Any:
+    """The type that holds the values of two files."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if one == other or t.is_null(other):
+        return one
+    if t.is_null(one):
+        return other
+    try:
+        return pa.unify_schemas([pa.schema([("x", one)]), pa.schema([("x", other)])], promote_options="permissive")[
+            0
+        ].type
+    except pa.ArrowException:
+        help = ["types={...} says which type the column is to have."]
+        raise SchemaMismatch(
+            f"the column is {other} in this file and {one} in those before", at=at, help=help
+        ) from None
