@@ -16,7 +16,9 @@ __version__ = "0.1.0"
 # Loaded when first used, so that `import bushel` stays fast and reading never loads what writes.
 _HOMES = {
     "BushelError": "bushel.errors",
+    "Built": "bushel.writing",
     "BytesColumn": "bushel.columns",
+    "Constraint": "bushel.writing",
     "CorruptRecord": "bushel.errors",
     "Fault": "bushel.errors",
     "Feature": "bushel.schema",
@@ -26,13 +28,19 @@ _HOMES = {
     "Manifest": "bushel.manifest",
     "MissingName": "bushel.errors",
     "Ragged": "bushel.columns",
+    "Recipe": "bushel.writing",
+    "Run": "bushel.writing",
     "Schema": "bushel.schema",
     "SchemaMismatch": "bushel.errors",
+    "TooManyRefused": "bushel.errors",
     "Writer": "bushel.writing",
+    "build": "bushel.writing",
+    "build_recipe": "bushel.writing",
     "infer_schema": "bushel.survey",
     "info": "bushel.survey",
     "load_index": "bushel.index",
     "payloads": "bushel.records",
+    "plan": "bushel.writing",
     "read": "bushel.records",
     "read_manifest": "bushel.manifest",
     "repair": "bushel.writing",
@@ -67,6 +75,7 @@ if TYPE_CHECKING:
     from bushel.errors import FormatError as FormatError
     from bushel.errors import MissingName as MissingName
     from bushel.errors import SchemaMismatch as SchemaMismatch
+    from bushel.errors import TooManyRefused as TooManyRefused
     from bushel.index import Index as Index
     from bushel.index import load_index as load_index
     from bushel.index import write_index as write_index
@@ -79,5 +88,12 @@ if TYPE_CHECKING:
     from bushel.schema import Schema as Schema
     from bushel.survey import infer_schema as infer_schema
     from bushel.survey import info as info
+    from bushel.writing import Built as Built
+    from bushel.writing import Constraint as Constraint
+    from bushel.writing import Recipe as Recipe
+    from bushel.writing import Run as Run
     from bushel.writing import Writer as Writer
+    from bushel.writing import build as build
+    from bushel.writing import build_recipe as build_recipe
+    from bushel.writing import plan as plan
     from bushel.writing import repair as repair
