@@ -253,11 +253,8 @@ class ArraySource:
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """Keys, and the columns asked for."""
         assert partition == 0
-        for name in columns:
-            if name not in self.columns:
-                raise MissingName("column", name, self.columns, where="arrays")
         keys = number_keys(0, self.rows) if self.key is None else as_keys(self.columns[self.key], name=self.key)
-        return Listing(keys, {name: self.columns[name] for name in columns})
+        return Listing(keys, {name: self.columns[name] for name in columns if name in self.columns})
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """The rows asked for, in that order."""
@@ -279,6 +276,12 @@ class ArraySource:
         kept = np.setdiff1d(np.arange(len(rows)), list(refused))
         left = [Refused(int(rows[row]), "schema", reason) for row, reason in sorted(refused.items())]
         return Block(rows[kept], {name: take(column, kept) for name, column in columns.items()}, left)
+
+    def locate(self, partition: int, row: int) -> str:
+        """The number of the row."""
+        assert partition == 0
+        files = {values.path for values in self.given.values() if isinstance(values, _Place)}
+        return f"{files.pop()}: row {row}" if len(files) == 1 else f"row {row}"
 
     def fingerprint(self) -> str:
         """Sizes and times of the files, a digest of what is in memory."""

@@ -61,7 +61,7 @@ class Source(Protocol):
         ...
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """List one partition: keys, and the columns asked for."""
+        """List one partition: keys, and those of the columns asked for that the source has."""
         ...
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
@@ -70,6 +70,10 @@ class Source(Protocol):
         A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence
         is given None and yields all rows in order.
         """
+        ...
+
+    def locate(self, partition: int, row: int) -> str:
+        """Where a row comes from, in words for people: `cats/001.jpg`, `rows.csv: row 1041`."""
         ...
 
     def fingerprint(self) -> str:

@@ -119,7 +119,7 @@ class TableSource:
     @property
     def split(self) -> str | None:
         """The column `split`, if there is one."""
-        return "split" if "split" in self.schema() else None
+        return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
 
     def _open(self, file: int) -> TableFile:
         path = Path(self.files[file])
@@ -139,8 +139,8 @@ class TableSource:
         return tuple(self._open(file).survey() for file in range(len(self.files)))
 
     @cached_property
-    def fields(self) -> dict[str, Field]:
-        """The columns that were chosen, by their names in the files, with types that hold for all files."""
+    def all_fields(self) -> dict[str, Field]:
+        """All columns by their names in the files, with types that hold for all files."""
         found: dict[str, Field] = {}
         for number, survey in enumerate(self.surveys):
             for name, kind in survey.fields.items():
@@ -157,6 +157,12 @@ class TableSource:
         for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key else [])):
             if name not in found:
                 raise MissingName("column", name, found, where=self.files[0])
+        return found
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The columns that were chosen."""
+        found = self.all_fields
         return {name: found[name] for name in self.columns} if self.columns is not None else found
 
     @cached_property
@@ -191,11 +197,8 @@ class TableSource:
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """Keys, and the columns asked for, by their new names; others are not converted."""
         file, part = self.parts[partition]
-        old_names = {self.rename.get(name, name): name for name in self.surveys[file].fields}
-        for name in columns:
-            if name not in old_names:
-                raise MissingName("column", name, old_names, where=self.files[file])
-        wanted = [old_names[name] for name in columns]
+        old_names = {self.rename.get(name, name): name for name in self.all_fields}
+        wanted = [old_names[name] for name in columns if name in old_names]
         if not wanted and self.key is None:
             return Listing(self._number_keys(file, part), {})
         names = list_of(wanted, self.key)
@@ -240,9 +243,9 @@ class TableSource:
             arrays = dict(piece.arrays)
             for name in names:
                 if name not in arrays:
-                    arrays[name] = pa.nulls(len(piece.rows), self.fields[name].type)
-                elif (kind := self.fields.get(name)) is not None and kind.type not in (arrays[name].type, pa.null()):
-                    arrays[name] = arrays[name].cast(kind.type)
+                    arrays[name] = pa.nulls(len(piece.rows), self.all_fields[name].type)
+                elif self.all_fields[name].type not in (arrays[name].type, pa.null()):
+                    arrays[name] = arrays[name].cast(self.all_fields[name].type)
             yield Piece({name: arrays[name] for name in names}, piece.rows, piece.refused)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
@@ -277,6 +280,11 @@ class TableSource:
         if name in self.types:
             array = cast_array(array, self.types[name], bad)
         return arrow.to_column(array, bad)
+
+    def locate(self, partition: int, row: int) -> str:
+        """File and number of the row in it, counted from 0, without the header."""
+        file, part = self.parts[partition]
+        return f"{self.files[file]}: row {part.first_row + row}"
 
     def fingerprint(self) -> str:
         """Names, sizes and times of the files, and the options."""
