@@ -1,6 +1,7 @@
 """Samples from tables."""
 
 import gzip
+import io
 import json
 import pickle
 from datetime import datetime
@@ -13,6 +14,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from gather import keys_of, listed, read_all
+from PIL import Image
 
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources import surveys, table, text_blocks
@@ -378,3 +380,41 @@ def test_the_fingerprint_changes_with_file_and_options(tmp_path: Path) -> None:
     assert table(path, columns=["x"]).fingerprint() != first
     write(path, "x,y\n1,22\n")
     assert table(path).fingerprint() != first
+
+
+def jpeg(shade: int) -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (20, 10), (shade, 0, 0)).save(out, "JPEG")
+    return out.getvalue()
+
+
+def test_a_column_of_paths_is_loaded_as_images(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    write(tmp_path / "photos" / "1.jpg", jpeg(1))
+    write(tmp_path / "photos" / "2.jpg", b"no image")
+    write(tmp_path / "photos" / "4.jpg", jpeg(4))
+    rows = "photo,label\nphotos/1.jpg,a\nphotos/2.jpg,b\nphotos/3.jpg,c\n,d\nphotos/4.jpg,e\n"
+    source = table(write(tmp_path / "a.csv", rows), image_column="photo", rename={"photo": "image"})
+    assert list(source.schema()) == ["image", "image/height", "image/width", "image/channels", "label"]
+    columns, refused = read_all(source)
+    assert columns["image"] == [jpeg(1), jpeg(4)]
+    assert columns["image/width"] == [20, 20]
+    assert columns["label"] == [b"a", b"e"]
+    assert refused == [
+        (1, "decode", "photo: it is plain text, not an image"),
+        (2, "read", f"{tmp_path / 'photos/3.jpg'}: no such file or directory"),
+        (3, "read", "photo: there is no image"),
+    ]
+    elsewhere = table(
+        write(tmp_path / "b.csv", "photo\n1.jpg\n"), image_column="photo", image_root=tmp_path / "photos", columns=[]
+    )
+    assert read_all(elsewhere)[0]["photo"] == [jpeg(1)]
+
+
+def test_a_column_of_encoded_images_is_checked(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": [jpeg(1), b"x", None], "n": [1, 2, 3]}), tmp_path / "a.parquet")
+    columns, refused = read_all(table(tmp_path / "a.parquet", image_column="image", verify="headers"))
+    assert columns["n"] == [1]
+    assert [(r.row, r.stage) for r in refused] == [(1, "decode"), (2, "read")]
+    with pytest.raises(MissingName, match="no column 'imge'; did you mean 'image'"):
+        table(tmp_path / "a.parquet", image_column="imge")

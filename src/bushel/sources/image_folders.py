@@ -230,7 +230,7 @@ class ImageSource:
 def _digest(files: FileList) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in (files.paths.data, files.paths.offsets, files.sizes, files.times):
-        digest.update(np.ascontiguousarray(part).view(np.uint8))
+        digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
 
 

@@ -68,7 +68,7 @@ def _jpeg_frame(data: bytes, at: int, orientation: int) -> Header:
     bits, height, width, channels = struct.unpack_from(">BHHB", data, at + 4)
     if not height or not width:
         raise BadImage(f"the JPEG says that it has {width}x{height} pixels")
-    if data.find(b"\xff\xd9", at) < 0:
+    if data.rfind(b"\xff\xd9", at) < 0:
         raise BadImage("the JPEG ends early: it has no end marker")
     return Header("jpeg", width, height, channels, bits, orientation)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged, concatenate, take
-from bushel.errors import FileProblem, MissingName, SchemaMismatch
+from bushel.errors import FileProblem, MissingName
 from bushel.files import what_is
 from bushel.schema import Feature, Schema
 from bushel.sources import arrow
@@ -20,9 +20,12 @@ from bushel.sources.arrow_files import ArrowFile, ParquetFile
 from bushel.sources.casting import cast_array
 from bushel.sources.delimited import DelimitedFile
 from bushel.sources.fingerprints import fingerprint_of
+from bushel.sources.image_checks import ImageCheck, Verify
+from bushel.sources.image_columns import ImageColumn
 from bushel.sources.json_lines import JsonLinesFile
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.surveys import Field, Part, Piece, Survey, TableFile
+from bushel.sources.table_columns import as_text, common_type, named, present_rows, spread
 from bushel.sources.values import number_keys, typed
 from bushel.storage import AnyPath, list_files, open_to_read
 
@@ -56,14 +59,26 @@ def table(
     format: Format | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
+    image_column: str | None = None,
+    image_root: AnyPath | None = None,
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: Sequence[str] = (),
 ) -> TableSource:
     """Take a sample from each row of one table, in one file or several.
 
     Types are told over whole files; a blank or null is a missing value and changes no type. `columns` chooses,
     `rename` maps old names to new, `types` asks for types (`{"zip": "str", "age": "float32"}`), all by the names in the
     file. `key` names a column of unique keys; without it rows are numbered. Compressed text is read as it is.
+
+    `image_column` names a column of images, or of paths to them below `image_root` (the table's folder, if not given);
+    they are loaded, and checked as `images` does.
     """
     files = tuple(str(path) for path in list_files(paths))
+    image = None
+    if image_column is not None:
+        root = str(image_root or Path(files[0]).parent)
+        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, tuple(allow)))
     source = TableSource(
         files=files,
         format=format or _one_format([Path(file) for file in files]),
@@ -73,6 +88,7 @@ def table(
         key=key,
         encoding=encoding,
         delimiter=delimiter,
+        image=image,
     )
     source.check()
     return source
@@ -114,11 +130,17 @@ class TableSource:
     key: str | None = None
     encoding: str | None = None
     delimiter: str | None = None
+    image: ImageColumn | None = None
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
+    splits: tuple[str, ...] = ()  # of the files, if they are of different ones
+    opened: dict[str, Any] | None = None  # how the source was made, if not by `table`
     reads: Literal["random", "sequence"] = "sequence"
 
     @property
     def split(self) -> str | None:
-        """The column `split`, if there is one."""
+        """The column `split`, if there is one, or if the files are of splits."""
+        if self.splits:
+            return "split"
         return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
 
     def _open(self, file: int) -> TableFile:
@@ -149,21 +171,21 @@ class TableSource:
                     found[name] = kind._replace(has_missing=kind.has_missing or number > 0)
                 else:
                     found[name] = Field(
-                        _common(seen.type, kind.type, f"{self.files[number]}: {name}"),
+                        common_type(seen.type, kind.type, f"{self.files[number]}: {name}"),
                         seen.has_missing or kind.has_missing,
                     )
             for name in set(found) - set(survey.fields):
                 found[name] = found[name]._replace(has_missing=True)
-        for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key else [])):
-            if name not in found:
-                raise MissingName("column", name, found, where=self.files[0])
         return found
 
     @property
     def fields(self) -> dict[str, Field]:
         """The columns that were chosen."""
         found = self.all_fields
-        return {name: found[name] for name in self.columns} if self.columns is not None else found
+        if self.columns is None:
+            return found
+        images = self.image.made_of(found) if self.image else []
+        return {name: found[name] for name in found if name in (*self.columns, *images)}
 
     @cached_property
     def features(self) -> dict[str, Feature]:
@@ -172,10 +194,16 @@ class TableSource:
             name: arrow.feature_of(kind.type, name=name, required=not kind.has_missing)
             for name, kind in self.fields.items()
         }
+        found |= {name: Feature(dtype="str", shape=found[name].shape, required=False) for name in self.names}
         return typed(found, {name: dtype for name, dtype in self.types.items() if name in found})
 
     def check(self) -> None:
         """Raise what is wrong with names and types before anything is built."""
+        for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key else [])):
+            if name not in self.all_fields and not (self.image and name == self.image.name):
+                raise MissingName("column", name, self.all_fields, where=self.files[0])
+        if self.image and not self.image.made_of(self.all_fields):
+            raise MissingName("column", self.image.name, self.all_fields, where=self.files[0])
         renamed = [self.rename.get(name, name) for name in self.features]
         if len(set(renamed)) < len(renamed):
             twice = next(name for name in renamed if renamed.count(name) > 1)
@@ -192,21 +220,32 @@ class TableSource:
 
     def schema(self) -> Schema:
         """Names and types of the columns chosen."""
-        return Schema(features={self.rename.get(name, name): feature for name, feature in self.features.items()})
+        features = self.image.replace_features(self.features) if self.image else self.features
+        return Schema(features={self._new_name(name): feature for name, feature in features.items()})
+
+    def _new_name(self, name: str) -> str:
+        """What a column is called in records; what was made of an image follows the image's name."""
+        image = self.image.name if self.image else None
+        if image in self.rename and name.startswith(f"{image}/"):
+            return self.rename[image] + name.removeprefix(image)
+        return self.rename.get(name, name)
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """Keys, and the columns asked for, by their new names; others are not converted."""
         file, part = self.parts[partition]
         old_names = {self.rename.get(name, name): name for name in self.all_fields}
         wanted = [old_names[name] for name in columns if name in old_names]
+        splits: dict[str, Column] = {}
+        if self.splits and "split" in columns:
+            splits = {"split": BytesColumn.of([self.splits[file]]).take(np.zeros(part.rows, np.int64))}
         if not wanted and self.key is None:
-            return Listing(self._number_keys(file, part), {})
+            return Listing(self._number_keys(file, part), splits)
         names = list_of(wanted, self.key)
         pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
         found = {name: concatenate([columns[name] for columns, _ in pieces]) for name in names}
         listed = {self.rename.get(name, name): found[name] for name in wanted}
         keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
-        return Listing(keys, listed)
+        return Listing(keys, splits | listed)
 
     def _number_keys(self, file: int, part: Part) -> BytesColumn:
         prefix = f"{Path(self.files[file]).name}:" if len(self.files) > 1 else ""
@@ -219,7 +258,9 @@ class TableSource:
             return column
         if isinstance(column, Ragged):
             named = iter(as_text(column.values))
-            return BytesColumn.of([next(named) if there else rows[row] for row, there in enumerate(_present(column))])
+            return BytesColumn.of(
+                [next(named) if there else rows[row] for row, there in enumerate(present_rows(column))]
+            )
         return as_text(column)
 
     def _whole_rows(self, piece: Piece) -> tuple[dict[str, Column], int]:
@@ -255,7 +296,13 @@ class TableSource:
         file, part = self.parts[partition]
         names = list_of(self.fields, self.key)
         for piece in self._pieces(file, part, names):
-            yield self._block(piece)
+            block = self._block(piece)
+            for loaded in [block] if self.image is None else self.image.load(block, self._holds_paths()):
+                columns = {self._new_name(name): column for name, column in loaded.columns.items()}
+                yield Block(loaded.rows, columns, loaded.refused, loaded.counted)
+
+    def _holds_paths(self) -> bool:
+        return self.image is not None and getattr(self.features.get(self.image.name), "dtype", "") == "str"
 
     def _block(self, piece: Piece) -> Block:
         refused: dict[int, tuple[str, str]] = {}
@@ -264,10 +311,10 @@ class TableSource:
             bad: arrow.BadRows = {}
             column = self._column(name, array, bad)
             if name == self.key and isinstance(column, Ragged):
-                bad |= dict.fromkeys(np.flatnonzero(~_present(column)).tolist(), "the key is missing")
+                bad |= dict.fromkeys(np.flatnonzero(~present_rows(column)).tolist(), "the key is missing")
             refused = {row: ("schema", f"{name}: {reason}") for row, reason in bad.items()} | refused
             if name in self.features:
-                columns[self.rename.get(name, name)] = column
+                columns[name] = column
         numbers = piece.rows
         left = [Refused(int(numbers[row]), *why) for row, why in refused.items()]
         if refused:
@@ -279,7 +326,8 @@ class TableSource:
     def _column(self, name: str, array: Any, bad: arrow.BadRows) -> Column:
         if name in self.types:
             array = cast_array(array, self.types[name], bad)
-        return arrow.to_column(array, bad)
+        column = arrow.to_column(array, bad)
+        return named(column, self.names[name]) if name in self.names else column
 
     def locate(self, partition: int, row: int) -> str:
         """File and number of the row in it, counted from 0, without the header."""
@@ -292,6 +340,9 @@ class TableSource:
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""
+        if self.opened is not None:
+            return self.opened
+        check = self.image.check if self.image else None
         options = {
             "columns": None if self.columns is None else [*self.columns],
             "rename": self.rename,
@@ -299,6 +350,11 @@ class TableSource:
             "key": self.key,
             "encoding": self.encoding,
             "delimiter": self.delimiter,
+            "image_column": self.image and self.image.name,
+            "image_root": self.image and self.image.root,
+            "verify": check and check.verify,
+            "keep_bytes": (check and check.keep_bytes) or None,
+            "allow": ([*check.allow] or None) if check else None,
         }
         path: Any = self.files[0] if len(self.files) == 1 else [*self.files]
         told = {name: value for name, value in options.items() if value is not None and value != {}}
@@ -308,57 +364,3 @@ class TableSource:
 def list_of(names: Iterable[str], key: str | None) -> list[str]:
     """Names, and the key's if it is not among them."""
     return list(dict.fromkeys([*names, *([key] if key else [])]))
-
-
-def _present(column: Ragged) -> NDArray[np.bool_]:
-    return np.ones(len(column), bool) if column.present is None else column.present
-
-
-def as_text(column: Column) -> BytesColumn:
-    """Keys as text: text as it is, integers as their digits."""
-    if isinstance(column, BytesColumn):
-        return column
-    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
-        return arrow.to_bytes(_strings(column))
-    raise SchemaMismatch("a key must be one text or integer a row", at="key")
-
-
-def _strings(numbers: NDArray[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(numbers).cast(pa.string())
-
-
-def spread(column: Column, there: NDArray[np.bool_]) -> Ragged:
-    """A column of some rows as one of all, the others missing."""
-    from bushel.columns import as_ragged
-
-    ragged = as_ragged(column)
-    lengths = np.zeros(len(there), np.int64)
-    lengths[there] = ragged.lengths
-    present = there.copy()
-    if ragged.present is not None:
-        present[there] = ragged.present
-    splits = np.zeros(len(there) + 1, np.int64)
-    np.cumsum(lengths, out=splits[1:])
-    return Ragged(ragged.values, splits, present)
-
-
-def _common(one: Any, other: Any, at: str) -> Any:
-    """The type that holds the values of two files."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
-    if one == other or t.is_null(other):
-        return one
-    if t.is_null(one):
-        return other
-    try:
-        return pa.unify_schemas([pa.schema([("x", one)]), pa.schema([("x", other)])], promote_options="permissive")[
-            0
-        ].type
-    except pa.ArrowException:
-        help = ["types={...} says which type the column is to have."]
-        raise SchemaMismatch(
-            f"the column is {other} in this file and {one} in those before", at=at, help=help
-        ) from None
