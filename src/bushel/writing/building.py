@@ -156,9 +156,11 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     return _Build(_open(recipe.source), recipe, Path(out), transforms, run or Run()).do()
 
 
-def plan(recipe: Recipe, *, workers: int | None = None) -> Outline:
-    """Find out what a recipe would make, without reading more than 256 samples."""
-    source = _open(recipe.source)
+def plan(
+    source: Source | AnyPath | dict[str, Any], recipe: Recipe | None = None, *, workers: int | None = None
+) -> Outline:
+    """Find out what a recipe would make of a source, without reading more than 256 samples."""
+    source, recipe = _open(source), recipe or Recipe()
     with tempfile.TemporaryDirectory(prefix="bushel-plan-") as folder:
         encoder = _encoder(source, recipe, recipes.make_transforms(recipe.transforms))
         made = _plan(source, recipe, encoder, Path(folder), None, None)

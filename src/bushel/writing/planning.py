@@ -96,14 +96,6 @@ def _split_column(source: Source, recipe: Recipe) -> str | None:
     return own if recipe.split is None else None
 
 
-def locate(source: Source, partition: int, row: int, key: bytes) -> str:
-    """Where a row comes from: in the source's own words if it has any, else by its key."""
-    own = getattr(source, "locate", None)
-    if own is not None:
-        return str(own(partition, row))
-    return f"{source.describe().get('path', 'source')}: {text_of(key)}"
-
-
 def _kept(source: Source, rows: int, rows_left: int | None) -> int:
     """How many rows of a partition a trial takes: the first ones, where others would cost reading all."""
     return rows if rows_left is None or source.reads == "random" else min(rows, rows_left)
@@ -132,7 +124,7 @@ def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     keys = [plans.load_keys(folder, part)[row] for part, row in places]
     if keys[0] != keys[1]:  # two keys of one hash: all that is lost is that an addition could take one for the other
         return
-    said = " and ".join(locate(source, part, row, key) for (part, row), key in zip(places, keys, strict=True))
+    said = " and ".join(source.locate(part, row) for part, row in places)
     raise BushelError(
         f"{len(twice):,} key{'s' * (len(twice) > 1)} stand{'s' * (len(twice) == 1)} for more than one sample; "
         f"the first is {text_of(keys[0])!r}: {said}",

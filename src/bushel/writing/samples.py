@@ -97,11 +97,12 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
             found[name] = old
             continue
         kinds = [feature_of(value, name=name) for value in values]
-        if len({kind.dtype for kind in kinds}) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
+        filled = [kind for kind in kinds if 0 not in kind.shape] or kinds  # an empty list has no type
+        if len({kind.dtype for kind in filled}) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
             raise SchemaMismatch("the samples probed hold values of different types", at=name)
         sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
         shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
-        found[name] = Feature(dtype=kinds[0].dtype, shape=shape, required=required)
+        found[name] = Feature(dtype=filled[0].dtype, shape=shape, required=required)
     return found
 
 

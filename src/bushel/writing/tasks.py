@@ -21,7 +21,6 @@ from bushel.sources.protocol import Block, Refused, Source
 from bushel.writing.blocks import BlockEncoder, Piece
 from bushel.writing.journal import Journal, Outcome
 from bushel.writing.labels import count_labels
-from bushel.writing.planning import locate
 from bushel.writing.plans import Plan, ShardPlan, load_plan
 from bushel.writing.quarantine import Quarantine, Quarantined
 from bushel.writing.runs import RunWriter, run_segments
@@ -222,7 +221,7 @@ class _Work:
         row = int(self.plan.starts[partition]) + refused.row
         key = self.plan.keys(partition)[refused.row]
         entry = Quarantined(
-            source=locate(self._source, partition, refused.row, key),
+            source=self._source.locate(partition, refused.row),
             key=key.decode(errors="backslashreplace"),
             split=self.plan.split_of(int(self.plan.place[row])),
             stage=refused.stage,
