@@ -1,7 +1,11 @@
-"""Where samples come from."""
+"""Where samples come from.
+
+Each function makes a source: a value that says what samples there are, and reads them in columns.
+"""
 
 from bushel.sources.image_folders import ImageSource, images
 from bushel.sources.in_memory import ArraySource, arrays
+from bushel.sources.iterables import IterableSource, iterable
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.tables import TableSource, table
 
@@ -9,11 +13,13 @@ __all__ = [
     "ArraySource",
     "Block",
     "ImageSource",
+    "IterableSource",
     "Listing",
     "Refused",
     "Source",
     "TableSource",
     "arrays",
     "images",
+    "iterable",
     "table",
 ]
