@@ -8,18 +8,22 @@ from bushel.sources.in_memory import ArraySource, arrays
 from bushel.sources.iterables import IterableSource, iterable
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.tables import TableSource, table
+from bushel.sources.texts import LineSource, TextFolderSource, text
 
 __all__ = [
     "ArraySource",
     "Block",
     "ImageSource",
     "IterableSource",
+    "LineSource",
     "Listing",
     "Refused",
     "Source",
     "TableSource",
+    "TextFolderSource",
     "arrays",
     "images",
     "iterable",
     "table",
+    "text",
 ]
