@@ -7,6 +7,7 @@ from bushel.sources.image_folders import ImageSource, images
 from bushel.sources.in_memory import ArraySource, arrays
 from bushel.sources.iterables import IterableSource, iterable
 from bushel.sources.protocol import Block, Listing, Refused, Source
+from bushel.sources.record_files import RecordSource, records
 from bushel.sources.tables import TableSource, table
 from bushel.sources.texts import LineSource, TextFolderSource, text
 
@@ -17,6 +18,7 @@ __all__ = [
     "IterableSource",
     "LineSource",
     "Listing",
+    "RecordSource",
     "Refused",
     "Source",
     "TableSource",
@@ -24,6 +26,7 @@ __all__ = [
     "arrays",
     "images",
     "iterable",
+    "records",
     "table",
     "text",
 ]
