@@ -9,6 +9,7 @@ from bushel.sources.iterables import IterableSource, iterable
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, records
 from bushel.sources.tables import TableSource, table
+from bushel.sources.tars import TarSource, webdataset
 from bushel.sources.texts import LineSource, TextFolderSource, text
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Refused",
     "Source",
     "TableSource",
+    "TarSource",
     "TextFolderSource",
     "arrays",
     "images",
@@ -29,4 +31,5 @@ __all__ = [
     "records",
     "table",
     "text",
+    "webdataset",
 ]
