@@ -3,6 +3,7 @@
 Each function makes a source: a value that says what samples there are, and reads them in columns.
 """
 
+from bushel.sources.hugging_face import huggingface
 from bushel.sources.image_folders import ImageSource, images
 from bushel.sources.in_memory import ArraySource, arrays
 from bushel.sources.iterables import IterableSource, iterable
@@ -26,6 +27,7 @@ __all__ = [
     "TarSource",
     "TextFolderSource",
     "arrays",
+    "huggingface",
     "images",
     "iterable",
     "records",
