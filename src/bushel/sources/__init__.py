@@ -7,6 +7,7 @@ from bushel.sources.hugging_face import huggingface
 from bushel.sources.image_folders import ImageSource, images
 from bushel.sources.in_memory import ArraySource, arrays
 from bushel.sources.iterables import IterableSource, iterable
+from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, records
 from bushel.sources.tables import TableSource, table
@@ -30,6 +31,7 @@ __all__ = [
     "huggingface",
     "images",
     "iterable",
+    "open_source",
     "records",
     "table",
     "text",
