@@ -133,7 +133,7 @@ class DelimitedFile:
                 pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
                 pacsv.ParseOptions(
                     delimiter=delimiter,
-                    newlines_in_values=True,
+                    newlines_in_values=_has_newlines_in_quotes(text),
                     ignore_empty_lines=len(names) > 1,
                     invalid_row_handler=refuse,
                 ),
@@ -155,17 +155,18 @@ class DelimitedFile:
         if not file.is_seekable:
             blocks = _without_header(blocks, survey.details["start"])
         first = 0
-        for block in blocks:
-            arrays, bad, rows = self._convert(block.text, survey, names)
+        convert = partial(self._convert, survey, names)
+        for _, (arrays, bad, rows) in map_in_threads(convert, blocks):
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
             yield Piece(arrays, numbers, refused)
 
-    def _convert(self, text: bytes, survey: Survey, names: list[str]) -> tuple[dict[str, Any], BadRows, int]:
+    def _convert(self, survey: Survey, names: list[str], block: TextBlock) -> tuple[dict[str, Any], BadRows, int]:
+        """Arrays of one block, the rows that are not in them, and the number of all rows."""
         import pyarrow as pa
 
-        header, delimiter = survey.details["names"], survey.details["delimiter"]
+        text, header, delimiter = block.text, survey.details["names"], survey.details["delimiter"]
         types = {name: survey.fields[name].type for name in names}
         parsed_as = {name: _text() if pa.types.is_null(kind) else kind for name, kind in types.items()}
         try:
@@ -229,6 +230,16 @@ def _cut_rows(text: bytes, delimiter: str) -> int:
         before -= text.count(b'"', previous, end)
         end = previous
     return end
+
+
+def _has_newlines_in_quotes(text: bytes) -> bool:
+    """Whether a value holds a newline. Arrow parses text of which that is not so at twice the speed."""
+    if b'"' not in text:
+        return False
+    data = np.frombuffer(text, np.uint8)
+    quotes = np.flatnonzero(data == ord('"'))
+    newlines = np.flatnonzero(data == ord("\n"))
+    return bool((np.searchsorted(quotes, newlines) & 1).any())
 
 
 def _has_stray_quotes(text: bytes, delimiter: str) -> bool:
