@@ -121,6 +121,8 @@ class DelimitedFile:
         import pyarrow as pa
         from pyarrow import csv as pacsv
 
+        # The text is parsed as one block, so that Arrow need not look for rows that end in it: values may hold newlines
+        # although `newlines_in_values`, which halves its speed, is not set.
         bad: BadRows = {}
 
         def refuse(row: Any) -> str:
@@ -133,7 +135,6 @@ class DelimitedFile:
                 pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
                 pacsv.ParseOptions(
                     delimiter=delimiter,
-                    newlines_in_values=True,
                     ignore_empty_lines=len(names) > 1,
                     invalid_row_handler=refuse,
                 ),
@@ -155,17 +156,18 @@ class DelimitedFile:
         if not file.is_seekable:
             blocks = _without_header(blocks, survey.details["start"])
         first = 0
-        for block in blocks:
-            arrays, bad, rows = self._convert(block.text, survey, names)
+        convert = partial(self._convert, survey, names)
+        for _, (arrays, bad, rows) in map_in_threads(convert, blocks):
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
             yield Piece(arrays, numbers, refused)
 
-    def _convert(self, text: bytes, survey: Survey, names: list[str]) -> tuple[dict[str, Any], BadRows, int]:
+    def _convert(self, survey: Survey, names: list[str], block: TextBlock) -> tuple[dict[str, Any], BadRows, int]:
+        """Arrays of one block, the rows that are not in them, and the number of all rows."""
         import pyarrow as pa
 
-        header, delimiter = survey.details["names"], survey.details["delimiter"]
+        text, header, delimiter = block.text, survey.details["names"], survey.details["delimiter"]
         types = {name: survey.fields[name].type for name in names}
         parsed_as = {name: _text() if pa.types.is_null(kind) else kind for name, kind in types.items()}
         try:
@@ -219,11 +221,9 @@ def _cut_rows(text: bytes, delimiter: str) -> int:
     """Where the last whole row ends: at a newline that is not between quotes."""
     quotes = text.count(b'"')
     end = text.rfind(b"\n") + 1
-    if not quotes or not end:
-        return end
-    if _has_stray_quotes(text, delimiter):
-        return end  # quotes that quote nothing, as in 5" pipe: they say nothing about rows
     before = quotes - text.count(b'"', end)
+    if before % 2 and _has_stray_quotes(text, delimiter):
+        return end  # quotes that quote nothing, as in 5" pipe: they say nothing about rows
     while end and before % 2:
         previous = text.rfind(b"\n", 0, end - 1) + 1
         before -= text.count(b'"', previous, end)

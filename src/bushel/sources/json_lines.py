@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,27 +100,31 @@ class JsonLinesFile:
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
         """The part again, with the types of the whole file."""
-        import pyarrow as pa
-
         file = TextFile.open(self.path, self.encoding)
         types = survey.details["types"]
         wanted = {name: kind for name, kind in types.items() if set(arrow.flatten_type(name, kind)) & set(names)}
+        start, stop = (part.first, part.last) if file.is_seekable else (0, None)
         first = 0
-        for block in file.blocks(
-            cut_at_newline, part.first if file.is_seekable else 0, part.last if file.is_seekable else None
+        for _, (table, bad, rows) in map_in_threads(
+            partial(_convert, wanted), file.blocks(cut_at_newline, start, stop)
         ):
-            bad: BadRows = {}
-            try:
-                table = _parse(block.text, wanted)
-                rows = table.num_rows
-            except pa.ArrowInvalid:
-                text, bad, rows = _fitting_lines(block.text, wanted)
-                table = _parse(text, wanted)
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
             arrays = arrow.flatten(table)
             yield Piece({name: arrays[name] for name in names}, numbers, refused)
+
+
+def _convert(types: dict[str, Any], block: TextBlock) -> tuple[Any, BadRows, int]:
+    """The table of one block, the rows that are not in it, and the number of all rows."""
+    import pyarrow as pa
+
+    try:
+        table = _parse(block.text, types)
+    except pa.ArrowInvalid:
+        text, bad, rows = _fitting_lines(block.text, types)
+        return _parse(text, types), bad, rows
+    return table, {}, table.num_rows
 
 
 def _parse(text: bytes, types: dict[str, Any] | None) -> Any:
