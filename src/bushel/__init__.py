@@ -41,6 +41,7 @@ _HOMES = {
     "load_index": "bushel.index",
     "payloads": "bushel.records",
     "plan": "bushel.writing",
+    "provenance": "bushel.writing",
     "read": "bushel.records",
     "read_manifest": "bushel.manifest",
     "repair": "bushel.writing",
@@ -96,4 +97,5 @@ if TYPE_CHECKING:
     from bushel.writing import build as build
     from bushel.writing import build_recipe as build_recipe
     from bushel.writing import plan as plan
+    from bushel.writing import provenance as provenance
     from bushel.writing import repair as repair
