@@ -58,6 +58,11 @@ def images(
     return source
 
 
+def is_image_name(name: str) -> bool:
+    """Whether a file is an image by its name."""
+    return _leave_out(os.fsencode(name)) is None
+
+
 def _leave_out(name: bytes) -> str | None:
     lower = name.lower()
     if lower.endswith(_SUFFIXES):

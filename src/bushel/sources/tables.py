@@ -248,8 +248,18 @@ class TableSource:
         return Listing(keys, splits | listed)
 
     def _number_keys(self, file: int, part: Part) -> BytesColumn:
-        prefix = f"{Path(self.files[file]).name}:" if len(self.files) > 1 else ""
+        prefix = f"{self._short_names[file]}:" if len(self.files) > 1 else ""
         return number_keys(part.first_row, part.rows, prefix)
+
+    @cached_property
+    def _short_names(self) -> tuple[str, ...]:
+        """The names of the files, with those of as many folders as tell them apart."""
+        paths = [Path(file).parts for file in self.files]
+        for count in range(1, max(len(parts) for parts in paths)):
+            names = tuple("/".join(parts[-count:]) for parts in paths)
+            if len(set(names)) == len(names):
+                return names
+        return self.files
 
     def _keys(self, column: Column, file: int, part: Part) -> BytesColumn:
         """The key column; rows without a key, which are refused when read, are named by their number."""
