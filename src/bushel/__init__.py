@@ -56,6 +56,7 @@ _HOMES = {
     "open": "bushel.reading",
     "payloads": "bushel.records",
     "plan": "bushel.writing",
+    "provenance": "bushel.writing",
     "read": "bushel.records",
     "read_manifest": "bushel.manifest",
     "repair": "bushel.writing",
@@ -126,4 +127,5 @@ if TYPE_CHECKING:
     from bushel.writing import build as build
     from bushel.writing import build_recipe as build_recipe
     from bushel.writing import plan as plan
+    from bushel.writing import provenance as provenance
     from bushel.writing import repair as repair

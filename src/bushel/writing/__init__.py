@@ -1,6 +1,7 @@
 """Writing records: what reading and training never import."""
 
 from bushel.writing.building import Built, Outline, Run, build, build_recipe, plan
+from bushel.writing.origins import Provenance, provenance
 from bushel.writing.recipe import Constraint, Recipe
 from bushel.writing.salvage import Lost, Repaired, repair
 from bushel.writing.writer import NarrowedValues, Writer
@@ -11,6 +12,7 @@ __all__ = [
     "Lost",
     "NarrowedValues",
     "Outline",
+    "Provenance",
     "Recipe",
     "Repaired",
     "Run",
@@ -18,5 +20,6 @@ __all__ = [
     "build",
     "build_recipe",
     "plan",
+    "provenance",
     "repair",
 ]

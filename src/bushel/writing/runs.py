@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.writing.plans import ShardPlan, load_array, save_array
-from bushel.writing.shards import Segment
+from bushel.writing.shards import Segment, write_early
 
 __all__ = ["RunWriter", "run_segments"]
 
@@ -58,9 +58,7 @@ class RunWriter:
         labels = [segment.labels for segment in self._held if segment.labels is not None]
         data: Any = _native.gather([segment.data for segment in self._held], which, starts, lengths)
         self._held.clear()
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) or 0 :]
+        write_early(self._file, data, self._bytes)
         self._note(places[order], lengths, np.concatenate(labels)[order] if labels else None)
         self._held_bytes = 0
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from bushel.storage import sync_folder, write_whole
 from bushel.writing.blocks import FRAMING
 from bushel.writing.sink import compressor
 
-__all__ = ["Segment", "ShardFile", "keys_path", "load_keys", "read_back", "write_in_order"]
+__all__ = ["Segment", "ShardFile", "keys_path", "load_keys", "read_back", "write_early", "write_in_order"]
 
 _GATHERED = 16 << 20  # bytes put into order at a time
 
@@ -50,6 +50,7 @@ class ShardFile:
     def __post_init__(self) -> None:
         self._temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
         self._file = self._temporary.open("wb", buffering=0)
+        self._written = 0
         self._compress = compressor(self.compression)
         self._of_file = hashlib.sha256()
         self._of_records = self._of_file if self._compress is None else hashlib.sha256()
@@ -63,9 +64,7 @@ class ShardFile:
 
     def _put(self, data: Any) -> None:
         self._of_file.update(data)
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) or 0 :]
+        self._written = write_early(self._file, data, self._written)
 
     def finish(self) -> tuple[str, str]:
         """Give the file its name; return its SHA-256 and that of its records."""
@@ -97,6 +96,17 @@ class ShardFile:
         values |= {"source/partition": partitions.astype(np.int32), "source/row": rows}
         sizes = (lengths - FRAMING).astype(np.uint32)
         return Index(offsets.astype(np.uint64), sizes, self.compression, values, frozenset({"key"}))
+
+
+def write_early(file: IO[bytes], data: Any, at: int) -> int:
+    """Write at the end of a file, `at`, and let the disk begin with it now rather than at the end; the new end."""
+    view = memoryview(data)
+    size = len(view)
+    while view:
+        view = view[file.write(view) or 0 :]
+    if size and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), at, size, os.POSIX_FADV_DONTNEED)
+    return at + size
 
 
 def write_in_order(file: ShardFile, segments: Sequence[Segment]) -> Iterator[int]:
