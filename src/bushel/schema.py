@@ -150,7 +150,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_json(self) -> bytes:
         """As FORMAT.md lays it down."""
-        return msgspec.json.format(msgspec.json.encode({"format": 1, **msgspec.to_builtins(self)}), indent=2) + b"\n"
+        return json_text({"format": 1, **msgspec.to_builtins(self)})
 
     @classmethod
     def from_json(cls, text: bytes, *, path: AnyPath = "schema") -> Schema:
@@ -178,6 +178,16 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             else:
                 found.extend(Difference(name, what) for what in _feature_differences(self[name], other[name]))
         return found
+
+
+def json_text(value: Any) -> bytes:
+    """JSON to read by people too; names that are not UTF-8 as escaped surrogates, as Python's own JSON has them."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(value), indent=2).encode() + b"\n"
 
 
 def _feature_differences(one: Feature, other: Feature) -> Iterator[str]:

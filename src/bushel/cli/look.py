@@ -34,9 +34,9 @@ def info(paths: tuple[str, ...], as_json: bool) -> None:
 
     found = bushel.info(paths)
     if as_json:
-        import msgspec
+        from bushel.schema import json_text
 
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        click.echo(json_text(found), nl=False)
     else:
         _print_info(found)
         for path in paths:
@@ -191,7 +191,14 @@ def _holds_examples(file: Any) -> bool:
 
 
 def _dump(sample: dict[str, Any], is_short: bool) -> str:
-    return json.dumps({name: _plain(value, is_short) for name, value in sample.items()}, ensure_ascii=False)
+    plain = {name: _plain(value, is_short) for name, value in sample.items()}
+    # Names that are not UTF-8 cannot be printed but as escapes.
+    is_unicode = all(name.isascii() or _is_unicode(name) for name in plain)
+    return json.dumps(plain, ensure_ascii=not is_unicode)
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 _SHORT = 48

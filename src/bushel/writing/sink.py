@@ -88,8 +88,9 @@ class Sink:
         self._thread.shutdown()
 
     def __del__(self) -> None:
+        # No thread is waited for: the garbage collector may run this where the threading module holds its locks.
         if getattr(self, "_file", None) is not None:
-            self.discard()
+            self._temporary.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Leave nothing behind."""
