@@ -20,6 +20,7 @@ __all__ = [
     "FormatError",
     "MissingName",
     "SchemaMismatch",
+    "TooManyRefused",
     "fault_words",
     "missing_package",
     "nearest",
@@ -143,6 +144,20 @@ class SchemaMismatch(BushelError, ValueError):
         self.what = what
         self.at = at
         super().__init__(f"{what} - at {at}", help=help)
+
+
+class TooManyRefused(BushelError):
+    """A build that stopped because more samples were refused than it may refuse."""
+
+    def __init__(self, out: str | PathLike[str], refused: int, allowed: int, *, first: str) -> None:
+        self.path = fspath(out)
+        self.refused = refused
+        self.allowed = allowed
+        at_least = f"{refused:,} sample{'s' * (refused != 1)} refused"
+        super().__init__(
+            f"{self.path}: {at_least}, and {allowed:,} may be; the build stopped",
+            help=[first, "What is done is kept: with a larger --max-bad the same command continues."],
+        )
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

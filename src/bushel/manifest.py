@@ -68,6 +68,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recipe: dict[str, Any] = {}
     seed: int = 0
     refused: int = 0
+    counted: dict[str, int] = {}  # what sources left out or changed, by what it is
+    narrowed: dict[str, float] = {}  # by feature, the largest difference that float32 made
+    appended: list[dict[str, Any]] = []  # the sources of later generations
     versions: dict[str, str] = {}  # of bushel and of each codec
     generation: int = 0
     format: int = FORMAT
@@ -97,7 +100,7 @@ def read_manifest(folder: AnyPath) -> Manifest:
                 help=["Install the bushel that wrote it, or a later one."],
             )
         return msgspec.json.decode(text, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(path, f"not a manifest: {error}") from None
 
 

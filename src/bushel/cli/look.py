@@ -104,20 +104,46 @@ def _printable(name: str) -> str:
     "--full/--short", default=None, help="Whole values, or only how long ones begin.  [default: short on a terminal]"
 )
 @click.option("--skip-bad", is_flag=True, help="Read past damaged records.")
-def cat(paths: tuple[str, ...], count: int | None, columns: str | None, full: bool | None, skip_bad: bool) -> None:
+@click.option("--record", metavar="SPLIT:N", help="One record of a dataset, with the file and row that it came from.")
+def cat(
+    paths: tuple[str, ...],
+    count: int | None,
+    columns: str | None,
+    full: bool | None,
+    skip_bad: bool,
+    record: str | None,
+) -> None:
     """Print records as JSON lines.
 
     \b
       bushel cat a.tfrecord -n 5
       bushel cat 'train-*' --columns label,name | head
+      bushel cat data/ --record train:1041
 
     Text prints as text, any other bytes as base64.
 
     Exit: 0 printed, 2 unreadable.
     """
     is_short = sys.stdout.isatty() if full is None else not full
+    if record is not None:
+        click.echo(_with_provenance(paths, record, is_short))
+        return
     for line in itertools.islice(_lines(list(paths), columns, "skip" if skip_bad else "raise", is_short), count):
         click.echo(line)
+
+
+def _with_provenance(paths: tuple[str, ...], record: str, is_short: bool) -> str:
+    import msgspec
+
+    import bushel
+
+    split, colon, number = record.rpartition(":")
+    if len(paths) != 1 or not colon or not number.isdecimal():
+        raise click.UsageError(f"--record must be as train:1041, of one dataset; got {record!r}")
+    found = bushel.provenance(paths[0], split, int(number))
+    facts = {name: getattr(found, name) for name in msgspec.structs.asdict(found) if name != "sample"}
+    sample = {name: _plain(value, is_short) for name, value in found.sample.items()}
+    return json.dumps({**facts, "sample": sample}, ensure_ascii=False)
 
 
 def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:
