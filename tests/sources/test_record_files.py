@@ -102,7 +102,10 @@ def test_a_dataset_of_bushels_keeps_names_of_classes_and_splits(tmp_path: Path) 
     schema = bushel.infer_schema(path)
     shard = Shard(path=path.name, records=5, bytes=path.stat().st_size, sha256="", digest="")
     label = Label(feature="label", task="classification", names=["ant", "bee", "cow"])
-    write_manifest(tmp_path, Manifest(splits={"hold": Split(shards=[shard])}, schema=schema, label=label))
+    empty = Shard(path="hold-g001-00000-of-00001.tfrecord", records=0, bytes=0, sha256="", digest="")
+    (tmp_path / empty.path).touch()
+    (tmp_path / "recipe.toml").write_text("seed = 0")
+    write_manifest(tmp_path, Manifest(splits={"hold": Split(shards=[shard, empty])}, schema=schema, label=label))
     source = records(tmp_path)
     assert source.schema()["label"].describe() == "str"
     assert listed(source, "label") == [b"ant", b"bee", b"cow", b"ant", b"bee"]

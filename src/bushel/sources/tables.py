@@ -19,7 +19,7 @@ from bushel.sources import arrow
 from bushel.sources.arrow_files import ArrowFile, ParquetFile
 from bushel.sources.casting import cast_array
 from bushel.sources.delimited import DelimitedFile
-from bushel.sources.fingerprints import fingerprint_of
+from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.image_checks import ImageCheck, Verify
 from bushel.sources.image_columns import ImageColumn
 from bushel.sources.json_lines import JsonLinesFile
@@ -74,7 +74,8 @@ def table(
     `image_column` names a column of images, or of paths to them below `image_root` (the table's folder, if not given);
     they are loaded, and checked as `images` does.
     """
-    files = tuple(str(path) for path in list_files(paths))
+    given = as_given(paths)
+    files = tuple(str(path) for path in list_files(given))
     image = None
     if image_column is not None:
         root = str(image_root or Path(files[0]).parent)
@@ -89,6 +90,7 @@ def table(
         encoding=encoding,
         delimiter=delimiter,
         image=image,
+        given=given,
     )
     source.check()
     return source
@@ -133,6 +135,7 @@ class TableSource:
     image: ImageColumn | None = None
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
     splits: tuple[str, ...] = ()  # of the files, if they are of different ones
+    given: str | list[str] = ""  # the paths and patterns that named the files
     opened: dict[str, Any] | None = None  # how the source was made, if not by `table`
     reads: Literal["random", "sequence"] = "sequence"
 
@@ -366,9 +369,8 @@ class TableSource:
             "keep_bytes": (check and check.keep_bytes) or None,
             "allow": ([*check.allow] or None) if check else None,
         }
-        path: Any = self.files[0] if len(self.files) == 1 else [*self.files]
         told = {name: value for name, value in options.items() if value is not None and value != {}}
-        return {"kind": "table", "path": path, "format": self.format, **told}
+        return {"kind": "table", "path": self.given, "format": self.format, **told}
 
 
 def list_of(names: Iterable[str], key: str | None) -> list[str]:
