@@ -182,6 +182,15 @@ def test_header_problems_are_told(tmp_path: Path) -> None:
         table(write(tmp_path / "b.csv", "x,y,x\n1,2,3\n"))
 
 
+def test_tables_without_rows_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"a\.csv: there are no rows in it"):
+        table(write(tmp_path / "a.csv", "x,y\n"))
+    with pytest.raises(FileProblem, match=r"b\.csv: its lines end in carriage returns alone"):
+        table(write(tmp_path / "b.csv", "x,y\r1,2\r3,4\r"))
+    with pytest.raises(FileProblem, match=r"c\.json: has no line that is a JSON object\n  If it is one array"):
+        table(write(tmp_path / "c.json", "[\n  1,\n  2\n]\n"))
+
+
 def test_columns_are_chosen_and_renamed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "a,b,species\n1,2,cat\n")
     source = table(path, columns=["b", "species"], rename={"species": "label"})

@@ -71,6 +71,10 @@ class DelimitedFile:
         block = next(file.blocks(cut_at_newline, size=1 << 20), None)
         if block is None or not block.text.strip():
             raise FileProblem(self.path, "is empty: there is no row of column names")
+        if b"\n" not in block.text and b"\r" in block.text.strip():
+            raise FileProblem(
+                self.path, "its lines end in carriage returns alone", help=["Make them newlines: tr '\\r' '\\n'"]
+            )
         check_utf8(self.path, block.text[: block.text.find(b"\n") + 1], 0)
         delimiter = self.delimiter or _guess_delimiter(self.path, block.text)
         end = _end_of_first_row(block.text)

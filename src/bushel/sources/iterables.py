@@ -164,11 +164,9 @@ class IterableSource:
         return {"kind": "iterable", "name": self.name}
 
     def __getstate__(self) -> dict[str, Any]:
-        assert self.survey
-        state = dict(self.__dict__)
-        if self.kept is not None:
-            state["samples"] = ()
-        return state
+        survey = self.survey  # which keeps the samples of what can be gone through only once
+        state = self.__dict__ | {"survey": survey}
+        return state | {"samples": ()} if self.kept is not None else state
 
 
 def _name_of(samples: Any) -> str:

@@ -22,6 +22,7 @@ from bushel.sources.text_blocks import TextBlock, TextFile, check_utf8, cut_at_n
 
 __all__ = ["JsonLinesFile"]
 
+_ONE_A_LINE = "If it is one array of objects, put each on a line of its own: jq -c '.[]'"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -74,7 +75,7 @@ class JsonLinesFile:
                 parts.append(Part(block.start, block.stop, rows, count))
             rows += count
         if not columns:
-            raise FileProblem(self.path, "has no line that is a JSON object")
+            raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_A_LINE])
         types = {name: census.type() for name, census in columns.items()}
         fields: dict[str, Field] = {}
         for name, kind in types.items():

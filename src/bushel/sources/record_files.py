@@ -269,8 +269,8 @@ class RecordSource:
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        assert self.whole_schema
-        return {name: value for name, value in self.__dict__.items() if name != "extents"}
+        told = {name: value for name, value in self.__dict__.items() if name != "extents"}
+        return told | {"whole_schema": self.whole_schema, "reads": self.reads}
 
 
 def _ignore(skipped: Skipped) -> None:

@@ -77,20 +77,16 @@ class TextFile:
             if start and self.is_seekable:
                 stream.seek(start)
             at, carried = start, b""
-            while stop is None or at < stop:
-                wanted = size if stop is None else min(size, stop - at - len(carried))
-                piece = stream.read(wanted) if wanted > 0 else b""
+            while True:
+                left = size if stop is None else min(size, stop - at - len(carried))
+                piece = stream.read(left) if left > 0 else b""
                 text = carried + piece
-                is_last = len(piece) < size if stop is None else at + len(text) >= stop
-                end = len(text) if is_last or not piece else cut(text)
-                if not end and piece:
-                    carried = text
-                    continue
+                end = cut(text) if piece else len(text)
                 if end:
                     yield TextBlock(at, at + end, self._as_utf8(text[:end], at))
-                at, carried = at + end, text[end:]
-                if not piece or (is_last and stop is None):
+                if not piece:
                     break
+                at, carried = at + end, text[end:]
 
     def _opened(self) -> IO[bytes]:
         if self.is_seekable:
