@@ -373,6 +373,28 @@ def test_a_column_named_split_says_the_split(tmp_path: Path) -> None:
     assert table(write(tmp_path / "b.csv", "x\n1\n")).split is None
 
 
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_label_is_listed_without_another_look_at_the_file(tmp_path: Path, name: str) -> None:
+    labels = [None if i == 50 else "NA" if i == 51 else "xyz"[i % 3] for i in range(100)]
+    if name == "a.csv":
+        text = "n,label\n" + "".join(f"{i},{label or ''}\n" for i, label in enumerate(labels))
+    else:
+        text = "".join(json.dumps({"n": i, "label": label}) + "\n" for i, label in enumerate(labels))
+    source = table(write(tmp_path / name, text), rename={"label": "class"})
+    looked_at = listed(pickle.loads(pickle.dumps(source)), "class")
+    assert looked_at == [None if label is None else label.encode() for label in labels]
+    (tmp_path / name).unlink()
+    assert listed(source, "class") == looked_at
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_column_that_looks_like_numbers_first_is_listed_as_it_is(tmp_path: Path) -> None:
+    values = ["01", "1"] * 40 + ["x"]
+    source = table(write(tmp_path / "a.csv", "n,code\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values))))
+    assert listed(source, "code") == [value.encode() for value in values]
+
+
 def test_pickles_with_what_was_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = table(write(tmp_path / "a.csv", "x,s\n1,a\n2,b\n"))
     data = pickle.dumps(source)

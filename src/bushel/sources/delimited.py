@@ -14,6 +14,7 @@ import numpy as np
 from bushel.errors import FileProblem
 from bushel.sources.ahead import map_in_threads
 from bushel.sources.arrow import BadRows
+from bushel.sources.captures import Capture, few_values
 from bushel.sources.casting import cast_text
 from bushel.sources.protocol import Refused
 from bushel.sources.surveys import PART_BYTES, Field, Part, Piece, Survey
@@ -33,6 +34,7 @@ class _Parsed(NamedTuple):
     rows: int
     lines: int
     fields: dict[str, Field]
+    few: dict[str, Any]  # columns of few values
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ class DelimitedFile:
             blocks = _without_header(blocks, start)
         fields = {name: Field(_null(), False) for name in names}
         parts: list[Part] = []
+        capture = Capture(names)
         lines = 1
-        for block, parsed in map_in_threads(partial(self._infer, names, delimiter), blocks):
+        for block, parsed in map_in_threads(partial(self._infer, names, delimiter, capture), blocks):
             if parsed.lines < 0:
                 check_utf8(self.path, block.text, lines)
             lines += parsed.lines
@@ -64,7 +67,9 @@ class DelimitedFile:
             else:
                 first_row = parts[-1].first_row + parts[-1].rows if parts else 0
                 parts.append(Part(block.start, block.stop, first_row, parsed.rows))
-        return Survey(fields, tuple(parts), {"delimiter": delimiter, "names": names, "start": start})
+            capture.add(len(parts) - 1, parsed.few)
+        captured = capture.of_types({name: kind.type for name, kind in fields.items()})
+        return Survey(fields, tuple(parts), {"delimiter": delimiter, "names": names, "start": start}, captured)
 
     def _header(self, file: TextFile) -> tuple[str, list[str], int]:
         """The delimiter, the names of the columns, and where the rows begin."""
@@ -86,7 +91,7 @@ class DelimitedFile:
         length = len(block.text[:end].decode().encode(file.encoding)) if file.is_seekable else end
         return delimiter, names, block.start + length
 
-    def _infer(self, names: list[str], delimiter: str, block: TextBlock) -> _Parsed:
+    def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
         """Types of one block. `lines` below 0 says that it is not UTF-8."""
         import pyarrow.types as t
 
@@ -97,7 +102,7 @@ class DelimitedFile:
         for name, column in zip(table.schema.names, table.columns, strict=True):
             kind = column.type
             if t.is_binary(kind):
-                return _Parsed(0, -1, {})
+                return _Parsed(0, -1, {}, {})
             if t.is_temporal(kind):
                 kind = _text()
             if (
@@ -107,7 +112,9 @@ class DelimitedFile:
             ):
                 kind = _int()
             fields[name] = Field(kind, column.null_count > 0 or _has_blanks(column))
-        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields)
+        few = {name: few_values(table.column(name)) for name in names if name in capture.names}
+        few = {name: _blanks_to_null(array) for name, array in few.items() if array is not None}
+        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, few)
 
     def _are_integers(self, text: bytes, name: str, names: list[str], delimiter: str) -> bool:
         """Whether a column that was taken for floats is one of integers, some of which do not fit int64."""
@@ -269,6 +276,8 @@ def _blanks_to_null(array: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, _blanks_to_null(array.dictionary))
     if not pa.types.is_string(array.type):
         return array
     is_blank = pc.equal(pc.binary_length(array), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -246,8 +246,10 @@ class TableSource:
         if not wanted and self.key is None:
             return Listing(self._number_keys(file, part), splits)
         names = list_of(wanted, self.key)
-        pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
-        found = {name: concatenate([columns[name] for columns, _ in pieces]) for name in names}
+        found = self._captured(file, part, names)
+        if found is None:
+            pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
+            found = {name: concatenate([columns[name] for columns in pieces]) for name in names}
         listed = {self.rename.get(name, name): found[name] for name in wanted}
         keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
         return Listing(keys, splits | listed)
@@ -278,16 +280,29 @@ class TableSource:
             )
         return as_text(column)
 
-    def _whole_rows(self, piece: Piece) -> tuple[dict[str, Column], int]:
+    def _captured(self, file: int, part: Part, names: Sequence[str]) -> dict[str, Column] | None:
+        """Columns that were kept when the file was looked through, if all of them were, with every row."""
+        survey = self.surveys[file]
+        found: dict[str, Column] = {}
+        for name in names:
+            if name not in survey.captured or self.all_fields[name].type != survey.fields[name].type:
+                return None
+            blocks = survey.captured[name][survey.parts.index(part)]
+            if sum(len(block) for block in blocks) < part.rows:
+                return None
+            found[name] = concatenate([self._column(name, block, {}) for block in blocks])
+        return found
+
+    def _whole_rows(self, piece: Piece) -> dict[str, Column]:
         """Columns with a row for every row of the part; those of refused rows are missing."""
         bad: arrow.BadRows = {}
         columns = {name: self._column(name, array, bad) for name, array in piece.arrays.items()}
         if not piece.refused:
-            return columns, len(piece.rows)
+            return columns
         rows = np.concatenate([piece.rows, [refused.row for refused in piece.refused]]).astype(np.int64)
         there = np.zeros(len(rows), bool)
         there[piece.rows - rows.min()] = True
-        return {name: spread(column, there) for name, column in columns.items()}, len(rows)
+        return {name: spread(column, there) for name, column in columns.items()}
 
     def _pieces(self, file: int, part: Part, names: Sequence[str]) -> Iterator[Piece]:
         """Arrays as they are in the file, cast where types were asked for."""
@@ -373,6 +388,11 @@ class TableSource:
         }
         told = {name: value for name, value in options.items() if value is not None and value != {}}
         return {"kind": "table", "path": self.given, "format": self.format, **told}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was kept for listing stays in the process that lists.
+        surveys = tuple(replace(survey, captured={}) for survey in self.surveys)
+        return self.__dict__ | {"surveys": surveys}
 
 
 def list_of(names: Iterable[str], key: str | None) -> list[str]:
