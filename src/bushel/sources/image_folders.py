@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ __all__ = ["ImageSource", "images"]
 
 _SUFFIXES = (b".jpg", b".jpeg", b".jpe", b".jfif", b".png", b".gif", b".bmp", b".webp", b".tif", b".tiff")
 _OTHER_IMAGES = (b".heic", b".heif", b".avif", b".jp2", b".psd", b".svg", b".raw", b".cr2", b".nef", b".dng", b".ico")
-_BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 512
 
 
@@ -182,9 +183,9 @@ class ImageSource:
     def _block(self, rows: NDArray[np.int64]) -> Block:
         refused: dict[int, tuple[str, str]] = {}
         payload: list[bytes] = []
-        for row, number in enumerate(rows.tolist()):
+        for row, (path, size) in enumerate(zip(self._paths(rows), self.files.sizes[rows].tolist(), strict=True)):
             try:
-                payload.append(_read_whole(self._path(number), int(self.files.sizes[number])))
+                payload.append(_read_whole(path, size))
             except OSError as error:
                 refused[row] = ("read", (error.strerror or str(error)).lower())
                 payload.append(b"")
@@ -204,8 +205,11 @@ class ImageSource:
         left = [Refused(int(rows[row]), *why) for row, why in sorted(refused.items())]
         return Block(kept, columns, left, checked.counted)
 
-    def _path(self, row: int) -> bytes:
-        return os.fsencode(self.folder) + b"/" + self.files.paths[row]
+    def _paths(self, rows: NDArray[np.int64]) -> Sequence[bytes]:
+        picked = self.files.paths.take(rows)
+        text, ends = picked.data.tobytes(), picked.offsets.tolist()
+        folder = os.fsencode(self.folder) + b"/"
+        return [folder + text[start:end] for start, end in pairwise(ends)]
 
     def _no_label(self) -> str:
         return "it is in no class folder" if self.labels is None else "the labels have none for it"
@@ -213,7 +217,7 @@ class ImageSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return os.fsdecode(self._path(row))
+        return os.fsdecode(self._paths(np.array([row]))[0])
 
     def fingerprint(self) -> str:
         """Names, sizes and times of all images, and the options."""
