@@ -219,13 +219,7 @@ def needs_sidecar(schema: Schema) -> bool:
 
 
 def feature_of(value: Any, *, name: str) -> Feature:
-    """The feature that a first value makes, where no schema says."""
-    if isinstance(value, list | tuple) and not value:
-        raise SchemaMismatch(
-            "the type of an empty list cannot be told",
-            at=name,
-            help=["Declare the feature in a schema, or pass an array."],
-        )
+    """The feature that a first value makes, where no schema says; the type of an empty list is a guess."""
     array = value if isinstance(value, np.ndarray) else _as_array(value, name)
     if array.dtype.kind in "SUO":
         first = next(iter(array.flat), b"") if array.size else b""

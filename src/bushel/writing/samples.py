@@ -96,14 +96,12 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
         if old is not None and all(_is_still(value, old) for value in values):
             found[name] = old
             continue
-        # An empty list has no type of its own, only a length.
-        typed = [value for value in values if not isinstance(value, list | tuple) or value]
-        kinds = [feature_of(value, name=name) for value in typed or values]
-        filled = [kind for kind in kinds if 0 not in kind.shape] or kinds
+        kinds = [feature_of(value, name=name) for value in values]
+        filled = [kind for kind in kinds if 0 not in kind.shape] or kinds  # an empty list has no type
         if len({kind.dtype for kind in filled}) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
             raise SchemaMismatch("the samples probed hold values of different types", at=name)
         sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
-        shape = tuple(size[0] if len(set(size)) == 1 and len(typed) == len(values) else None for size in sizes)
+        shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
         found[name] = Feature(dtype=filled[0].dtype, shape=shape, required=required)
     return found
 
