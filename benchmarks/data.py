@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
 import runs
 from columns import BATCH, Columns, Feature, Features, Split, cut, split_rows
 from rivals.writing import WRITERS

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-
 import runs
 from columns import Sample, samples
 from data import DATA_SETS, DataSet

@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-import bushel
 import numpy as np
 import tensorflow as tf
 import tfrecord
+from columns import BATCH, Columns, Feature, Features, Sample, Split, batches, difference, gather, split_rows
 from crc32c import crc32c
 
-from columns import BATCH, Columns, Feature, Features, Sample, Split, batches, difference, gather, split_rows
+import bushel
 from rivals import VAHIDK_TYPES
 
 READ_AHEAD = 8 << 20

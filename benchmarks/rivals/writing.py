@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-import bushel
 import numpy as np
 import tensorflow as tf
 import tfrecord
-
 from columns import Columns, Feature, Features, Sample, Split, samples
+
+import bushel
 from rivals import VAHIDK_TYPES
 
 

@@ -106,6 +106,20 @@ def test_a_quote_that_quotes_nothing_does_not_swallow_rows(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("small_blocks")
+def test_a_quote_that_is_never_closed_is_told_with_its_line(tmp_path: Path) -> None:
+    rows = "".join(f'{i},"value {i}"\n' for i in range(50)) + '50,"open\n' + "51,x\n" * 30
+    with pytest.raises(FileProblem, match=r"a\.csv: line 52: a quote is opened and never closed"):
+        table(write(tmp_path / "a.csv", "n,label\n" + rows))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_row_without_end_does_not_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_blocks, "LONGEST_ROW", 1 << 10)
+    with pytest.raises(FileProblem, match=r"a\.csv: no row ends within 0 MiB of byte 8\n  In a CSV file: is a quote"):
+        table(write(tmp_path / "a.csv", 'n,label\n1,"' + "x,y\n" * 1000))
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_rows_of_the_wrong_width_are_refused_one_by_one(tmp_path: Path) -> None:
     rows = ["1,2"] * 40
     rows[7], rows[30] = "1,2,3", "1"

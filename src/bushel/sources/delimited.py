@@ -60,6 +60,7 @@ class DelimitedFile:
         for block, parsed in map_in_threads(partial(self._infer, names, delimiter, capture), blocks):
             if parsed.lines < 0:
                 check_utf8(self.path, block.text, lines)
+                raise _unclosed_quote(self.path, block.text, delimiter, lines)
             lines += parsed.lines
             fields = {name: _merge(fields[name], parsed.fields[name]) for name in names}
             if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < PART_BYTES):
@@ -92,9 +93,11 @@ class DelimitedFile:
         return delimiter, names, block.start + length
 
     def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
-        """Types of one block. `lines` below 0 says that it is not UTF-8."""
+        """Types of one block. `lines` below 0 says that it is not UTF-8, or that a quote in it is never closed."""
         import pyarrow.types as t
 
+        if block.text.count(b'"') % 2 and not _has_stray_quotes(block.text, delimiter):
+            return _Parsed(0, -1, {}, {})
         table, refused = self._parse(
             block.text, names, delimiter, {name: _text() for name in self.text if name in names}
         )
@@ -248,6 +251,15 @@ def _has_stray_quotes(text: bytes, delimiter: str) -> bool:
     places = np.flatnonzero(data == ord('"'))
     edges = np.frombuffer(delimiter.encode() + b'\n\r"', np.uint8)
     return not bool((np.isin(data[places - 1], edges) | np.isin(data[places + 1], edges)).all())
+
+
+def _unclosed_quote(path: Path, text: bytes, delimiter: str, lines: int) -> FileProblem:
+    whole = _cut_rows(text, delimiter)
+    line = lines + text[:whole].count(b"\n") + 1
+    return FileProblem(path, f"line {line}: a quote is opened and never closed", help=[_QUOTES])
+
+
+_QUOTES = "A quote inside a value in quotes is written twice."
 
 
 def _merge(one: Field, other: Field) -> Field:

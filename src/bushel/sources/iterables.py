@@ -79,6 +79,9 @@ class IterableSource:
         for row, sample in enumerate(self._first_time()):
             if not isinstance(sample, Mapping):
                 raise SchemaMismatch(f"a sample must be a dict, got {type(sample).__name__}", at=f"sample {row}")
+            for name in sample:
+                if not isinstance(name, str):
+                    raise SchemaMismatch(f"the name of a feature must be a str, got {name!r}", at=f"sample {row}")
             census.add(sample)
             keys.append(sample.get(self.key) if self.key is not None else None)
         if self.key is not None and self.key not in census.found:

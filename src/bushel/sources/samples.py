@@ -83,13 +83,11 @@ def misfit(sample: Mapping[str, Any], features: Mapping[str, Feature]) -> str:
     for name, value in sample.items():
         if value is None:
             continue
-        feature = features.get(name)
-        if feature is None:
-            return f"{name}: {type(value).__name__} cannot be stored"
         try:
             kind = feature_of_value(value, name=name)
         except SchemaMismatch as error:
             return f"{name}: {error.what}"
+        feature = features[name]
         if 0 in kind.shape and _fits(kind.shape, feature.shape):
             continue
         is_wider = feature.dtype == "float32" and kind.dtype == "int64"

@@ -16,6 +16,7 @@ from bushel.storage import open_to_read
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 
 BLOCK_BYTES = 8 << 20
+LONGEST_ROW = 128 << 20
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\x28\xb5": "zstd", b"\x04\x22": "lz4"}
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -87,6 +88,9 @@ class TextFile:
                 if not piece:
                     break
                 at, carried = at + end, text[end:]
+                if len(carried) > LONGEST_ROW:
+                    what = f"no row ends within {LONGEST_ROW >> 20} MiB of byte {at}"
+                    raise FileProblem(self.path, what, help=["In a CSV file: is a quote opened and never closed?"])
 
     def _opened(self) -> IO[bytes]:
         if self.is_seekable:

@@ -30,6 +30,8 @@ def as_column(values: Any, *, name: str) -> Column:
         raise SchemaMismatch(f"values of dtype {values.dtype} cannot be stored", at=name, help=[_CONVERT])
     if hasattr(values, "toarray"):  # a sparse matrix of SciPy's
         return as_column(values.toarray(), name=name)
+    if not hasattr(values, "__len__"):
+        raise SchemaMismatch(f"a column must have one value a row, got {type(values).__name__}", at=name)
     if not isinstance(values, np.ndarray) and (column := _from_numbers(values)) is not None:
         return column
     return _through_arrow(values, name)
