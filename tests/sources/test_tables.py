@@ -353,6 +353,23 @@ def test_row_groups_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         next(source.read(0, np.array([1])))
 
 
+@pytest.mark.parametrize("name", ["a.feather", "a.arrow"])
+def test_batches_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    from bushel.sources import arrow_files
+
+    monkeypatch.setattr(arrow_files, "PART_BYTES", 1)
+    made = pa.table({"x": range(100)})
+    if name == "a.feather":
+        pyarrow.feather.write_feather(made, str(tmp_path / name), chunksize=30)
+    else:
+        with pa.ipc.new_stream(str(tmp_path / name), made.schema) as stream:
+            stream.write_table(made, max_chunksize=30)
+    source = table(tmp_path / name)
+    assert source.partitions() == 4
+    assert read_all(source)[0]["x"] == list(range(100))
+    assert next(source.read(2, None)).columns["x"][0] == 60
+
+
 def test_several_files_are_one_table(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", "n,x\n1,1\n")
     write(tmp_path / "b.csv", "n,y\n2.5,2\n")
