@@ -288,12 +288,14 @@ def _all_present(column: Column) -> Column:
     return column.values if (column.lengths == 1).all() else Ragged(column.values, column.row_splits)
 
 
-_SPLIT_WORDS = re.compile(r"(?:^|[-_.])([a-z]+)(?=[-_.0-9]|$)")
+# What may follow a split in a file's name: numbers of shards and generations, endings, the hash of a file of the Hub.
+_NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
 
 
 def split_of(name: str) -> str | None:
-    """The split that a file's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`."""
-    for word in _SPLIT_WORDS.findall(name.lower()):
-        if word in SPLITS:
-            return SPLITS[word]
-    return None
+    """The split that a file's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
+
+    Only the last word tells it: `train_extra-00000-of-00001` is not of `train`.
+    """
+    words = [word for word in re.split(r"[-_.]", name.lower()) if not _NO_SPLIT.fullmatch(word)]
+    return SPLITS.get(words[-1]) if words else None
