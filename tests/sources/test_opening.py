@@ -73,6 +73,7 @@ def test_a_path_tells_what_it_is_and_opens_again_from_its_table(zoo: Path, name:
     source = open_source(zoo / name)
     told = source.describe()
     assert told["kind"] == kind
+    assert told["path"] == str(zoo / name)
     again = open_source(told)
     assert again.describe() == told
     assert again.fingerprint() == source.fingerprint()
