@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, take
-from bushel.errors import BushelError, MissingName
+from bushel.errors import BushelError, MissingName, quantity
 from bushel.manifest import Label
 from bushel.schema import Schema
 from bushel.sources.protocol import Source
@@ -126,7 +126,7 @@ def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
         return
     said = " and ".join(source.locate(part, row) for part, row in places)
     raise BushelError(
-        f"{len(twice):,} key{'s' * (len(twice) > 1)} stand{'s' * (len(twice) == 1)} for more than one sample; "
+        f"{quantity(len(twice), 'key')} stand{'s' * (len(twice) == 1)} for more than one sample; "
         f"the first is {text_of(keys[0])!r}: {said}",
         help=["Choose a column that tells samples apart (--key COL), or none: then the row number is the key."],
     )
@@ -191,7 +191,7 @@ class Draft:
         groups = self._column(self.recipe.group)
         if len(groups.missing):
             raise BushelError(
-                f"{len(groups.missing):,} samples have no {self.recipe.group!r}, so they belong to no group",
+                f"samples without {self.recipe.group!r} belong to no group, and there are {len(groups.missing):,}",
                 help=[f"The first is row {groups.missing[0]} of the source."],
             )
         return groups.hashes
@@ -199,7 +199,8 @@ class Draft:
     def _assign_by_column(self, column: str) -> NDArray[np.uint8]:
         values = self._column(column)
         if len(values.missing):
-            raise BushelError(f"{len(values.missing):,} samples have no {column!r}, which says their split")
+            count = len(values.missing)
+            raise BushelError(f"samples without {column!r} have no split, and there are {count:,}")
         self.names = _splits_in_order([splits.check_name(name) for name in values.names()])
         by_name = {name: i for i, name in enumerate(self.names)}
         in_order = np.array([by_name[name] for name in values.names()], np.uint8)
@@ -244,7 +245,8 @@ class Draft:
             return
         missing = len(self._column(labels.feature).missing)
         if missing:
-            self.problems.append(f"{missing:,} samples have no {labels.feature!r} and will be refused")
+            have = "has" if missing == 1 else "have"
+            self.problems.append(f"{quantity(missing, 'sample')} {have} no {labels.feature!r} and will be refused")
         counts = self.label_counts()
         if labels.task != "classification" or "train" not in counts or self.frozen is not None:
             return
