@@ -50,7 +50,17 @@ def test_refused_samples_make_exit_code_one_unless_they_are_allowed(rows):
     stopped = bushel("build", "rows.csv", "stopped", *options, "--max-bad", 2, cwd=rows)
     assert (stopped.returncode, stopped.stdout) == (1, "")
     assert stopped.stderr.splitlines()[0] == "bushel: stopped: 3 samples refused, and 2 may be; the build stopped"
-    assert bushel("build", "rows.csv", "strict", *options, "--strict", cwd=rows).returncode == 1
+
+
+def test_an_error_in_a_worker_is_one_clear_message(rows):
+    options = ("--constrain", "age:max=50", "--strict", "--workers", 2, "--order", "source", "--shards", 30)
+    bushel("build", "rows.csv", "records", "--shards", 30, cwd=rows)
+    done = bushel("build", "records", "again", *options, cwd=rows)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert lines[0] == "bushel: again: 1 sample refused, and 0 may be; the build stopped"
+    assert lines[1].startswith("  The ")
+    assert len(lines) == 3
 
 
 def test_a_plan_prints_what_would_be_built_and_builds_nothing(rows):

@@ -83,6 +83,9 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
         except TooManyRefused as error:
             click.echo(f"bushel: {error}", err=True)
             sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("bushel: stopped; what is done is kept, and the same command continues", err=True)
+            sys.exit(130)
     _show_built(built, as_json=as_json)
     sys.exit(0 if built.is_acceptable else 1)
 
