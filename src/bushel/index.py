@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import struct
@@ -17,11 +18,11 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.columns import BytesColumn, Column, Ragged, concatenate, count_of
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
-from bushel.files import RecordFile, open_file
+from bushel.files import FOOTER, HEADER, RecordFile, Skipped, open_file
 from bushel.records import to_column
 from bushel.storage import AnyPath, list_files, write_whole
 
-__all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "write_index"]
+__all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
 
 MAGIC = b"BUSHELIX"
 FORMAT = 1
@@ -147,6 +148,43 @@ def build_index(
     )
 
 
+def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
+    """The index that a file has, if it is fresh; else one scanned now, which is kept unless the file is damaged.
+
+    Damage that has no record of its own takes the place of one; the second value says which records are such.
+    """
+    try:
+        index = load_index(path)
+    except (StaleIndex, FormatError):
+        index = None
+    if index is not None:
+        return index, {}
+    index, damage = scan_index(path)
+    if not damage:
+        with contextlib.suppress(FileProblem):
+            save_index(path, index)
+    return index, damage
+
+
+def scan_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
+    """Find the records of a file by their headers alone, past any damage."""
+    file = open_file(Path(path))
+    places = [np.empty((0, 2), np.uint64)]
+    damage: dict[int, Skipped] = {}
+
+    def take(skipped: Skipped) -> None:
+        record = skipped.record if skipped.record >= 0 else sum(map(len, places))
+        damage[record] = skipped
+        length = min(max(skipped.length - HEADER - FOOTER, 0), 2**32 - 1)
+        places.append(np.array([[skipped.offset, length]], np.uint64))
+
+    for chunk in file.chunks(on_fault=take):
+        places.append(chunk.extents + np.array([chunk.base, 0], np.uint64))
+    extents = np.concatenate(places)
+    lengths = extents[:, 1].astype(np.uint32)
+    return Index(np.ascontiguousarray(extents[:, 0]), lengths, file.compression), damage
+
+
 def _names_in(file: RecordFile) -> list[str]:
     for chunk in file.chunks():
         _, _, others = _native.decode(chunk.memory, chunk.extents[:64], [], False, 1, True)
@@ -170,11 +208,12 @@ def _carried(
             raise FileProblem(file.path, f"feature {name!r} does not hold one value in each record")
     for name in lengths:
         column = columns.get(name, np.empty(0, np.int64))
-        carried[f"length/{name}"] = _row_lengths(column).astype(np.int64)
+        carried[f"length/{name}"] = row_lengths(column).astype(np.int64)
     return carried, frozenset(hashed)
 
 
-def _row_lengths(column: Column) -> NDArray[np.int64]:
+def row_lengths(column: Column) -> NDArray[np.int64]:
+    """How many values each row has, or bytes where it is one value of bytes."""
     if isinstance(column, Ragged | BytesColumn):
         return column.lengths
     return np.full(len(column), count_of(column.shape[1:]), np.int64)
@@ -254,7 +293,9 @@ def load_index(path: AnyPath) -> Index | None:
 
 
 def _load(path: Path, place: Path) -> Index:
-    memory = np.memmap(place, np.uint8, "r") if place.stat().st_size else np.empty(0, np.uint8)
+    # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
+    size = place.stat().st_size
+    memory = cast("NDArray[np.uint8]", _native.Mapping([(str(place), size)]).memory)[:size]
     header = _read_header(memory, place)
     _check_tie(path, header.file)
     arrays = {column.name: _array(memory, column, header.records, place) for column in header.columns}
@@ -275,7 +316,7 @@ def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
         raise FormatError(place, f"index of format {version}; this bushel reads format {FORMAT}")
     try:
         return msgspec.json.decode(memory[_PREFIX.size : _PREFIX.size + length].tobytes(), type=_Header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(place, f"the index cannot be read: {error}") from None
 
 

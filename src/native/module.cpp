@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cmath>
 
 #include "columns.h"
@@ -11,7 +13,11 @@
 #include "encode.h"
 #include "gather.h"
 #include "hash.h"
+#include "image.h"
+#include "order.h"
+#include "pad.h"
 #include "sample.h"
+#include "shards.h"
 #include "survey.h"
 #include "threads.h"
 
@@ -44,10 +50,11 @@ std::span<const Extent> span_of(const Extents& extents) {
   return {reinterpret_cast<const Extent*>(extents.data()), extents.shape(0)};
 }
 
+// The first `count` values of a buffer, all if it is not given.
 template <typename T>
-nb::object to_array(Buffer&& buffer) {
+nb::object to_array(Buffer&& buffer, std::size_t count = SIZE_MAX) {
   if (!buffer.data()) return nb::none();
-  const std::size_t count = buffer.size() / sizeof(T);
+  count = std::min(count, buffer.size() / sizeof(T));
   auto* owned = new Buffer(std::move(buffer));
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {count}, owner));
@@ -184,7 +191,7 @@ ColumnView column_from(nb::handle column, std::deque<View>& held, std::deque<std
   return view;
 }
 
-// (records, lengths), or the number of the row that is too large.
+// (pieces of framed records, lengths), or the number of the row that is too large.
 nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t threads) {
   std::deque<View> held;
   std::deque<std::string> names;
@@ -196,8 +203,9 @@ nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t th
     encoded = encode(std::move(views), rows, threads);
   }
   if (encoded.too_large) return nb::int_(encoded.too_large_row);
-  return nb::make_tuple(to_array<std::uint8_t>(std::move(encoded.bytes)),
-                        to_array<std::uint64_t>(std::move(encoded.lengths)));
+  nb::list pieces;
+  for (Piece& piece : encoded.pieces) pieces.append(to_array<std::uint8_t>(std::move(piece.memory), piece.size));
+  return nb::make_tuple(pieces, to_array<std::uint64_t>(std::move(encoded.lengths)));
 }
 
 nb::object frame_data(nb::handle data) {
@@ -501,6 +509,7 @@ bool Values::add(nb::handle name, nb::handle value) {
       PyBool_Check(object))
     return add_one(out, value);
   if (PyList_Check(object) || PyTuple_Check(object)) return add_list(out, value);
+  if (PyByteArray_Check(object) || PyMemoryView_Check(object)) return false;  // bytes, not lists of numbers
   return add_buffer(out, value);
 }
 
@@ -528,7 +537,10 @@ class PySampleEncoder {
     for (const auto [name, value] : sample)
       if (!values_.add(name, value)) return nb::make_tuple(-1, name, 0);
     SampleEncoder::Result result = encoder_.encode(values_.all());
-    if (result.refusal == Refusal::none) return to_bytes({result.encoded.bytes.data(), result.encoded.bytes.size()});
+    if (result.refusal == Refusal::none) {
+      const Piece& piece = result.encoded.pieces[0];
+      return to_bytes({piece.memory.data(), piece.size});
+    }
     const bool missing = result.refusal == Refusal::missing;
     const std::string_view name = missing                 ? encoder_.features()[result.value].name
                                   : values_.all().empty() ? std::string_view()
@@ -599,12 +611,198 @@ nb::dict survey_result(const Survey& survey) {
   return out;
 }
 
+nb::object permute(const Int64s& positions, std::uint64_t size, std::uint64_t key) {
+  const std::span<const std::int64_t> asked{positions.data(), positions.shape(0)};
+  Buffer out(asked.size() * sizeof(std::int64_t));
+  bool inside = true;
+  {
+    nb::gil_scoped_release nogil;
+    const std::span<std::int64_t> places{out.as<std::int64_t>(), asked.size()};
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      inside = inside && static_cast<std::uint64_t>(asked[i]) < size;
+      places[i] = asked[i];
+    }
+    if (inside) Permutation(size, key).apply(places);
+  }
+  if (!inside) throw nb::index_error("positions must be at least 0 and below size");
+  return to_array<std::int64_t>(std::move(out));
+}
+
+// Files mapped behind each other: [(path, size)].
+class PyMapping {
+ public:
+  PyMapping(nb::sequence files, bool own) : mapping_(files_of(files), own) {
+    if (mapping_.error() == 0) return;
+    const nb::object path = nb::object(files[mapping_.failed()])[0];
+    errno = mapping_.error();
+    PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path.ptr());
+    throw nb::python_error();
+  }
+
+  const Mapping& mapping() const { return mapping_; }
+  nb::list starts() const {
+    nb::list list;
+    for (const std::uint64_t start : mapping_.starts()) list.append(start);
+    return list;
+  }
+
+ private:
+  static std::vector<MappedFile> files_of(nb::sequence files) {
+    std::vector<MappedFile> list;
+    for (const nb::handle file : files) list.push_back({from_str(file[0]), nb::cast<std::uint64_t>(file[1])});
+    return list;
+  }
+
+  Mapping mapping_;
+};
+
+nb::object memory_of(nb::handle self) {
+  const Mapping& mapping = nb::cast<PyMapping&>(self).mapping();
+  const std::size_t size = mapping.bytes().size();
+  if (mapping.is_own())
+    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(mapping.data(), {size}, self));
+  return nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(mapping.data(), {size}, self));
+}
+
+using Offsets = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Lengths = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The records of mapped shards, by one number over all of them: [(offsets, lengths, start in the mapping)].
+class PyShards {
+ public:
+  PyShards(nb::object mapping, nb::sequence indexes)
+      : mapping_(mapping), memory_(nb::cast<PyMapping&>(mapping).mapping().bytes()), places_(take(indexes)) {}
+
+  std::uint64_t records() const { return places_.records(); }
+
+  nb::object extents(const Int64s& rows) const {
+    std::vector<Extent> found;
+    {
+      nb::gil_scoped_release nogil;
+      found = find(rows);
+    }
+    return copy_to_array(found, {found.size(), 2});
+  }
+
+  // (columns, faults, seconds it took to have the records in memory)
+  nb::tuple decode_rows(const Int64s& rows, nb::sequence names, bool verify) const {
+    const std::vector<Name> wanted = names_of(names);
+    Decoded decoded;
+    double seconds = 0;
+    {
+      nb::gil_scoped_release nogil;
+      const std::vector<Extent> found = find(rows);
+      const auto begin = std::chrono::steady_clock::now();
+      const volatile std::uint64_t fetched = fetch(memory_, found);
+      static_cast<void>(fetched);
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      decoded = decode(memory_, found, wanted, {verify, 1, false});
+    }
+    nb::list columns;
+    for (Column& column : decoded.columns) columns.append(to_dict(std::move(column)));
+    return nb::make_tuple(columns, to_list(decoded.faults), seconds);
+  }
+
+ private:
+  std::vector<ShardIndex> take(nb::sequence indexes) {
+    std::vector<ShardIndex> list;
+    for (const nb::handle index : indexes) {
+      const auto offsets = nb::cast<Offsets>(index[0]);
+      const auto lengths = nb::cast<Lengths>(index[1]);
+      if (offsets.shape(0) != lengths.shape(0)) throw nb::value_error("offsets and lengths must be of one size");
+      list.push_back({offsets.data(), lengths.data(), offsets.shape(0), nb::cast<std::uint64_t>(index[2])});
+      offsets_.push_back(offsets);
+      lengths_.push_back(lengths);
+    }
+    return list;
+  }
+
+  std::vector<Extent> find(const Int64s& rows) const {
+    std::vector<Extent> found(rows.shape(0));
+    if (!places_.find({rows.data(), rows.shape(0)}, found.data()))
+      throw nb::index_error("rows must be at least 0 and below the number of records");
+    return found;
+  }
+
+  nb::object mapping_;
+  Bytes memory_;
+  std::vector<Offsets> offsets_;  // held, not copied
+  std::vector<Lengths> lengths_;
+  Places places_;
+};
+
+template <typename T>
+using Image = nb::ndarray<const T, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
+
+template <typename In, typename Out>
+nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t width, bool antialias) {
+  const ImageSize from{image.shape(0), image.shape(1), image.shape(2)}, to{height, width, from.channels};
+  if (from.height == 0 || from.width == 0 || from.channels == 0 || height == 0 || width == 0)
+    throw nb::value_error("images must have at least one pixel");
+  auto* owned = new Buffer(height * width * from.channels * sizeof(Out));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  {
+    nb::gil_scoped_release nogil;
+    resize(image.data(), from, owned->as<Out>(), to, antialias);
+  }
+  return nb::cast(nb::ndarray<nb::numpy, Out>(owned->as<Out>(), {height, width, from.channels}, owner));
+}
+
+Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
+  const Rows rows{values.bytes(), fill.bytes().size(), {splits.data(), splits.shape(0)}};
+  if (!rows.is_valid()) throw nb::value_error("splits must be in order and within values");
+  return rows;
+}
+
+// (values, mask), flat. `fill` is one value's bytes.
+nb::tuple pad_rows(nb::handle values, const Int64s& splits, std::size_t length, nb::handle fill) {
+  const View view(values, PyBUF_C_CONTIGUOUS), filling(fill);
+  const Rows rows = rows_of(view, splits, filling);
+  Padded padded;
+  {
+    nb::gil_scoped_release nogil;
+    padded = pad(rows, length, filling.bytes().data());
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(padded.values)), to_array<bool>(std::move(padded.mask)));
+}
+
+// (bin of each row, number of bins)
+nb::tuple pack_lengths(const Int64s& lengths, std::int64_t capacity) {
+  std::vector<std::int64_t> bin_of;
+  std::int64_t bins = 0;
+  {
+    nb::gil_scoped_release nogil;
+    bin_of = pack({lengths.data(), lengths.shape(0)}, capacity, bins);
+  }
+  return nb::make_tuple(copy_to_array(bin_of, {bin_of.size()}), bins);
+}
+
+// (values, segments, positions), flat.
+nb::tuple lay_out_rows(nb::handle values, const Int64s& splits, const Int64s& bins, std::size_t count,
+                       std::size_t length, nb::handle fill) {
+  const View view(values, PyBUF_C_CONTIGUOUS), filling(fill);
+  const Rows rows = rows_of(view, splits, filling);
+  for (std::size_t i = 0; i < bins.shape(0); ++i)
+    if (bins.data()[i] < 0 || static_cast<std::size_t>(bins.data()[i]) >= count)
+      throw nb::value_error("bins must be at least 0 and below count");
+  if (bins.shape(0) != rows.count()) throw nb::value_error("bins must have one value a row");
+  Packed packed;
+  {
+    nb::gil_scoped_release nogil;
+    packed = lay_out(rows, {bins.data(), bins.shape(0)}, count, length, filling.bytes().data());
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(packed.values)),
+                        to_array<std::int32_t>(std::move(packed.segments)),
+                        to_array<std::int32_t>(std::move(packed.positions)));
+}
+
 }  // namespace
 }  // namespace bushel
 
 NB_MODULE(_native, m) {
   using namespace bushel;
   m.doc() = "The C++ core of bushel.";
+  nb::set_leak_warnings(false);  // what a script still holds when Python ends is no leak
   m.def("crc32c", [](nb::handle data) { return crc32c(View(data).bytes()); }, "data"_a, "CRC-32C of `data`, unmasked.");
   m.def("crc32c_engine", &crc32c_engine, "How checksums are computed here: sse4.2, armv8 or table.");
   m.def(
@@ -621,7 +819,7 @@ NB_MODULE(_native, m) {
         "note_others"_a = false,
         "(columns, faults, names not asked for) of the features `names`, each (name, is a feature list, kind).");
   m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a,
-        "(framed records, their lengths), or the number of a row that is too large.");
+        "(pieces of framed records, lengths), or the number of a row that is too large.");
   m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
         "Ranges of several buffers, one behind the other.");
   m.def("frame", &frame_data, "data"_a, "`data` as a record.");
@@ -636,4 +834,30 @@ NB_MODULE(_native, m) {
       .def("add", &add_to_survey, "file"_a, "extents"_a, "verify"_a,
            "Looks at more records; (row, fault, feature) of those at fault.")
       .def("result", &survey_result, "The facts so far.");
+  m.def("permute", &permute, "positions"_a, "size"_a, "key"_a,
+        "Where each position of 0 .. size - 1 goes in the permutation chosen by `key`.");
+  nb::class_<PyMapping>(m, "Mapping", "Files mapped behind each other; [(path, size)].")
+      .def(nb::init<nb::sequence, bool>(), "files"_a, "own"_a = false)
+      .def_prop_ro("starts", &PyMapping::starts, "Where each file begins in the memory.")
+      .def_prop_ro("memory", &memory_of, "All of them as one array of bytes, which keeps the mapping.");
+  nb::class_<PyShards>(m, "Shards", "Records of mapped shards by number; [(offsets, lengths, start)].")
+      .def(nb::init<nb::object, nb::sequence>(), "mapping"_a, "indexes"_a)
+      .def("__len__", &PyShards::records)
+      .def("extents", &PyShards::extents, "rows"_a, "Where in the mapping the records are.")
+      .def("decode", &PyShards::decode_rows, "rows"_a, "names"_a, "verify"_a = true,
+           "(columns, faults, seconds it took to have the records in memory) of the features `names`.");
+  m.def(
+      "empty", [](std::size_t size) { return to_array<std::uint8_t>(Buffer(size)); }, "size"_a,
+      "So many bytes, not filled, aligned to 64; large ones in huge pages.");
+  m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
+        "(values, mask), flat, of rows cut or filled up to `length`.");
+  m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");
+  m.def("lay_out", &lay_out_rows, "values"_a, "splits"_a, "bins"_a, "count"_a, "length"_a, "fill"_a,
+        "(values, segments, positions), flat, of rows laid side by side in their bins.");
+  m.def("resize_to_bytes", &resize_image<std::uint8_t, std::uint8_t>, "image"_a, "height"_a, "width"_a,
+        "antialias"_a = false, "A uint8 image of height x width x channels, resized and rounded.");
+  m.def("resize_to_floats", &resize_image<std::uint8_t, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
+        "A uint8 image, resized, as float32.");
+  m.def("resize_floats", &resize_image<float, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
+        "A float32 image, resized.");
 }

@@ -144,3 +144,17 @@ def test_pickles_cheaply_and_reads_the_same(tmp_path: Path, from_file: bool) -> 
 def test_the_fingerprint_changes_with_the_values() -> None:
     assert arrays({"x": [1, 2]}).fingerprint() != arrays({"x": [1, 3]}).fingerprint()
     assert arrays({"x": [1, 2]}).fingerprint() != arrays({"y": [1, 2]}).fingerprint()
+
+
+def test_what_is_no_column_is_told() -> None:
+    with pytest.raises(SchemaMismatch, match="a column must have one value a row, got int - at x"):
+        arrays({"x": 5})
+    with pytest.raises(ValueError, match="data must hold at least one row, got none"):
+        arrays({"x": []})
+    with pytest.raises(ValueError, match="data must be a path, a dict of arrays"):
+        arrays([1, 2])
+
+
+def test_float64_is_left_for_the_writer_to_narrow_and_report() -> None:
+    (block,) = arrays({"x": np.array([0.1])}).read(0, np.array([0]))
+    assert block.columns["x"].dtype == np.float64

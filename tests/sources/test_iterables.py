@@ -92,6 +92,16 @@ def test_what_is_no_sample_is_told() -> None:
         iterable([1]).schema()  # type: ignore[list-item]
 
 
+def test_what_cannot_be_stored_is_told_in_words() -> None:
+    samples: list[Any] = [{"x": 1}, {"x": 1, "y": {"a": 1}}, {"x": 1, "y": [1, "a"]}]
+    columns, refused = read_all(iterable(samples))
+    assert columns == {"x": [1]}
+    assert [r.row for r in refused] == [1, 2]
+    assert refused[1].reason == "y: text and numbers are mixed in one list"
+    with pytest.raises(SchemaMismatch, match="the name of a feature must be a str, got 1 - at sample 0"):
+        iterable([{1: 2}]).schema()  # type: ignore[dict-item]
+
+
 def test_a_function_that_gives_other_samples_the_second_time_is_noticed() -> None:
     counts = iter((3, 2))
     source = iterable(lambda: ({"x": i} for i in range(next(counts))))

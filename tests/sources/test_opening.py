@@ -73,6 +73,7 @@ def test_a_path_tells_what_it_is_and_opens_again_from_its_table(zoo: Path, name:
     source = open_source(zoo / name)
     told = source.describe()
     assert told["kind"] == kind
+    assert told["path"] == str(zoo / name)
     again = open_source(told)
     assert again.describe() == told
     assert again.fingerprint() == source.fingerprint()
@@ -114,3 +115,13 @@ def test_nothing_to_open_is_told(zoo: Path) -> None:
         open_source(zoo / "paper.pdf")
     with pytest.raises(FileProblem, match="no file matches this pattern"):
         open_source(zoo / "*.nothing")
+
+
+def test_captions_beside_images_and_one_table_of_labels_are_not_the_data(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg())
+        (tmp_path / f"{number}.txt").write_text("a caption")
+    (tmp_path / "labels.csv").write_text("file,label\n0.jpg,a\n1.jpg,b\n2.jpg,a\n")
+    source = open_source(tmp_path)
+    assert source.describe()["kind"] == "images"
+    assert source.list(0, ["label"]).columns["label"].to_list() == [b"a", b"b", b"a"]  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ import bushel
 from bushel.errors import FileProblem, MissingName
 from bushel.manifest import Label, Manifest, Shard, Split, write_manifest
 from bushel.sources import records
+from bushel.sources.record_files import split_of
 
 
 def write(path: Path, count: int = 5, first: int = 0, compression: "bushel.files.Compression | None" = None) -> Path:
@@ -97,12 +98,33 @@ def test_names_of_files_tell_the_split(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("train-00000-of-00008.tfrecord", "train"),
+        ("x-train.tfrecord-00000-of-00008", "train"),
+        ("train.tfrecord-3", "train"),
+        ("val-g001-00000-of-00002.tfrecord.gz", "val"),
+        ("cifar10_test.tfrecords", "test"),
+        ("train-00000-of-00001-b0a3c2f1d4e59876.parquet", "train"),
+        ("train_extra-00000-of-00001.tfrecord", None),
+        ("trained.tfrecord", None),
+        ("000.tfrecord", None),
+    ],
+)
+def test_only_a_whole_last_word_is_a_split(name: str, split: str | None) -> None:
+    assert split_of(name) == split
+
+
 def test_a_dataset_of_bushels_keeps_names_of_classes_and_splits(tmp_path: Path) -> None:
     path = write(tmp_path / "hold-00000-of-00001.tfrecord")
     schema = bushel.infer_schema(path)
     shard = Shard(path=path.name, records=5, bytes=path.stat().st_size, sha256="", digest="")
     label = Label(feature="label", task="classification", names=["ant", "bee", "cow"])
-    write_manifest(tmp_path, Manifest(splits={"hold": Split(shards=[shard])}, schema=schema, label=label))
+    empty = Shard(path="hold-g001-00000-of-00001.tfrecord", records=0, bytes=0, sha256="", digest="")
+    (tmp_path / empty.path).touch()
+    (tmp_path / "recipe.toml").write_text("seed = 0")
+    write_manifest(tmp_path, Manifest(splits={"hold": Split(shards=[shard, empty])}, schema=schema, label=label))
     source = records(tmp_path)
     assert source.schema()["label"].describe() == "str"
     assert listed(source, "label") == [b"ant", b"bee", b"cow", b"ant", b"bee"]

@@ -106,6 +106,20 @@ def test_a_quote_that_quotes_nothing_does_not_swallow_rows(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("small_blocks")
+def test_a_quote_that_is_never_closed_is_told_with_its_line(tmp_path: Path) -> None:
+    rows = "".join(f'{i},"value {i}"\n' for i in range(50)) + '50,"open\n' + "51,x\n" * 30
+    with pytest.raises(FileProblem, match=r"a\.csv: line 52: a quote is opened and never closed"):
+        table(write(tmp_path / "a.csv", "n,label\n" + rows))
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_row_without_end_does_not_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_blocks, "LONGEST_ROW", 1 << 10)
+    with pytest.raises(FileProblem, match=r"a\.csv: no row ends within 0 MiB of byte 8\n  In a CSV file: is a quote"):
+        table(write(tmp_path / "a.csv", 'n,label\n1,"' + "x,y\n" * 1000))
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_rows_of_the_wrong_width_are_refused_one_by_one(tmp_path: Path) -> None:
     rows = ["1,2"] * 40
     rows[7], rows[30] = "1,2,3", "1"
@@ -180,6 +194,15 @@ def test_header_problems_are_told(tmp_path: Path) -> None:
         table(write(tmp_path / "a.csv", ""))
     with pytest.raises(FileProblem, match=r"b\.csv: two columns have the same name: x"):
         table(write(tmp_path / "b.csv", "x,y,x\n1,2,3\n"))
+
+
+def test_tables_without_rows_are_told(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"a\.csv: there are no rows in it"):
+        table(write(tmp_path / "a.csv", "x,y\n"))
+    with pytest.raises(FileProblem, match=r"b\.csv: its lines end in carriage returns alone"):
+        table(write(tmp_path / "b.csv", "x,y\r1,2\r3,4\r"))
+    with pytest.raises(FileProblem, match=r"c\.json: has no line that is a JSON object\n  If it is one array"):
+        table(write(tmp_path / "c.json", "[\n  1,\n  2\n]\n"))
 
 
 def test_columns_are_chosen_and_renamed(tmp_path: Path) -> None:
@@ -330,6 +353,23 @@ def test_row_groups_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         next(source.read(0, np.array([1])))
 
 
+@pytest.mark.parametrize("name", ["a.feather", "a.arrow"])
+def test_batches_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    from bushel.sources import arrow_files
+
+    monkeypatch.setattr(arrow_files, "PART_BYTES", 1)
+    made = pa.table({"x": range(100)})
+    if name == "a.feather":
+        pyarrow.feather.write_feather(made, str(tmp_path / name), chunksize=30)
+    else:
+        with pa.ipc.new_stream(str(tmp_path / name), made.schema) as stream:
+            stream.write_table(made, max_chunksize=30)
+    source = table(tmp_path / name)
+    assert source.partitions() == 4
+    assert read_all(source)[0]["x"] == list(range(100))
+    assert next(source.read(2, None)).columns["x"][0] == 60
+
+
 def test_several_files_are_one_table(tmp_path: Path) -> None:
     write(tmp_path / "a.csv", "n,x\n1,1\n")
     write(tmp_path / "b.csv", "n,y\n2.5,2\n")
@@ -362,6 +402,28 @@ def test_a_column_named_split_says_the_split(tmp_path: Path) -> None:
     assert source.split == "split"
     assert listed(source, "split") == [b"train", b"test"]
     assert table(write(tmp_path / "b.csv", "x\n1\n")).split is None
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_a_label_is_listed_without_another_look_at_the_file(tmp_path: Path, name: str) -> None:
+    labels = [None if i == 50 else "NA" if i == 51 else "xyz"[i % 3] for i in range(100)]
+    if name == "a.csv":
+        text = "n,label\n" + "".join(f"{i},{label or ''}\n" for i, label in enumerate(labels))
+    else:
+        text = "".join(json.dumps({"n": i, "label": label}) + "\n" for i, label in enumerate(labels))
+    source = table(write(tmp_path / name, text), rename={"label": "class"})
+    looked_at = listed(pickle.loads(pickle.dumps(source)), "class")
+    assert looked_at == [None if label is None else label.encode() for label in labels]
+    (tmp_path / name).unlink()
+    assert listed(source, "class") == looked_at
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_column_that_looks_like_numbers_first_is_listed_as_it_is(tmp_path: Path) -> None:
+    values = ["01", "1"] * 40 + ["x"]
+    source = table(write(tmp_path / "a.csv", "n,code\n" + "".join(f"{i},{value}\n" for i, value in enumerate(values))))
+    assert listed(source, "code") == [value.encode() for value in values]
 
 
 def test_pickles_with_what_was_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

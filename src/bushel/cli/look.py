@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -38,7 +39,26 @@ def info(paths: tuple[str, ...], as_json: bool) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
         _print_info(found)
+        for path in paths:
+            _print_splits(Path(path))
     sys.exit(1 if found.faults else 0)
+
+
+def _print_splits(folder: Path) -> None:
+    from bushel.manifest import MANIFEST_NAME, read_manifest
+
+    if not (folder / MANIFEST_NAME).exists():
+        return
+    manifest = read_manifest(folder)
+    click.echo()
+    for name, split in manifest.splits.items():
+        counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
+        more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""
+        click.echo(
+            f"{name}: {split.records:,} records in {len(split.shards)} shards" + (f": {counts}{more}" if counts else "")
+        )
+    if manifest.refused:
+        click.echo(f"refused when it was built: {manifest.refused:,}, each named in {folder / '_quarantine.jsonl'}")
 
 
 def _print_info(found: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -128,29 +129,26 @@ class ArrowFile:
                 parts.append(Part(first, number, first_row, rows))
             return Survey(fields, tuple(parts))
 
-    def _batches(self) -> tuple[Any, Iterator[Any]]:
+    def _batches(self, first: int = 0) -> tuple[Any, Iterator[Any]]:
+        """The schema, and the record batches from the one numbered `first`."""
         import pyarrow as pa
 
         source = pa.memory_map(str(self.path))
         if source.read(6) == b"ARROW1":
             source.seek(0)
             file = pa.ipc.open_file(source)
-            return file.schema, (file.get_batch(i) for i in range(file.num_record_batches))
+            return file.schema, (file.get_batch(i) for i in range(first, file.num_record_batches))
         source.seek(0)
         stream = pa.ipc.open_stream(source)
-        return stream.schema, iter(stream)
+        return stream.schema, islice(stream, first, None)
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
         """Slices of the part's batches."""
         assert part in survey.parts
         with _named_errors(self.path, "Arrow"):
-            _, batches = self._batches()
+            _, batches = self._batches(part.first)
             start = 0
-            for number, batch in enumerate(batches):
-                if number >= part.last:
-                    break
-                if number < part.first:
-                    continue
+            for batch in islice(batches, part.last - part.first):
                 step = int(max(1, min(_PIECE_ROWS, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))))
                 for at in range(0, batch.num_rows, step):
                     piece = batch.slice(at, step)

@@ -17,6 +17,8 @@ def cast_array(array: Any, dtype: str, bad: BadRows) -> Any:
 
     if t.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if t.is_nested(array.type):
+        return array  # numbers in lists are cast by the writer, too
     if dtype == "str":
         return array if t.is_string(array.type) or t.is_large_string(array.type) else array.cast(pa.string())
     if dtype == "bytes":

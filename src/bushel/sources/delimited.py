@@ -14,6 +14,7 @@ import numpy as np
 from bushel.errors import FileProblem
 from bushel.sources.ahead import map_in_threads
 from bushel.sources.arrow import BadRows
+from bushel.sources.captures import Capture, few_values
 from bushel.sources.casting import cast_text
 from bushel.sources.protocol import Refused
 from bushel.sources.surveys import PART_BYTES, Field, Part, Piece, Survey
@@ -33,6 +34,7 @@ class _Parsed(NamedTuple):
     rows: int
     lines: int
     fields: dict[str, Field]
+    few: dict[str, Any]  # columns of few values
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,12 @@ class DelimitedFile:
             blocks = _without_header(blocks, start)
         fields = {name: Field(_null(), False) for name in names}
         parts: list[Part] = []
+        capture = Capture(names)
         lines = 1
-        for block, parsed in map_in_threads(partial(self._infer, names, delimiter), blocks):
+        for block, parsed in map_in_threads(partial(self._infer, names, delimiter, capture), blocks):
             if parsed.lines < 0:
                 check_utf8(self.path, block.text, lines)
+                raise _unclosed_quote(self.path, block.text, delimiter, lines)
             lines += parsed.lines
             fields = {name: _merge(fields[name], parsed.fields[name]) for name in names}
             if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < PART_BYTES):
@@ -64,13 +68,19 @@ class DelimitedFile:
             else:
                 first_row = parts[-1].first_row + parts[-1].rows if parts else 0
                 parts.append(Part(block.start, block.stop, first_row, parsed.rows))
-        return Survey(fields, tuple(parts), {"delimiter": delimiter, "names": names, "start": start})
+            capture.add(len(parts) - 1, parsed.few)
+        captured = capture.of_types({name: kind.type for name, kind in fields.items()})
+        return Survey(fields, tuple(parts), {"delimiter": delimiter, "names": names, "start": start}, captured)
 
     def _header(self, file: TextFile) -> tuple[str, list[str], int]:
         """The delimiter, the names of the columns, and where the rows begin."""
         block = next(file.blocks(cut_at_newline, size=1 << 20), None)
         if block is None or not block.text.strip():
             raise FileProblem(self.path, "is empty: there is no row of column names")
+        if b"\n" not in block.text and b"\r" in block.text.strip():
+            raise FileProblem(
+                self.path, "its lines end in carriage returns alone", help=["Make them newlines: tr '\\r' '\\n'"]
+            )
         check_utf8(self.path, block.text[: block.text.find(b"\n") + 1], 0)
         delimiter = self.delimiter or _guess_delimiter(self.path, block.text)
         end = _end_of_first_row(block.text)
@@ -82,10 +92,12 @@ class DelimitedFile:
         length = len(block.text[:end].decode().encode(file.encoding)) if file.is_seekable else end
         return delimiter, names, block.start + length
 
-    def _infer(self, names: list[str], delimiter: str, block: TextBlock) -> _Parsed:
-        """Types of one block. `lines` below 0 says that it is not UTF-8."""
+    def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
+        """Types of one block. `lines` below 0 says that it is not UTF-8, or that a quote in it is never closed."""
         import pyarrow.types as t
 
+        if block.text.count(b'"') % 2 and not _has_stray_quotes(block.text, delimiter):
+            return _Parsed(0, -1, {}, {})
         table, refused = self._parse(
             block.text, names, delimiter, {name: _text() for name in self.text if name in names}
         )
@@ -93,7 +105,7 @@ class DelimitedFile:
         for name, column in zip(table.schema.names, table.columns, strict=True):
             kind = column.type
             if t.is_binary(kind):
-                return _Parsed(0, -1, {})
+                return _Parsed(0, -1, {}, {})
             if t.is_temporal(kind):
                 kind = _text()
             if (
@@ -103,7 +115,9 @@ class DelimitedFile:
             ):
                 kind = _int()
             fields[name] = Field(kind, column.null_count > 0 or _has_blanks(column))
-        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields)
+        few = {name: few_values(table.column(name)) for name in names if name in capture.names}
+        few = {name: _blanks_to_null(array) for name, array in few.items() if array is not None}
+        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, few)
 
     def _are_integers(self, text: bytes, name: str, names: list[str], delimiter: str) -> bool:
         """Whether a column that was taken for floats is one of integers, some of which do not fit int64."""
@@ -121,6 +135,8 @@ class DelimitedFile:
         import pyarrow as pa
         from pyarrow import csv as pacsv
 
+        # The text is parsed as one block, so that Arrow need not look for rows that end in it: values may hold newlines
+        # although `newlines_in_values`, which halves its speed, is not set.
         bad: BadRows = {}
 
         def refuse(row: Any) -> str:
@@ -133,7 +149,6 @@ class DelimitedFile:
                 pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
                 pacsv.ParseOptions(
                     delimiter=delimiter,
-                    newlines_in_values=True,
                     ignore_empty_lines=len(names) > 1,
                     invalid_row_handler=refuse,
                 ),
@@ -155,17 +170,18 @@ class DelimitedFile:
         if not file.is_seekable:
             blocks = _without_header(blocks, survey.details["start"])
         first = 0
-        for block in blocks:
-            arrays, bad, rows = self._convert(block.text, survey, names)
+        convert = partial(self._convert, survey, names)
+        for _, (arrays, bad, rows) in map_in_threads(convert, blocks):
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
             yield Piece(arrays, numbers, refused)
 
-    def _convert(self, text: bytes, survey: Survey, names: list[str]) -> tuple[dict[str, Any], BadRows, int]:
+    def _convert(self, survey: Survey, names: list[str], block: TextBlock) -> tuple[dict[str, Any], BadRows, int]:
+        """Arrays of one block, the rows that are not in them, and the number of all rows."""
         import pyarrow as pa
 
-        header, delimiter = survey.details["names"], survey.details["delimiter"]
+        text, header, delimiter = block.text, survey.details["names"], survey.details["delimiter"]
         types = {name: survey.fields[name].type for name in names}
         parsed_as = {name: _text() if pa.types.is_null(kind) else kind for name, kind in types.items()}
         try:
@@ -219,11 +235,9 @@ def _cut_rows(text: bytes, delimiter: str) -> int:
     """Where the last whole row ends: at a newline that is not between quotes."""
     quotes = text.count(b'"')
     end = text.rfind(b"\n") + 1
-    if not quotes or not end:
-        return end
-    if _has_stray_quotes(text, delimiter):
-        return end  # quotes that quote nothing, as in 5" pipe: they say nothing about rows
     before = quotes - text.count(b'"', end)
+    if before % 2 and _has_stray_quotes(text, delimiter):
+        return end  # quotes that quote nothing, as in 5" pipe: they say nothing about rows
     while end and before % 2:
         previous = text.rfind(b"\n", 0, end - 1) + 1
         before -= text.count(b'"', previous, end)
@@ -237,6 +251,15 @@ def _has_stray_quotes(text: bytes, delimiter: str) -> bool:
     places = np.flatnonzero(data == ord('"'))
     edges = np.frombuffer(delimiter.encode() + b'\n\r"', np.uint8)
     return not bool((np.isin(data[places - 1], edges) | np.isin(data[places + 1], edges)).all())
+
+
+def _unclosed_quote(path: Path, text: bytes, delimiter: str, lines: int) -> FileProblem:
+    whole = _cut_rows(text, delimiter)
+    line = lines + text[:whole].count(b"\n") + 1
+    return FileProblem(path, f"line {line}: a quote is opened and never closed", help=[_QUOTES])
+
+
+_QUOTES = "A quote inside a value in quotes is written twice."
 
 
 def _merge(one: Field, other: Field) -> Field:
@@ -265,6 +288,8 @@ def _blanks_to_null(array: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, _blanks_to_null(array.dictionary))
     if not pa.types.is_string(array.type):
         return array
     is_blank = pc.equal(pc.binary_length(array), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ import numpy as np
 from bushel.columns import BytesColumn, Column, Ragged
 from bushel.storage import AnyPath
 
-__all__ = ["fingerprint_of", "fingerprint_of_arrays"]
+__all__ = ["as_given", "fingerprint_of", "fingerprint_of_arrays"]
 
 _HASHED_WHOLE = 64 << 20  # bytes of an array that are all hashed; of larger ones, as many from evenly spread places
 _PIECES = 64
+
+
+def as_given(paths: AnyPath | Iterable[AnyPath]) -> str | list[str]:
+    """Paths and patterns as a recipe keeps them."""
+    return str(paths) if isinstance(paths, str | PathLike) else [str(path) for path in paths]
 
 
 def fingerprint_of(files: Iterable[AnyPath], options: Mapping[str, Any], *more: str) -> str:

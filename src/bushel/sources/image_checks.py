@@ -73,7 +73,7 @@ class ImageCheck:
         pixels = header.width * header.height
         if pixels > self.max_pixels:
             size = f"{header.width}x{header.height}"
-            raise BadImage(f"{size} are {pixels:,} pixels, more than max_pixels={self.max_pixels:,}")
+            raise BadImage(f"{size} pixels: more than {self.max_pixels:,} are refused as a decompression bomb")
         if not pixels:
             raise BadImage(f"it says that it has {header.width}x{header.height} pixels")
         if header.format == "jpeg" and header.channels == 4 and "cmyk" not in self.allow:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,17 +18,17 @@ from bushel.errors import FileProblem
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
 from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
-from bushel.sources.image_checks import ImageCheck, Verify
+from bushel.sources.image_checks import MAX_PIXELS, ImageCheck, Verify
 from bushel.sources.label_files import find_label_file, read_label_file
 from bushel.sources.protocol import Block, Listing, Refused
-from bushel.sources.spool import load_columns, spool_columns
+from bushel.sources.spool import load_columns, spool_columns, write_columns
 from bushel.storage import AnyPath
 
 __all__ = ["ImageSource", "images"]
 
 _SUFFIXES = (b".jpg", b".jpeg", b".jpe", b".jfif", b".png", b".gif", b".bmp", b".webp", b".tif", b".tiff")
 _OTHER_IMAGES = (b".heic", b".heif", b".avif", b".jp2", b".psd", b".svg", b".raw", b".cr2", b".nef", b".dng", b".ico")
-_BLOCK_BYTES = 8 << 20
+_BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 512
 
 
@@ -40,6 +41,7 @@ def images(
     verify: Verify = "decode",
     keep_bytes: bool = False,
     allow: Sequence[str] = (),
+    max_pixels: int = MAX_PIXELS,
 ) -> ImageSource:
     """Take a sample from each image below a folder.
 
@@ -47,9 +49,9 @@ def images(
     `test` if those are the folders at the top. Or `labels` says it: a CSV or JSONL file with a column of file names, or
     a dict by file name; `label_column` tells which column, where that is not clear. Images are decoded to see
     whether they can be, and turned upright unless `keep_bytes`; CMYK, 16-bit and animated ones are refused unless
-    `allow` names them.
+    `allow` names them; more than `max_pixels` are taken for a decompression bomb.
     """
-    check = ImageCheck(verify, keep_bytes, tuple(allow))
+    check = ImageCheck(verify, keep_bytes, tuple(allow), max_pixels)
     source = ImageSource(str(folder), labels, class_folder, label_column, check)
     if not len(source.files):
         counted = source.files.counted
@@ -110,18 +112,24 @@ class ImageSource:
         return _digest(self.files)
 
     @cached_property
+    def labels(self) -> dict[str, str] | str | None:
+        """The labels that were given, or the file of labels that was found in a flat folder."""
+        if self.given_labels is None and len(self.files.folders) == 1 and not self.files.folders[0]:
+            return find_label_file(Path(self.folder), self.files.paths)
+        return self.given_labels
+
+    @cached_property
     def label_table(self) -> tuple[dict[str, Column], dict[str, int]] | None:
-        """Label and split of each image as a file of labels says them, if there is one."""
-        given = self.given_labels
-        if given is None and len(self.files.folders) == 1 and not self.files.folders[0]:
-            given = find_label_file(Path(self.folder), self.files.paths)
-        if given is None:
+        """Label and split of each image as the labels say them, and what was left out."""
+        if self.labels is None:
             return None
-        return read_label_file(given, self.files.paths, self.label_column)
+        return read_label_file(self.labels, self.files.paths, self.label_column)
 
     @cached_property
     def listed(self) -> dict[str, Column]:
-        """Label and split, where something says them."""
+        """Label and split, where something says them. In another process, as they were when pickled."""
+        if self.spooled is not None and (self.spooled / "listed" / "columns.json").exists():
+            return load_columns(self.spooled / "listed")
         if self.label_table is not None:
             return self.label_table[0]
         names = classes_of(self.files.folders.to_list(), self.class_folder)
@@ -175,9 +183,9 @@ class ImageSource:
     def _block(self, rows: NDArray[np.int64]) -> Block:
         refused: dict[int, tuple[str, str]] = {}
         payload: list[bytes] = []
-        for row, number in enumerate(rows.tolist()):
+        for row, (path, size) in enumerate(zip(self._paths(rows), self.files.sizes[rows].tolist(), strict=True)):
             try:
-                payload.append(_read_whole(self._path(number), int(self.files.sizes[number])))
+                payload.append(_read_whole(path, size))
             except OSError as error:
                 refused[row] = ("read", (error.strerror or str(error)).lower())
                 payload.append(b"")
@@ -197,20 +205,23 @@ class ImageSource:
         left = [Refused(int(rows[row]), *why) for row, why in sorted(refused.items())]
         return Block(kept, columns, left, checked.counted)
 
-    def _path(self, row: int) -> bytes:
-        return os.fsencode(self.folder) + b"/" + self.files.paths[row]
+    def _paths(self, rows: NDArray[np.int64]) -> Sequence[bytes]:
+        picked = self.files.paths.take(rows)
+        text, ends = picked.data.tobytes(), picked.offsets.tolist()
+        folder = os.fsencode(self.folder) + b"/"
+        return [folder + text[start:end] for start, end in pairwise(ends)]
 
     def _no_label(self) -> str:
-        return "it is in no class folder" if self.label_table is None else "the file of labels has no label for it"
+        return "it is in no class folder" if self.labels is None else "the labels have none for it"
 
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return os.fsdecode(self._path(row))
+        return os.fsdecode(self._paths(np.array([row]))[0])
 
     def fingerprint(self) -> str:
         """Names, sizes and times of all images, and the options."""
-        labels = [self.given_labels] if isinstance(self.given_labels, str) else []
+        labels = [self.labels] if isinstance(self.labels, str) else []
         return fingerprint_of(labels, self.describe(), self.digest)
 
     def describe(self) -> dict[str, Any]:
@@ -221,15 +232,19 @@ class ImageSource:
             "label_column": self.label_column,
             "keep_bytes": self.check.keep_bytes or None,
             "allow": [*self.check.allow] or None,
+            "max_pixels": self.check.max_pixels if self.check.max_pixels != MAX_PIXELS else None,
         }
         told = {name: value for name, value in options.items() if value is not None}
         return {"kind": "images", "path": self.folder, "verify": self.check.verify, **told}
 
     def __getstate__(self) -> dict[str, Any]:
         if self.spooled is None:
+            listed = self.listed
             self.spooled = spool_columns(self.files.columns())
-        assert self.digest
-        return {name: value for name, value in self.__dict__.items() if name not in ("files", "label_table", "listed")}
+            write_columns(self.spooled / "listed", listed)
+        cached = ("files", "label_table", "listed")
+        told = {name: value for name, value in self.__dict__.items() if name not in cached}
+        return told | {"digest": self.digest, "labels": self.labels}
 
 
 def _digest(files: FileList) -> str:

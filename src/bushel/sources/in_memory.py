@@ -238,6 +238,8 @@ class ArraySource:
                 at="arrays",
                 help=["columns=[...] chooses those that belong together."],
             )
+        if not self.rows:
+            raise ValueError("data must hold at least one row, got none")
         if self.key is not None and self.key not in counts:
             raise MissingName("column", self.key, counts, where="key")
         assert self.features

@@ -79,6 +79,9 @@ class IterableSource:
         for row, sample in enumerate(self._first_time()):
             if not isinstance(sample, Mapping):
                 raise SchemaMismatch(f"a sample must be a dict, got {type(sample).__name__}", at=f"sample {row}")
+            for name in sample:
+                if not isinstance(name, str):
+                    raise SchemaMismatch(f"the name of a feature must be a str, got {name!r}", at=f"sample {row}")
             census.add(sample)
             keys.append(sample.get(self.key) if self.key is not None else None)
         if self.key is not None and self.key not in census.found:
@@ -164,11 +167,9 @@ class IterableSource:
         return {"kind": "iterable", "name": self.name}
 
     def __getstate__(self) -> dict[str, Any]:
-        assert self.survey
-        state = dict(self.__dict__)
-        if self.kept is not None:
-            state["samples"] = ()
-        return state
+        survey = self.survey  # which keeps the samples of what can be gone through only once
+        state = self.__dict__ | {"survey": survey}
+        return state | {"samples": ()} if self.kept is not None else state
 
 
 def _name_of(samples: Any) -> str:

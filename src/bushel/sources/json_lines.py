@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from bushel.errors import FileProblem, SchemaMismatch
 from bushel.sources import arrow
 from bushel.sources.ahead import map_in_threads
 from bushel.sources.arrow import BadRows
+from bushel.sources.captures import Capture, few_values
 from bushel.sources.protocol import Refused
 from bushel.sources.surveys import PART_BYTES, Field, Part, Piece, Survey
 from bushel.sources.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline
 
 __all__ = ["JsonLinesFile"]
 
+_ONE_A_LINE = "If it is one array of objects, put each on a line of its own: jq -c '.[]'"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -60,8 +63,9 @@ class JsonLinesFile:
         file = TextFile.open(self.path, self.encoding)
         columns: dict[str, _Census] = {}
         parts: list[Part] = []
+        capture: Capture | None = None
         rows = lines = 0
-        for block, (found, count) in map_in_threads(self._infer, file.blocks(cut_at_newline)):
+        for block, (found, count, few) in map_in_threads(self._infer, file.blocks(cut_at_newline)):
             check_utf8(self.path, block.text, lines)
             lines += block.text.count(b"\n")
             for name, kinds in found.items():
@@ -72,54 +76,61 @@ class JsonLinesFile:
             else:
                 parts.append(Part(block.start, block.stop, rows, count))
             rows += count
+            capture = capture or Capture(list(few))
+            capture.add(len(parts) - 1, few)
         if not columns:
-            raise FileProblem(self.path, "has no line that is a JSON object")
+            raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_A_LINE])
         types = {name: census.type() for name, census in columns.items()}
         fields: dict[str, Field] = {}
         for name, kind in types.items():
             has_missing = columns[name].counts[_kind_name(kind)] < rows or pa.types.is_struct(kind)
             fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
-        return Survey(fields, tuple(parts), {"types": types})
+        return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
 
-    def _infer(self, block: TextBlock) -> tuple[dict[str, list[tuple[Any, int]]], int]:
-        """By column, the types of one block with the number of rows that have them; and its rows."""
+    def _infer(self, block: TextBlock) -> tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Any]]:
+        """By column, the types of one block with the number of rows that have them; its rows; columns of few values."""
         import pyarrow as pa
 
         try:
             table = _parse(block.text, None)
         except (pa.ArrowInvalid, UnicodeDecodeError):
-            return _infer_by_line(block.text)
+            return *_infer_by_line(block.text), {}
         if any(_holds_wide_integers(column) for column in table.columns):
-            return _infer_by_line(block.text)
+            return *_infer_by_line(block.text), {}
         found = {
             name: [(column.type, len(column) - column.null_count)]
             for name, column in zip(table.schema.names, table.columns, strict=True)
         }
-        return found, table.num_rows
+        few = {name: few_values(table.column(name)) for name in found}
+        return found, table.num_rows, {name: array for name, array in few.items() if array is not None}
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
         """The part again, with the types of the whole file."""
-        import pyarrow as pa
-
         file = TextFile.open(self.path, self.encoding)
         types = survey.details["types"]
         wanted = {name: kind for name, kind in types.items() if set(arrow.flatten_type(name, kind)) & set(names)}
+        start, stop = (part.first, part.last) if file.is_seekable else (0, None)
         first = 0
-        for block in file.blocks(
-            cut_at_newline, part.first if file.is_seekable else 0, part.last if file.is_seekable else None
+        for _, (table, bad, rows) in map_in_threads(
+            partial(_convert, wanted), file.blocks(cut_at_newline, start, stop)
         ):
-            bad: BadRows = {}
-            try:
-                table = _parse(block.text, wanted)
-                rows = table.num_rows
-            except pa.ArrowInvalid:
-                text, bad, rows = _fitting_lines(block.text, wanted)
-                table = _parse(text, wanted)
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
             arrays = arrow.flatten(table)
             yield Piece({name: arrays[name] for name in names}, numbers, refused)
+
+
+def _convert(types: dict[str, Any], block: TextBlock) -> tuple[Any, BadRows, int]:
+    """The table of one block, the rows that are not in it, and the number of all rows."""
+    import pyarrow as pa
+
+    try:
+        table = _parse(block.text, types)
+    except pa.ArrowInvalid:
+        text, bad, rows = _fitting_lines(block.text, types)
+        return _parse(text, types), bad, rows
+    return table, {}, table.num_rows
 
 
 def _parse(text: bytes, types: dict[str, Any] | None) -> Any:

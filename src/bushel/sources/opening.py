@@ -134,9 +134,9 @@ def _kind_of_folder(folder: Path) -> str:
     for name in names:
         if (kind := _kind_of_name(name)) is not None:
             kinds[kind] = kinds.get(kind, 0) + 1
-    # One table beside many images says their labels; many tables beside few images are the data.
     if kinds:
-        return max(kinds, key=lambda kind: kinds[kind])
+        # Text beside other things is captions, notes and licences; a table beside many images says their labels.
+        return max(kinds, key=lambda kind: kinds[kind] * (0.1 if kind == "text" else 1))
     shown = ", ".join(sorted(set(names))[:3])
     raise FileProblem(
         folder,

@@ -21,7 +21,7 @@ from bushel.index import StaleIndex, load_index
 from bushel.manifest import Manifest, read_manifest
 from bushel.records import shape_column, to_column
 from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar
-from bushel.sources.fingerprints import fingerprint_of
+from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.folders import SPLITS
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.table_columns import as_text, named
@@ -45,12 +45,31 @@ def records(
     `key` names the feature that is a record's key (default: `key`, if there is one). Plain files are read at random,
     compressed ones in sequence. Records that are damaged are refused one by one.
     """
-    files = tuple(str(path) for path in list_files(paths))
-    source = RecordSource(files, None if columns is None else tuple(columns), key)
+    given = as_given(paths)
+    files = tuple(str(path) for path in _record_files(given))
+    source = RecordSource(files, given, None if columns is None else tuple(columns), key)
     for name in (*(columns or ()), *([key] if key else [])):
         if name not in source.whole_schema:
             raise MissingName("feature", name, source.whole_schema, where=files[0])
     return source
+
+
+def _record_files(given: str | list[str]) -> list[Path]:
+    """The files that paths name; of a dataset its shards, of any other folder what is named like TFRecords."""
+    files: list[Path] = []
+    for path in [given] if isinstance(given, str) else given:
+        folder = Path(path)
+        if (folder / "dataset.json").exists():
+            splits = read_manifest(folder).splits.values()
+            files.extend(folder / shard.path for split in splits for shard in split.shards if shard.records)
+        elif folder.is_dir():
+            found = list_files(folder)
+            files.extend([file for file in found if ".tfrec" in file.name.lower()] or found)
+        else:
+            files.extend(list_files(folder))
+    if not files:
+        raise FileProblem(given if isinstance(given, str) else given[0], "there are no records in this dataset")
+    return files
 
 
 @dataclass(frozen=True)
@@ -58,6 +77,7 @@ class RecordSource:
     """Samples from TFRecord files, one partition each."""
 
     files: tuple[str, ...]
+    given: str | list[str]  # the paths and patterns that named the files
     columns: tuple[str, ...] | None = None
     key: str | None = None
 
@@ -241,17 +261,16 @@ class RecordSource:
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""
-        path: Any = self.files[0] if len(self.files) == 1 else [*self.files]
         options = {"columns": None if self.columns is None else [*self.columns], "key": self.key}
         return {
             "kind": "records",
-            "path": path,
+            "path": self.given,
             **{name: value for name, value in options.items() if value is not None},
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        assert self.whole_schema
-        return {name: value for name, value in self.__dict__.items() if name != "extents"}
+        told = {name: value for name, value in self.__dict__.items() if name != "extents"}
+        return told | {"whole_schema": self.whole_schema, "reads": self.reads}
 
 
 def _ignore(skipped: Skipped) -> None:
@@ -269,12 +288,14 @@ def _all_present(column: Column) -> Column:
     return column.values if (column.lengths == 1).all() else Ragged(column.values, column.row_splits)
 
 
-_SPLIT_WORDS = re.compile(r"(?:^|[-_.])([a-z]+)(?=[-_.0-9]|$)")
+# What may follow a split in a file's name: numbers of shards and generations, endings, the hash of a file of the Hub.
+_NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
 
 
 def split_of(name: str) -> str | None:
-    """The split that a file's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`."""
-    for word in _SPLIT_WORDS.findall(name.lower()):
-        if word in SPLITS:
-            return SPLITS[word]
-    return None
+    """The split that a file's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
+
+    Only the last word tells it: `train_extra-00000-of-00001` is not of `train`.
+    """
+    words = [word for word in re.split(r"[-_.]", name.lower()) if not _NO_SPLIT.fullmatch(word)]
+    return SPLITS.get(words[-1]) if words else None

@@ -67,6 +67,8 @@ def _common_shape(kinds: Mapping[tuple[str, tuple[int, ...]], int]) -> tuple[int
 
 def feature_of_value(value: Any, *, name: str) -> Feature:
     """The feature that one value makes. Raises `SchemaMismatch` for what cannot be stored."""
+    if isinstance(value, list | tuple | np.ndarray) and len(value) == 0:
+        return Feature(dtype="float32", shape=np.shape(value))  # nothing is of every type
     kind = feature_of(value, name=name)
     if kind.dtype in ("str", "bytes") and not isinstance(value, str | bytes):
         array = np.asarray(value, object)
@@ -81,15 +83,13 @@ def misfit(sample: Mapping[str, Any], features: Mapping[str, Feature]) -> str:
     for name, value in sample.items():
         if value is None:
             continue
-        feature = features.get(name)
-        if feature is None:
-            return f"{name}: {type(value).__name__} cannot be stored"
         try:
             kind = feature_of_value(value, name=name)
         except SchemaMismatch as error:
             return f"{name}: {error.what}"
+        feature = features[name]
         if 0 in kind.shape and _fits(kind.shape, feature.shape):
-            continue  # nothing is of every type
+            continue
         is_wider = feature.dtype == "float32" and kind.dtype == "int64"
         is_text = feature.dtype in ("bytes", "str") and kind.dtype in ("bytes", "str")
         if kind.dtype != feature.dtype and not is_wider and not is_text:

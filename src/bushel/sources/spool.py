@@ -14,16 +14,22 @@ from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged
 
-__all__ = ["load_columns", "spool_columns"]
+__all__ = ["load_columns", "spool_columns", "write_columns"]
 
 
 def spool_columns(columns: dict[str, Column]) -> Path:
     """Write columns into a folder that is removed when this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="bushel-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    write_columns(folder, columns)
+    return folder
+
+
+def write_columns(folder: Path, columns: dict[str, Column]) -> None:
+    """Write columns into a folder, for `load_columns`."""
+    folder.mkdir(exist_ok=True)
     layout = [_write(folder / str(number), name, column) for number, (name, column) in enumerate(columns.items())]
     (folder / "columns.json").write_text(json.dumps(layout))
-    return folder
 
 
 def _write(stem: Path, name: str, column: Column) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Survey:
     fields: dict[str, Field]  # structs as `outer/inner`
     parts: tuple[Part, ...]
     details: dict[str, Any] = field(default_factory=dict)  # what the format needs to read the parts
+    captured: dict[str, list[list[Any]]] = field(default_factory=dict)  # by column and part, arrays that are known
 
 
 class Piece(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -19,7 +19,7 @@ from bushel.sources import arrow
 from bushel.sources.arrow_files import ArrowFile, ParquetFile
 from bushel.sources.casting import cast_array
 from bushel.sources.delimited import DelimitedFile
-from bushel.sources.fingerprints import fingerprint_of
+from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.image_checks import ImageCheck, Verify
 from bushel.sources.image_columns import ImageColumn
 from bushel.sources.json_lines import JsonLinesFile
@@ -74,7 +74,8 @@ def table(
     `image_column` names a column of images, or of paths to them below `image_root` (the table's folder, if not given);
     they are loaded, and checked as `images` does.
     """
-    files = tuple(str(path) for path in list_files(paths))
+    given = as_given(paths)
+    files = tuple(str(path) for path in list_files(given))
     image = None
     if image_column is not None:
         root = str(image_root or Path(files[0]).parent)
@@ -89,6 +90,7 @@ def table(
         encoding=encoding,
         delimiter=delimiter,
         image=image,
+        given=given,
     )
     source.check()
     return source
@@ -133,6 +135,7 @@ class TableSource:
     image: ImageColumn | None = None
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
     splits: tuple[str, ...] = ()  # of the files, if they are of different ones
+    given: str | list[str] = ""  # the paths and patterns that named the files
     opened: dict[str, Any] | None = None  # how the source was made, if not by `table`
     reads: Literal["random", "sequence"] = "sequence"
 
@@ -199,6 +202,8 @@ class TableSource:
 
     def check(self) -> None:
         """Raise what is wrong with names and types before anything is built."""
+        if not any(part.rows for _, part in self.parts):
+            raise FileProblem(self.files[0], "there are no rows in it")
         for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key else [])):
             if name not in self.all_fields and not (self.image and name == self.image.name):
                 raise MissingName("column", name, self.all_fields, where=self.files[0])
@@ -241,8 +246,10 @@ class TableSource:
         if not wanted and self.key is None:
             return Listing(self._number_keys(file, part), splits)
         names = list_of(wanted, self.key)
-        pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
-        found = {name: concatenate([columns[name] for columns, _ in pieces]) for name in names}
+        found = self._captured(file, part, names)
+        if found is None:
+            pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
+            found = {name: concatenate([columns[name] for columns in pieces]) for name in names}
         listed = {self.rename.get(name, name): found[name] for name in wanted}
         keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
         return Listing(keys, splits | listed)
@@ -273,16 +280,29 @@ class TableSource:
             )
         return as_text(column)
 
-    def _whole_rows(self, piece: Piece) -> tuple[dict[str, Column], int]:
+    def _captured(self, file: int, part: Part, names: Sequence[str]) -> dict[str, Column] | None:
+        """Columns that were kept when the file was looked through, if all of them were, with every row."""
+        survey = self.surveys[file]
+        found: dict[str, Column] = {}
+        for name in names:
+            if name not in survey.captured or self.all_fields[name].type != survey.fields[name].type:
+                return None
+            blocks = survey.captured[name][survey.parts.index(part)]
+            if sum(len(block) for block in blocks) < part.rows:
+                return None
+            found[name] = concatenate([self._column(name, block, {}) for block in blocks])
+        return found
+
+    def _whole_rows(self, piece: Piece) -> dict[str, Column]:
         """Columns with a row for every row of the part; those of refused rows are missing."""
         bad: arrow.BadRows = {}
         columns = {name: self._column(name, array, bad) for name, array in piece.arrays.items()}
         if not piece.refused:
-            return columns, len(piece.rows)
+            return columns
         rows = np.concatenate([piece.rows, [refused.row for refused in piece.refused]]).astype(np.int64)
         there = np.zeros(len(rows), bool)
         there[piece.rows - rows.min()] = True
-        return {name: spread(column, there) for name, column in columns.items()}, len(rows)
+        return {name: spread(column, there) for name, column in columns.items()}
 
     def _pieces(self, file: int, part: Part, names: Sequence[str]) -> Iterator[Piece]:
         """Arrays as they are in the file, cast where types were asked for."""
@@ -366,9 +386,13 @@ class TableSource:
             "keep_bytes": (check and check.keep_bytes) or None,
             "allow": ([*check.allow] or None) if check else None,
         }
-        path: Any = self.files[0] if len(self.files) == 1 else [*self.files]
         told = {name: value for name, value in options.items() if value is not None and value != {}}
-        return {"kind": "table", "path": path, "format": self.format, **told}
+        return {"kind": "table", "path": self.given, "format": self.format, **told}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was kept for listing stays in the process that lists.
+        surveys = tuple(replace(survey, captured={}) for survey in self.surveys)
+        return self.__dict__ | {"surveys": surveys}
 
 
 def list_of(names: Iterable[str], key: str | None) -> list[str]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bushel.columns import BytesColumn, Column, take
 from bushel.errors import FileProblem, SchemaMismatch
 from bushel.schema import Feature, Schema
-from bushel.sources.fingerprints import fingerprint_of
+from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.image_checks import ImageCheck, Verify
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.samples import Census, feature_of_value, misfit, to_columns
@@ -48,8 +48,9 @@ def webdataset(
     `txt` the `text`, `npy` an array, the values in `json` features of their own names, anything else bytes named like
     its extension. Images are checked as `images` does.
     """
-    files = tuple(str(path) for path in list_files(paths))
-    source = TarSource(files, ImageCheck(verify, keep_bytes, tuple(allow)))
+    given = as_given(paths)
+    files = tuple(str(path) for path in list_files(given))
+    source = TarSource(files, given, ImageCheck(verify, keep_bytes, tuple(allow)))
     if not any(len(keys) for keys in source.keys):
         raise FileProblem(files[0], "there are no samples in it")
     return source
@@ -72,6 +73,7 @@ class TarSource:
     """Samples from tar files; reads in sequence, a file at a time."""
 
     files: tuple[str, ...]
+    given: str | list[str]  # the paths and patterns that named the files
     check: ImageCheck
     reads: Literal["random", "sequence"] = "sequence"
 
@@ -185,8 +187,7 @@ class TarSource:
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""
-        path: Any = self.files[0] if len(self.files) == 1 else [*self.files]
-        told: dict[str, Any] = {"kind": "webdataset", "path": path, "verify": self.check.verify}
+        told: dict[str, Any] = {"kind": "webdataset", "path": self.given, "verify": self.check.verify}
         if self.check.keep_bytes:
             told["keep_bytes"] = True
         return told | ({"allow": [*self.check.allow]} if self.check.allow else {})

@@ -16,6 +16,7 @@ from bushel.storage import open_to_read
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 
 BLOCK_BYTES = 8 << 20
+LONGEST_ROW = 128 << 20
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\x28\xb5": "zstd", b"\x04\x22": "lz4"}
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -77,20 +78,19 @@ class TextFile:
             if start and self.is_seekable:
                 stream.seek(start)
             at, carried = start, b""
-            while stop is None or at < stop:
-                wanted = size if stop is None else min(size, stop - at - len(carried))
-                piece = stream.read(wanted) if wanted > 0 else b""
+            while True:
+                left = size if stop is None else min(size, stop - at - len(carried))
+                piece = stream.read(left) if left > 0 else b""
                 text = carried + piece
-                is_last = len(piece) < size if stop is None else at + len(text) >= stop
-                end = len(text) if is_last or not piece else cut(text)
-                if not end and piece:
-                    carried = text
-                    continue
+                end = cut(text) if piece else len(text)
                 if end:
                     yield TextBlock(at, at + end, self._as_utf8(text[:end], at))
-                at, carried = at + end, text[end:]
-                if not piece or (is_last and stop is None):
+                if not piece:
                     break
+                at, carried = at + end, text[end:]
+                if len(carried) > LONGEST_ROW:
+                    what = f"no row ends within {LONGEST_ROW >> 20} MiB of byte {at}"
+                    raise FileProblem(self.path, what, help=["In a CSV file: is a quote opened and never closed?"])
 
     def _opened(self) -> IO[bytes]:
         if self.is_seekable:

@@ -30,6 +30,8 @@ def as_column(values: Any, *, name: str) -> Column:
         raise SchemaMismatch(f"values of dtype {values.dtype} cannot be stored", at=name, help=[_CONVERT])
     if hasattr(values, "toarray"):  # a sparse matrix of SciPy's
         return as_column(values.toarray(), name=name)
+    if not hasattr(values, "__len__"):
+        raise SchemaMismatch(f"a column must have one value a row, got {type(values).__name__}", at=name)
     if not isinstance(values, np.ndarray) and (column := _from_numbers(values)) is not None:
         return column
     return _through_arrow(values, name)
@@ -126,16 +128,14 @@ def typed(features: Mapping[str, Feature], types: Mapping[str, str]) -> dict[str
 
 def number_keys(first: int, count: int, prefix: str = "") -> BytesColumn:
     """Row numbers as keys: their decimal digits, behind a prefix."""
-    if not count:
-        return BytesColumn.of([])
-    digits = np.arange(first, first + count).astype("S20")
-    text = digits.view(np.uint8).reshape(count, 20)
-    lengths = np.count_nonzero(text, axis=1)
-    start = np.frombuffer(prefix.encode(), np.uint8)
-    whole = np.concatenate([np.broadcast_to(start, (count, len(start))), text], axis=1)
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(lengths + len(start), out=offsets[1:])
-    return BytesColumn(offsets, whole[whole != 0])
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    digits = pa.array(np.arange(first, first + count)).cast(pa.large_string())
+    if prefix:
+        before, between = (pa.scalar(text, pa.large_string()) for text in (prefix, ""))
+        digits = pc.binary_join_element_wise(before, digits, between)
+    return arrow.to_bytes(digits)
 
 
 def byte_size(column: Column) -> int:

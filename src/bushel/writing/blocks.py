@@ -169,7 +169,7 @@ class BlockEncoder:
                     stops[:0] = [begin + encoded, end]
                     continue
                 labels = self._label_values(columns, begin, end)
-                pieces.append(Piece(rows[begin:end], encoded[0], encoded[1].astype(np.int64) + FRAMING, labels))
+                pieces.append(Piece(rows[begin:end], encoded[0][0], encoded[1].astype(np.int64) + FRAMING, labels))
             begin = end + 1
         return pieces, refused
 

@@ -19,7 +19,7 @@ from bushel.files import Compression, open_file
 from bushel.index import Index, index_path, save_index
 from bushel.storage import sync_folder, write_whole
 from bushel.writing.blocks import FRAMING
-from bushel.writing.writer import _compressor
+from bushel.writing.sink import compressor
 
 __all__ = ["Segment", "ShardFile", "keys_path", "load_keys", "read_back", "write_early", "write_in_order"]
 
@@ -51,7 +51,7 @@ class ShardFile:
         self._temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
         self._file = self._temporary.open("wb", buffering=0)
         self._written = 0
-        self._compress = _compressor(self.compression)
+        self._compress = compressor(self.compression)
         self._of_file = hashlib.sha256()
         self._of_records = self._of_file if self._compress is None else hashlib.sha256()
 
