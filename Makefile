@@ -79,6 +79,7 @@ bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/write.py
 	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/build.py
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -98,13 +98,13 @@ def workers(folder: Path, scale: float) -> None:
 def plan(folder: Path, scale: float) -> None:
     parquet, _ = make_tables(folder, int(10_000_000 * scale), csv=False)
     files = make_empty_files(folder / f"files-{int(1_000_000 * scale)}", int(1_000_000 * scale))
-    for what, opened in (("rows of Parquet", sources.table(parquet)), ("files in folders", sources.images(files))):
+    for what, path in (("rows of Parquet", parquet), ("files in folders", files)):
         with Memory() as memory:
             count = 0
 
-            def do(opened: Any = opened) -> None:
+            def do(path: Path = path) -> None:
                 nonlocal count
-                count = bushel.plan(opened, Recipe(split="80/10/10")).samples
+                count = bushel.plan(path, Recipe(split="80/10/10")).samples
 
             seconds = timed(f"plan, {what}", 1, do)
         print(f"   {count:,} samples, {seconds:.1f} s (at most 60), {memory.most / 1e6:.0f} MB (at most 1000)")

@@ -24,6 +24,7 @@ __all__ = [
     "fault_words",
     "missing_package",
     "nearest",
+    "quantity",
     "readable_size",
 ]
 
@@ -153,9 +154,8 @@ class TooManyRefused(BushelError):
         self.path = fspath(out)
         self.refused = refused
         self.allowed = allowed
-        at_least = f"{refused:,} sample{'s' * (refused != 1)} refused"
         super().__init__(
-            f"{self.path}: {at_least}, and {allowed:,} may be; the build stopped",
+            f"{self.path}: {quantity(refused, 'sample')} refused, and {allowed:,} may be; the build stopped",
             help=[first, "What is done is kept: with a larger --max-bad the same command continues."],
         )
 
@@ -183,6 +183,11 @@ class MissingName(BushelError, LookupError):
 def missing_package(package: str, *, extra: str, purpose: str) -> ImportError:
     """The error for an optional package that is not installed, with the command that installs it."""
     return ImportError(f'{purpose} needs {package}: pip install "bushel[{extra}]"')
+
+
+def quantity(count: int, noun: str) -> str:
+    """A count and what is counted: 1 sample, 2,000 samples."""
+    return f"{count:,} {noun}" + "s" * (count != 1)
 
 
 def readable_size(size: float) -> str:

@@ -297,6 +297,44 @@ def test_a_source_that_does_not_pickle_is_read_in_this_process(tmp_path):
     assert sorted(numbers_in(tmp_path / "out")) == list(range(500))
 
 
+def test_many_partitions_do_not_open_too_many_files(tmp_path):
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else 64
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 40, limits[1]))
+    try:
+        for reads in KINDS:
+            build(Numbers(3000, reads, 120), tmp_path / reads, shards=5, run=Run(workers=1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert sorted(numbers_in(tmp_path / "sequence")) == sorted(numbers_in(tmp_path / "random")) == list(range(3000))
+
+
+def test_runs_larger_than_a_window_are_merged_in_planned_order(tmp_path, monkeypatch):
+    from bushel.writing import runs
+
+    build(Numbers(3000, "sequence"), tmp_path / "whole", shards=3, run=Run(workers=1))
+    monkeypatch.setattr(runs, "RUN_BYTES", 20_000)
+    monkeypatch.setattr(runs, "WINDOW_BYTES", 7_000)
+    build(Numbers(3000, "sequence"), tmp_path / "cut", shards=3, run=Run(workers=1))
+    assert digests(tmp_path / "whole") == digests(tmp_path / "cut")
+
+
+def test_another_engine_writes_the_same_bytes(tmp_path):
+    class Backwards:
+        def run(self, work, tasks):
+            return map(work, reversed(tasks))
+
+        def close(self):
+            pass
+
+    for reads in KINDS:
+        build(Numbers(1000, reads), tmp_path / f"{reads}-1", shards=4, run=Run(workers=1))
+        build(Numbers(1000, reads), tmp_path / f"{reads}-2", shards=4, run=Run(engine=Backwards()))
+        assert digests(tmp_path / f"{reads}-1") == digests(tmp_path / f"{reads}-2")
+
+
 def test_a_build_leaves_nothing_behind_but_the_dataset(tmp_path: Path):
     build(Numbers(100), tmp_path / "out", run=Run(workers=2))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [

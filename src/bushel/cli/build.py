@@ -73,7 +73,7 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
 
     recipe = _recipe(ctx, source)
     if only_plan:
-        _show_plan(bushel.plan(recipe.source, recipe, workers=ctx.params["workers"]), as_json=as_json)
+        _show_plan(bushel.plan(None, recipe, workers=ctx.params["workers"]), as_json=as_json)
         return
     if out is None and recipe.out is None:
         raise click.UsageError("give OUT, the folder to write")
@@ -83,6 +83,9 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
         except TooManyRefused as error:
             click.echo(f"bushel: {error}", err=True)
             sys.exit(1)
+        except KeyboardInterrupt:
+            click.echo("bushel: stopped; what is done is kept, and the same command continues", err=True)
+            sys.exit(130)
     _show_built(built, as_json=as_json)
     sys.exit(0 if built.is_acceptable else 1)
 
@@ -129,17 +132,22 @@ def _pair(text: str, name: str) -> tuple[str, str]:
 def _constraint(text: str) -> tuple[str, Any]:
     import msgspec
 
+    from bushel.errors import nearest
     from bushel.writing import Constraint
 
     name, _, rules = text.rpartition(":")
     fields: dict[str, Any] = {}
     for rule in rules.split(","):
         key, _, value = rule.partition("=")
+        if key not in Constraint.__struct_fields__:
+            close = nearest(key, Constraint.__struct_fields__)
+            hint = f"; did you mean {close!r}?" if close else f" ({', '.join(Constraint.__struct_fields__)})"
+            raise click.UsageError(f"--constrain {text}: there is no rule {key!r}{hint}")
         fields[key] = value.split("|") if key == "values" else value
     try:
         return name, msgspec.convert(fields, Constraint, strict=False)
     except msgspec.MsgspecError as error:
-        raise click.UsageError(f"--constrain must be as COL:min=0,max=9 (or finite, values=A|B); {error}") from None
+        raise click.UsageError(f"--constrain {text}: {error}") from None
 
 
 def _run(ctx: click.Context, handler: Callable[[Progress], None]) -> Run:
@@ -206,12 +214,13 @@ def _rates(progress: Progress) -> str:
 
 
 def _show_plan(outline: Outline, *, as_json: bool) -> None:
-    from bushel.errors import readable_size
+    from bushel.errors import quantity, readable_size
 
     if as_json:
         _print_json(outline)
         return
-    click.echo(f"{outline.samples:,} samples, about {readable_size(outline.bytes)}, about {outline.seconds:,.0f} s\n")
+    time_needed = f"about {outline.seconds:,.0f} s" if outline.seconds >= 1 else "less than a second"
+    click.echo(f"{quantity(outline.samples, 'sample')}, about {readable_size(outline.bytes)}, {time_needed}\n")
     rows = [
         (name, f"{facts['samples']:,}", f"{facts['shards']:,}", f"about {readable_size(facts['bytes'])}")
         for name, facts in outline.splits.items()
@@ -224,7 +233,7 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
 
 
 def _show_built(built: Built, *, as_json: bool) -> None:
-    from bushel.errors import readable_size
+    from bushel.errors import quantity, readable_size
 
     if as_json:
         _print_json(built)
@@ -233,7 +242,8 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     shards = sum(len(split.shards) for split in built.manifest.splits.values())
     added = f", {built.records:,} of them new" if built.manifest.generation else ""
     total = sum(split.records for split in built.manifest.splits.values())
-    click.echo(f"{built.path}: {total:,} records{added} in {shards:,} shards, {built.seconds:.1f} s ({rate})\n")
+    made = f"{quantity(total, 'record')}{added} in {quantity(shards, 'shard')}"
+    click.echo(f"{built.path}: {made}, {built.seconds:.1f} s ({rate})\n")
     rows = [
         (name, f"{split.records:,}", f"{len(split.shards):,}", readable_size(split.bytes))
         for name, split in built.manifest.splits.items()
@@ -252,14 +262,15 @@ def _show_built(built: Built, *, as_json: bool) -> None:
 
 
 def _print_refused(built: Built) -> None:
+    from bushel.errors import quantity
     from bushel.writing.quarantine import QUARANTINE_NAME, read_quarantine
 
     path = Path(built.path) / QUARANTINE_NAME
     share = built.refused / max(built.samples, 1)
-    click.echo(f"refused: {built.refused:,} of {built.samples:,} samples ({share:.2%}), each named in {path}")
+    click.echo(f"refused: {built.refused:,} of {quantity(built.samples, 'sample')} ({share:.2%}), each named in {path}")
     reasons = Counter(f"{entry.stage}: {entry.reason}" for entry in read_quarantine(path))
     for reason, count in reasons.most_common(3):
-        click.echo(f"  {count:,} times: {reason}")
+        click.echo(f"  {quantity(count, 'time')}: {reason}")
     if len(reasons) > 3:
         click.echo(f"  and {len(reasons) - 3:,} more reasons")
 

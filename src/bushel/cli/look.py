@@ -146,13 +146,13 @@ def cat(
     """
     is_short = sys.stdout.isatty() if full is None else not full
     if record is not None:
-        click.echo(_with_provenance(paths, record, is_short))
+        click.echo(_with_provenance(paths, record, is_short=not full))
         return
     for line in itertools.islice(_lines(list(paths), columns, "skip" if skip_bad else "raise", is_short), count):
         click.echo(line)
 
 
-def _with_provenance(paths: tuple[str, ...], record: str, is_short: bool) -> str:
+def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> str:
     import msgspec
 
     import bushel

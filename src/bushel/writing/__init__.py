@@ -1,7 +1,8 @@
 """Writing records: what reading and training never import."""
 
-from bushel.writing.building import Built, Outline, Run, build, build_recipe, plan
+from bushel.writing.building import Built, Run, build, build_recipe
 from bushel.writing.origins import Provenance, provenance
+from bushel.writing.outlines import Outline, plan
 from bushel.writing.recipe import Constraint, Recipe
 from bushel.writing.salvage import Lost, Repaired, repair
 from bushel.writing.writer import NarrowedValues, Writer

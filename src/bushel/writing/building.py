@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bushel.errors import BushelError, FileProblem, TooManyRefused, readable_size
+from bushel.errors import FileProblem, TooManyRefused, readable_size
 from bushel.files import Compression
 from bushel.manifest import Manifest
 from bushel.records import available_cores
@@ -27,9 +26,9 @@ from bushel.writing.blocks import BlockEncoder
 from bushel.writing.engines import Engine
 from bushel.writing.engines.local import LocalEngine
 from bushel.writing.journal import Identity, Journal, Outcome, versions
-from bushel.writing.planning import Frozen, list_source, make_plan
+from bushel.writing.outlines import NothingToAdd, encoder_of, open_any, plan_build
+from bushel.writing.planning import Frozen
 from bushel.writing.plans import Plan, load_plan
-from bushel.writing.probe import probe
 from bushel.writing.progress import ProgressHandler, make_counters, watch
 from bushel.writing.publish import largest_narrowings, publish
 from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
@@ -37,7 +36,10 @@ from bushel.writing.recipe import Constraint, Order, Recipe
 from bushel.writing.site import Site, open_site
 from bushel.writing.tasks import Job, Task, do, perform
 
-__all__ = ["Built", "Run", "build", "build_recipe", "plan"]
+__all__ = ["Built", "Run", "build", "build_recipe"]
+
+
+_SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,18 +56,6 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     narrowed: dict[str, float]  # by feature, the largest difference that float32 made
     problems: list[str]  # that the plan found
     is_acceptable: bool  # nothing was refused, or no more than was allowed
-
-
-class Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """What a build would make."""
-
-    splits: dict[str, dict[str, int]]  # samples, shards and estimated bytes of each
-    classes: dict[str, dict[str, int]]  # samples by split and class
-    samples: int
-    bytes: int  # estimated
-    seconds: float  # estimated
-    problems: list[str]
-    counted: dict[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +91,7 @@ class Run:
 
 
 def build(
-    source: Source | AnyPath,
+    source: Source | AnyPath | Any,
     out: AnyPath,
     *,
     transforms: Sequence[Transform] = (),
@@ -123,6 +113,8 @@ def build(
 
     >>> bushel.build("photos/", "data", split="80/10/10", stratify="label")
 
+    `source` is one of `bushel.sources`, a path, arrays by name, a pair (x, y), a DataFrame, or any iterable of samples.
+
     A build that was stopped, however, continues when it is started again, and gives the same bytes as one that was
     not. Samples that cannot be used are left out and named in `_quarantine.jsonl`. `run` says how it is done: on how
     many workers, how many samples may be refused, whether an existing dataset is replaced or added to.
@@ -142,7 +134,7 @@ def build(
         constraints=dict(constraints or {}),
         transforms=recipes.describe_transforms(transforms),
     )
-    return _Build(_open(source), recipe, Path(out), transforms, run or Run()).do()
+    return _Build(open_any(source), recipe, Path(out), transforms, run or Run()).do()
 
 
 def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
@@ -152,66 +144,10 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     out = out if out is not None else recipe.out
     if out is None:
         raise ValueError(f"{where} names no out: give the folder to write")
-    transforms = recipes.make_transforms(recipe.transforms)
-    return _Build(_open(recipe.source), recipe, Path(out), transforms, run or Run()).do()
-
-
-def plan(
-    source: Source | AnyPath | dict[str, Any], recipe: Recipe | None = None, *, workers: int | None = None
-) -> Outline:
-    """Find out what a recipe would make of a source, without reading more than 256 samples."""
-    source, recipe = _open(source), recipe or Recipe()
-    with tempfile.TemporaryDirectory(prefix="bushel-plan-") as folder:
-        encoder = _encoder(source, recipe, recipes.make_transforms(recipe.transforms))
-        made = _plan(source, recipe, encoder, Path(folder), None, None)
-    splits: dict[str, dict[str, int]] = {}
-    for shard in made.facts.shards:
-        facts = splits.setdefault(shard.split, {"samples": 0, "shards": 0, "bytes": 0})
-        for name, count in (("samples", shard.samples), ("shards", 1), ("bytes", shard.bytes)):
-            facts[name] += count
-    return Outline(
-        splits=splits,
-        classes=made.facts.label_counts,
-        samples=made.samples,
-        bytes=made.bytes,
-        seconds=made.facts.sample_seconds * made.samples / (workers or available_cores()),
-        problems=made.facts.problems,
-        counted=made.facts.counted,
-    )
-
-
-def _open(source: Any) -> Source:
-    if hasattr(source, "fingerprint") and hasattr(source, "partitions"):
-        return source  # type: ignore[no-any-return]
     from bushel import sources
 
-    return sources.open_source(source)
-
-
-def _encoder(source: Source, recipe: Recipe, transforms: Sequence[Transform]) -> BlockEncoder:
-    schema = source.schema()
-    for name in recipe.constraints:
-        if name not in schema and not transforms:
-            from bushel.errors import MissingName
-
-            raise MissingName("feature", name, schema, where="constraints")
-    return BlockEncoder(schema, schema, None, dict(recipe.constraints), transforms, recipe.seed)
-
-
-def _plan(
-    source: Source, recipe: Recipe, encoder: BlockEncoder, folder: Path, frozen: Frozen | None, known: Any
-) -> Plan:
-    listed = list_source(source, recipe, folder, frozen)
-    draft = make_plan(source, recipe, listed, frozen, known)
-    encoder.labels = listed.labels
-    if not draft.samples():
-        raise NothingToAdd("every sample of the source is in the dataset already")
-    looked = probe(draft, encoder)
-    return draft.finish(folder, looked.sizes, looked.schema, seconds=looked.seconds)
-
-
-class NothingToAdd(BushelError):
-    """An addition whose samples are all there."""
+    transforms = recipes.make_transforms(recipe.transforms)
+    return _Build(sources.open_source(recipe.source), recipe, Path(out), transforms, run or Run()).do()
 
 
 class _Build:
@@ -230,7 +166,6 @@ class _Build:
             try:
                 return self._do()
             except NothingToAdd:
-                self.journal.remove()
                 return self._built(None, self.site.manifest, [], 0)
             except TooManyRefused:
                 parts = sorted(self.journal.refused.glob("*.jsonl"))
@@ -250,19 +185,30 @@ class _Build:
             generation=frozen.generation if frozen else 0,
         )
         self.site.prepare(identity)
-        encoder = _encoder(self.source, self.recipe, self.transforms)
-        made = load_plan(self.journal.plan)
-        if made is None:
-            known = self.site.known_keys()
-            made = _plan(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
-            _check_schema(self.site, made)
-            self._check_disk(made)
+        encoder = encoder_of(self.source, self.recipe, self.transforms)
+        made = load_plan(self.journal.plan) or self._make_plan(encoder, frozen)
         encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
         outcomes, resumed = self._run_tasks(made, encoder)
         manifest = publish(self.site, self.recipe, made, encoder.schema, encoder.labels, outcomes)
         self.site.swap()
         Journal(self.site.out).remove()
         return self._built(made, manifest, outcomes, resumed)
+
+    def _make_plan(self, encoder: BlockEncoder, frozen: Frozen | None) -> Plan:
+        """Plan; if that fails, nothing is left that a second try would have to be told to overwrite."""
+        try:
+            made = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, self.site.known_keys())
+            _check_schema(self.site, made)
+            self._check_disk(made)
+        except BaseException:
+            self._give_up()
+            raise
+        return made
+
+    def _give_up(self) -> None:
+        self.journal.remove()
+        with suppress(OSError):  # it is not empty: a dataset that was to be added to
+            self.site.folder.rmdir()
 
     def _run_tasks(self, made: Plan, encoder: BlockEncoder) -> tuple[list[Outcome], int]:
         shards = range(len(made.facts.shards))
@@ -271,7 +217,7 @@ class _Build:
             partitions = [i for i, planned in enumerate(made.facts.planned) if planned]
             reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
             stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
-        engine = self.run.engine or LocalEngine(self.run.workers or available_cores())
+        engine = self.run.engine or LocalEngine(self._workers(made))
         outcomes: list[Outcome] = []
         resumed = 0
         try:
@@ -283,6 +229,11 @@ class _Build:
         finally:
             engine.close()
         return outcomes, resumed
+
+    def _workers(self, made: Plan) -> int:
+        """As many as asked for; else one where others would not be there before it is done."""
+        is_short = made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
+        return self.run.workers or (1 if is_short else available_cores())
 
     def _job(self, made: Plan, encoder: BlockEncoder, *, has_source: bool) -> Job:
         return Job(
@@ -337,9 +288,6 @@ class _Build:
         needed = made.bytes * (2 if self.source.reads == "sequence" else 1)
         free = shutil.disk_usage(self.site.folder).free
         if needed > free:
-            self.journal.remove()
-            with suppress(OSError):
-                self.site.folder.rmdir()
             raise FileProblem(
                 self.site.out,
                 f"the build needs about {readable_size(needed)}, and {readable_size(free)} are free on its disk",
@@ -364,12 +312,21 @@ class _Build:
         )
 
 
+_KEY_HELP = "The key tells which samples are there already: --key COL"
+
+
 def _same_recipe(site: Site, recipe: Recipe, source: dict[str, Any]) -> Recipe:
     """The recipe with its source; that of the dataset for an addition, which may not ask for another."""
     if site.manifest is None:
         return msgspec.structs.replace(recipe, source=source)
     before = msgspec.convert(site.manifest.recipe, Recipe)
     default = Recipe()
+    if source.get("key") != before.source.get("key"):
+        raise FileProblem(
+            site.out,
+            f"was built with key {before.source.get('key')!r}, and what is added must be too",
+            help=[_KEY_HELP],
+        )
     for name in Recipe.__struct_fields__:
         mine, theirs = getattr(recipe, name), getattr(before, name)
         if name not in ("source", "out", "limit") and mine not in (getattr(default, name), theirs):
@@ -383,7 +340,6 @@ def _check_schema(site: Site, made: Plan) -> None:
     if site.manifest is None:
         return
     if found := site.manifest.schema.differences(made.facts.schema):
-        site.journal.remove()
         raise FileProblem(
             site.out,
             f"what is to be added differs from what is there: {found[0]}",

@@ -87,12 +87,20 @@ class Categories:
     @property
     def hashes(self) -> Hashes:
         """Of each row's value; 0 where it is missing."""
-        return np.concatenate(self._rows) if self._rows else np.empty(0, np.uint64)
+        if len(self._rows) > 1:
+            self._rows = [np.concatenate(self._rows)]
+        return self._rows[0] if self._rows else np.empty(0, np.uint64)
 
     @property
     def missing(self) -> NDArray[np.int64]:
         """Rows without a value."""
-        return np.flatnonzero(~np.concatenate(self._present)) if self._present else np.empty(0, np.int64)
+        if len(self._present) > 1:
+            self._present = [np.concatenate(self._present)]
+        return np.flatnonzero(~self._present[0]) if self._present else np.empty(0, np.int64)
+
+    def forget_rows(self) -> None:
+        """Keep the values alone: there may be many rows."""
+        self._rows, self._present = [], []
 
     def names(self) -> list[str]:
         """The values in order: text by code point, numbers by size."""

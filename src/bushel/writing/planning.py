@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, take
-from bushel.errors import BushelError, MissingName
+from bushel.columns import BytesColumn
+from bushel.errors import BushelError, MissingName, quantity
 from bushel.manifest import Label
 from bushel.schema import Schema
 from bushel.sources.protocol import Source
 from bushel.writing import plans, splits
 from bushel.writing.categories import Categories, hash_values, text_of
+from bushel.writing.constraints import cut_column
 from bushel.writing.labels import Labels, labels_of
 from bushel.writing.plans import Plan, PlanFacts, Rows
 from bushel.writing.recipe import Recipe
@@ -58,14 +60,15 @@ def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | N
     for partition in range(source.partitions()):
         listing = source.list(partition, asked)
         keep = _kept(source, len(listing.keys), rows_left)
-        keys = listing.keys if keep == len(listing.keys) else listing.keys[:keep]
+        keys = cut_column(listing.keys, 0, keep)
+        assert isinstance(keys, BytesColumn)
         _save_keys(folder, partition, keys)
         hashes.append(hash_values(keys))
         sizes.append(None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64))
         for name in asked:
             if name not in listing.columns:
                 raise MissingName("column", name, features, where="source")
-            listed.columns[name].add(take(listing.columns[name], np.arange(keep)))
+            listed.columns[name].add(cut_column(listing.columns[name], 0, keep))
         listed.counted.update(listing.counted)
         listed.partition_rows.append(keep)
         rows_left = None if rows_left is None else rows_left - keep
@@ -108,7 +111,7 @@ def _left_out(counted: Counter[str]) -> list[str]:
 def _save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
     stem = plans.keys_stem(folder, partition)
     plans.save_array(stem.with_suffix(".offsets.npy"), np.asarray(keys.offsets, np.int64))
-    plans.save_array(stem.with_suffix(".data.npy"), np.asarray(keys.data, np.uint8))
+    plans.save_array(stem.with_suffix(".data.npy"), np.asarray(keys.data[: keys.offsets[-1]], np.uint8))
 
 
 def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
@@ -126,7 +129,7 @@ def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
         return
     said = " and ".join(source.locate(part, row) for part, row in places)
     raise BushelError(
-        f"{len(twice):,} key{'s' * (len(twice) > 1)} stand{'s' * (len(twice) == 1)} for more than one sample; "
+        f"{quantity(len(twice), 'key')} stand{'s' * (len(twice) == 1)} for more than one sample; "
         f"the first is {text_of(keys[0])!r}: {said}",
         help=["Choose a column that tells samples apart (--key COL), or none: then the row number is the key."],
     )
@@ -148,7 +151,10 @@ def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | N
         )
         for i, name in enumerate(draft.names)
     }
+    del rows, split_of
     draft.find_problems()
+    for column in listed.columns.values():
+        column.forget_rows()
     return draft
 
 
@@ -164,6 +170,7 @@ class Draft:
     ordered: dict[str, Rows] = field(default_factory=dict)
     bounds: dict[str, list[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    label_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # samples by split and class, as listed
 
     def assign(self) -> NDArray[np.uint8]:
         """The split of every row."""
@@ -191,7 +198,7 @@ class Draft:
         groups = self._column(self.recipe.group)
         if len(groups.missing):
             raise BushelError(
-                f"{len(groups.missing):,} samples have no {self.recipe.group!r}, so they belong to no group",
+                f"samples without {self.recipe.group!r} belong to no group, and there are {len(groups.missing):,}",
                 help=[f"The first is row {groups.missing[0]} of the source."],
             )
         return groups.hashes
@@ -199,7 +206,8 @@ class Draft:
     def _assign_by_column(self, column: str) -> NDArray[np.uint8]:
         values = self._column(column)
         if len(values.missing):
-            raise BushelError(f"{len(values.missing):,} samples have no {column!r}, which says their split")
+            count = len(values.missing)
+            raise BushelError(f"samples without {column!r} have no split, and there are {count:,}")
         self.names = _splits_in_order([splits.check_name(name) for name in values.names()])
         by_name = {name: i for i, name in enumerate(self.names)}
         in_order = np.array([by_name[name] for name in values.names()], np.uint8)
@@ -244,8 +252,9 @@ class Draft:
             return
         missing = len(self._column(labels.feature).missing)
         if missing:
-            self.problems.append(f"{missing:,} samples have no {labels.feature!r} and will be refused")
-        counts = self.label_counts()
+            have = "has" if missing == 1 else "have"
+            self.problems.append(f"{quantity(missing, 'sample')} {have} no {labels.feature!r} and will be refused")
+        counts = self.label_counts = self._count_labels(labels)
         if labels.task != "classification" or "train" not in counts or self.frozen is not None:
             return
         absent = [name for name in self._column(labels.feature).names() if not counts["train"].get(name)]
@@ -253,16 +262,14 @@ class Draft:
             more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
             self.problems.append(f"no sample in train of {', '.join(map(repr, absent[:5]))}{more}")
 
-    def label_counts(self) -> dict[str, dict[str, int]]:
-        """Samples by split and class, as listed."""
-        labels = self.listed.labels
-        if labels is None or labels.task != "classification":
+    def _count_labels(self, labels: Labels) -> dict[str, dict[str, int]]:
+        if labels.task != "classification":
             return {}
         column = self._column(labels.feature)
         codes, names = column.codes(), column.names()
         counts = {}
         for split, rows in self.ordered.items():
-            found = np.bincount(codes[rows][codes[rows] >= 0], minlength=len(names))
+            found = np.bincount(codes[rows] + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
             counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
         return counts
 
@@ -282,22 +289,23 @@ class Draft:
             shards += cut
             first += len(rows)
         order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
+        self.ordered.clear()
         place = np.full(len(self.listed.hashes), -1, np.int64)
         place[order] = np.arange(len(order))
         plans.save_array(folder / "order.npy", order)
         plans.save_array(folder / "place.npy", place)
         plans.save_array(folder / "hashes.npy", self.listed.hashes)
-        planned_before = np.concatenate([[0], np.cumsum(place >= 0)])
-        planned = np.diff(planned_before[np.cumsum([0, *self.listed.partition_rows])])
+        edges = np.cumsum([0, *self.listed.partition_rows])
+        planned = [int(np.count_nonzero(place[begin:end] >= 0)) for begin, end in pairwise(edges)]
         facts = PlanFacts(
             partition_rows=self.listed.partition_rows,
-            planned=planned.tolist(),
+            planned=planned,
             shards=shards,
             sample_bytes=sum(size for _, size in totals.values()) / max(first, 1),
             sample_seconds=seconds,
             schema=schema,
             labels=self.listed.labels,
-            label_counts=self.label_counts(),
+            label_counts=self.label_counts,
             problems=self.problems,
             counted=dict(self.listed.counted),
             bounds=self.bounds,

@@ -170,8 +170,7 @@ def cut_into_shards(split: str, sizes: Rows, count: int, *, first: int, generati
     """Shards of about equal bytes; `sizes` are those of the split's samples in planned order."""
     ends = np.cumsum(sizes)
     total = int(ends[-1])
-    middles = ends - sizes // 2
-    cuts = [int(np.searchsorted(middles, total * i // count)) for i in range(1, count)]
+    cuts = [int(np.searchsorted(ends, total * i // count, side="right")) for i in range(1, count)]
     edges = [0, *cuts, len(sizes)]
     shards = []
     for number in range(count):

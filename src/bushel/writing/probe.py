@@ -126,4 +126,4 @@ def _sizes(draft: Draft, rows: NDArray[np.int64], lengths: NDArray[np.int64]) ->
         beside = int(np.sort(lengths - given[rows])[len(rows) // 2])
         if np.abs(given[rows] + beside - lengths).sum() < np.abs(mean - lengths).sum():
             return np.maximum(given + beside, 1)
-    return np.full(len(draft.listed.hashes), max(mean, 1), np.int64)
+    return np.broadcast_to(np.int64(max(mean, 1)), len(draft.listed.hashes))

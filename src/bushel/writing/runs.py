@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from bushel import _native
 from bushel.writing.plans import ShardPlan, load_array, save_array
 from bushel.writing.shards import Segment, write_early
 
-__all__ = ["RunWriter", "run_segments"]
+__all__ = ["RunWriter", "merge_runs"]
 
 RUN_BYTES = 48 << 20  # sorted at a time
+WINDOW_BYTES = 16 << 20  # merged at a time
 
 # Of each run and shard: the number of its first record, and the byte where that begins; and one more at the end.
 _SEGMENTS, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"
@@ -99,28 +101,60 @@ def _file(stem: Path, suffix: str) -> Path:
     return stem.with_name(f"{stem.name}.{suffix}")
 
 
-def run_segments(stem: Path, shard: int) -> list[Segment]:
-    """What the runs of one partition hold for one shard, mapped."""
-    edges = load_array(_file(stem, _SEGMENTS))
-    if not len(edges) or (edges[:, shard, 0] == edges[:, shard + 1, 0]).all():
+@dataclass(frozen=True)
+class _Part:
+    """What one run holds for one shard; the records themselves are still in their file."""
+
+    path: Path
+    first_byte: int
+    places: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    labels: NDArray[Any] | None
+
+    def between(self, low: int, high: int) -> Segment | None:
+        """Read the records whose places are in [low, high): they lie together."""
+        begin, end = np.searchsorted(self.places, [low, high]).tolist()
+        if begin == end:
+            return None
+        sizes = self.lengths[begin:end]
+        with self.path.open("rb", buffering=0) as file:
+            file.seek(self.first_byte + int(self.lengths[:begin].sum()))
+            data = file.read(int(sizes.sum()))
+        labels = None if self.labels is None else self.labels[begin:end]
+        return Segment(self.places[begin:end], data, np.cumsum(sizes) - sizes, sizes, labels)
+
+
+def _parts(stem: Path, shard: int) -> list[_Part]:
+    # Copied, not mapped: each mapping holds a file open, and there may be thousands of partitions.
+    edges = np.array(load_array(_file(stem, _SEGMENTS))[:, shard : shard + 2])
+    if not len(edges) or (edges[:, 0, 0] == edges[:, 1, 0]).all():
         return []
     places, lengths = load_array(_file(stem, _PLACES)), load_array(_file(stem, _LENGTHS))
     labels = load_array(_file(stem, _LABELS)) if _file(stem, _LABELS).exists() else None
-    data = np.memmap(_file(stem, _DATA), np.uint8, "r")
-    segments = []
-    for (begin, first_byte), (end, last_byte) in zip(
-        edges[:, shard].tolist(), edges[:, shard + 1].tolist(), strict=True
-    ):
-        if end > begin:
-            part = slice(begin, end)
-            sizes = np.asarray(lengths[part])
-            segments.append(
-                Segment(
-                    np.asarray(places[part]),
-                    data[first_byte:last_byte],
-                    np.cumsum(sizes) - sizes,
-                    sizes,
-                    None if labels is None else np.asarray(labels[part]),
-                )
-            )
-    return segments
+    return [
+        _Part(
+            _file(stem, _DATA),
+            first_byte,
+            np.array(places[begin:end]),
+            np.array(lengths[begin:end]),
+            None if labels is None else np.array(labels[begin:end]),
+        )
+        for (begin, first_byte), (end, _) in edges.tolist()
+        if end > begin
+    ]
+
+
+def merge_runs(stems: Iterable[Path], shard: int) -> Iterator[list[Segment]]:
+    """The records of one shard from the runs of all partitions, a window of planned places at a time."""
+    parts = [part for stem in stems for part in _parts(stem, shard)]
+    if not parts:
+        return
+    places = np.concatenate([part.places for part in parts])
+    order = np.argsort(places)
+    places, ends = places[order], np.cumsum(np.concatenate([part.lengths for part in parts])[order])
+    cuts = np.searchsorted(ends, np.arange(WINDOW_BYTES, int(ends[-1]), WINDOW_BYTES), side="right")
+    limits = [int(places[0]), *(int(place) for place in np.unique(places[np.minimum(cuts, len(places) - 1)]))]
+    limits = [*dict.fromkeys(limits), int(places[-1]) + 1]
+    for low, high in pairwise(limits):
+        found = [part.between(low, high) for part in parts]
+        yield [segment for segment in found if segment is not None]

@@ -23,7 +23,7 @@ from bushel.writing.journal import Journal, Outcome
 from bushel.writing.labels import count_labels
 from bushel.writing.plans import Plan, ShardPlan, load_plan
 from bushel.writing.quarantine import Quarantine, Quarantined
-from bushel.writing.runs import RunWriter, run_segments
+from bushel.writing.runs import RunWriter, merge_runs
 from bushel.writing.shards import Segment, ShardFile, read_back, write_beside, write_in_order
 from bushel.writing.stored import Narrowings
 
@@ -190,13 +190,9 @@ class _Work:
             yield found
 
     def _from_runs(self) -> Iterator[list[Segment]]:
-        found: list[Segment] = []
-        for partition in range(len(self.plan.facts.partition_rows)):
-            stem = self.job.journal.runs / f"partition-{partition:06d}"
-            if self.plan.facts.planned[partition]:
-                found += run_segments(stem, self.task.number)
-        if found:
-            yield found
+        planned = enumerate(self.plan.facts.planned)
+        stems = [self.job.journal.runs / Task("partition", part, 0).name for part, samples in planned if samples]
+        return merge_runs(stems, self.task.number)
 
     def _encode(self, partition: int, block: Block, place: NDArray[np.int64] | None) -> tuple[list[Piece], int]:
         """Encode a block; returns its records, and how many planned samples it held."""
@@ -253,10 +249,12 @@ class _Work:
         for partition in np.unique(partitions).tolist():
             here = np.flatnonzero(partitions == partition)
             keys = self.plan.keys(partition)
-            starts[here] = keys.offsets[rows[here]]
-            lengths[here] = keys.offsets[rows[here] + 1] - starts[here]
-            which[here] = len(pieces)
-            pieces.append(keys.data)
+            sizes = np.asarray(keys.offsets[rows[here] + 1] - keys.offsets[rows[here]])
+            lengths[here], which[here] = sizes, len(pieces)
+            starts[here] = np.cumsum(sizes) - sizes
+            # Gathered, not kept mapped: each mapping holds a file open, and there may be thousands of partitions.
+            own = np.zeros(len(here), np.int64)
+            pieces.append(_native.gather([keys.data], own, np.asarray(keys.offsets[rows[here]]), sizes))
         data: Any = _native.gather(pieces, which, starts, lengths)
         return BytesColumn(np.concatenate([[0], np.cumsum(lengths)]), data)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +13,20 @@ from bushel.writing.journal import Outcome
 from bushel.writing.tasks import Task
 
 __all__ = ["LocalEngine"]
+
+
+_LOOK_AT_PARENT = 0.5  # seconds
+
+
+def _end_with_parent(parent: int) -> None:
+    """Let no worker outlive a build that was killed: it would keep its memory, and nobody would end it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_AT_PARENT)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class LocalEngine:
@@ -31,7 +48,9 @@ class LocalEngine:
         from loky.process_executor import TerminatedWorkerError
 
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(max_workers=self.workers)
+            self._pool = ProcessPoolExecutor(
+                max_workers=self.workers, initializer=_end_with_parent, initargs=(os.getpid(),)
+            )
         futures = [self._pool.submit(work, task) for task in tasks]
         try:
             for future in as_completed(futures):
@@ -41,9 +60,6 @@ class LocalEngine:
                 "a worker was killed, most likely because memory ran out; what is done is kept",
                 help=["Run the same command again to continue, with fewer --workers if memory is short."],
             ) from None
-        finally:
-            for future in futures:
-                future.cancel()
 
     def close(self) -> None:
         """End the processes."""
