@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: demo test test-slow check native sanitize fuzz arm64 bench format clean
+.PHONY: demo test test-slow check native fuzz arm64 bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -35,24 +35,45 @@ test: $(STAMPS)/test native
 test-slow: $(STAMPS)/test
 	$(BIN)/python -m pytest -m slow
 
-# The core's own tests, under the address and undefined-behaviour sanitizers.
+CMAKE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUSHEL_WERROR=ON -DCMAKE_BUILD_TYPE=None
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
+
+# The core's own tests, and the fuzz targets' seeds, under the address and undefined-behaviour sanitizers.
 native: $(STAMPS)/build
-	$(BIN)/cmake -S . -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUSHEL_NATIVE_TESTS=ON \
-	  -DBUSHEL_WERROR=ON -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=all" > build/native.log 2>&1 \
-	  || (cat build/native.log; exit 1)
+	@$(CMAKE) -B build/native -DBUSHEL_NATIVE_TESTS=ON -DCMAKE_CXX_FLAGS="-O1 -g1 $(SANITIZE)" > /dev/null
 	$(BIN)/cmake --build build/native
-	$(BIN)/ctest --test-dir build/native --output-on-failure
+	$(BIN)/ctest --test-dir build/native/tests/native --output-on-failure
+
+FUZZ_SECONDS ?= 30
+
+fuzz: $(STAMPS)/build
+	@command -v clang++ > /dev/null || { echo "make fuzz needs clang and its runtime: apt install clang libclang-rt-dev"; exit 1; }
+	@$(CMAKE) -B build/fuzz -DBUSHEL_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ \
+	  -DCMAKE_CXX_FLAGS="-O1 -g -fsanitize=fuzzer-no-link $(SANITIZE)" > /dev/null
+	$(BIN)/cmake --build build/fuzz
+	@mkdir -p build/fuzz/corpus/scan build/fuzz/corpus/example
+	cd build/fuzz && tests/native/fuzz_scan -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/scan ../../tests/data/fuzz_seeds/records
+	cd build/fuzz && tests/native/fuzz_example -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/example ../../tests/data/fuzz_seeds/example ../../tests/data/fuzz_seeds/sequence
+
+# The same tests of the core on the other architecture, emulated.
+arm64: $(STAMPS)/build
+	@command -v aarch64-linux-gnu-g++ > /dev/null && command -v qemu-aarch64 > /dev/null || \
+	  { echo "make arm64 needs a cross compiler and an emulator: apt install g++-aarch64-linux-gnu qemu-user"; exit 1; }
+	@$(CMAKE) -B build/arm64 -DBUSHEL_NATIVE_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_CXX_FLAGS="-O2 -static" -DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64 > /dev/null
+	$(BIN)/cmake --build build/arm64
+	$(BIN)/ctest --test-dir build/arm64/tests/native --output-on-failure
 
 check: $(STAMPS)/check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror src/native/*.cpp src/native/*.h tests/native/*.cpp
+	$(BIN)/clang-format --dry-run --Werror src/native/*.cpp src/native/*.h tests/native/*.cpp tests/native/*.h
 
 format: $(STAMPS)/check
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
-	$(BIN)/clang-format -i src/native/*.cpp src/native/*.h tests/native/*.cpp
+	$(BIN)/clang-format -i src/native/*.cpp src/native/*.h tests/native/*.cpp tests/native/*.h
 
 bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/read.py

@@ -169,6 +169,24 @@ def as_ragged(column: Column) -> Ragged:
     return Ragged(column.reshape(rows * width, *column.shape[2:]), np.arange(rows + 1) * width)
 
 
+def as_dense(column: Column) -> Column:
+    """A ragged column as what it would be if each row had come with the same number of values, where each did."""
+    if not isinstance(column, Ragged) or not len(column):
+        return column
+    if column.present is not None:
+        if not column.present.all():
+            return column
+        column = Ragged(column.values, column.row_splits)
+    lengths = column.lengths
+    if isinstance(column.values, Ragged) or (lengths != lengths[0]).any():
+        return column
+    if lengths[0] == 1:
+        return column.values
+    if isinstance(column.values, np.ndarray) and column.values.ndim == 1:
+        return column.values.reshape(len(column), int(lengths[0]))
+    return column
+
+
 def _concatenate_bytes(columns: Sequence[Any]) -> BytesColumn:
     return BytesColumn(_join_splits([column.offsets for column in columns]), np.concatenate([c.data for c in columns]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ OnFault: TypeAlias = Literal["raise", "skip"]
 Extents: TypeAlias = NDArray[np.uint64]  # offset of the header, length of the data
 
 HEADER, FOOTER = 12, 4
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 4 << 20
+_RAW_BYTES = 1 << 16  # of a compressed file, read at a time
+_STEP_BYTES = 1 << 18  # inflated at a time: what stays in the cache
 MAX_RECORD = (1 << 31) - 1
 WINDOW_BITS: dict[str, int] = {"gzip": 31, "zlib": 15}
 
@@ -78,7 +81,7 @@ class RecordFile:
 
     def chunks(self, *, on_fault: FaultHandler = raise_fault, max_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """All records, some at a time; memory is bounded by `max_bytes` or the largest record."""
-        pieces = _mapped(self) if self.compression is None else _ahead(_inflated(self, max_bytes, on_fault))
+        pieces = _mapped(self) if self.compression is None else _ahead(_inflated(self, max_bytes))
         return _cut_into_chunks(self, pieces, max_bytes, on_fault)
 
 
@@ -87,6 +90,7 @@ class _Piece:
     memory: Any
     base: int
     is_last: bool
+    fault: Fault | None = None  # why there is no more, if that is not the end
 
 
 def _mapped(file: RecordFile) -> Iterator[_Piece]:
@@ -94,7 +98,7 @@ def _mapped(file: RecordFile) -> Iterator[_Piece]:
         yield _Piece(mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ), 0, is_last=True)
 
 
-def _inflated(file: RecordFile, max_bytes: int, on_fault: FaultHandler) -> Iterator[_Piece]:
+def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
     """What the file inflates to, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
     assert file.compression is not None
     with open_to_read(file.path) as opened:
@@ -103,12 +107,10 @@ def _inflated(file: RecordFile, max_bytes: int, on_fault: FaultHandler) -> Itera
         while True:
             data = stream.read(max_bytes)
             is_last = len(data) < max_bytes
-            yield _Piece(data, base, is_last)
+            yield _Piece(data, base, is_last, stream.fault)
             base += len(data)
             if is_last:
                 break
-    if stream.fault is not None:
-        on_fault(Skipped(str(file.path), -1, base, 0, stream.fault))
 
 
 class _Inflater:
@@ -119,10 +121,13 @@ class _Inflater:
 
         self.file = file
         self.fault: Fault | None = None
-        self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=WINDOW_BITS[compression])
+        self._bits = WINDOW_BITS[compression]
+        self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=self._bits)
         self._error: Any = isal_zlib.error
         self._inflate = self._make()
         self._raw = b""
+        self._stream_at = 0  # where in the file the stream at hand begins: there may be several behind each other
+        self._given = 0  # bytes of it that were inflated
         self._done = False
 
     def read(self, size: int) -> bytes:
@@ -135,24 +140,48 @@ class _Inflater:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _step(self, max_length: int) -> bytes:
-        if self._inflate.eof:  # a file may be several streams behind each other
-            self._raw = self._inflate.unused_data or self.file.read(1 << 20)
-            self._inflate = self._make()
-            if not self._raw:
-                self._done = True
-                return b""
+        if self._inflate.eof:
+            self._begin_next_stream()
         elif not self._raw:
-            self._raw = self.file.read(1 << 20)
-            if not self._raw:
-                self.fault, self._done = Fault.TRUNCATED_STREAM, True
-                return b""
+            self._raw = self.file.read(_RAW_BYTES)
+            self.fault = None if self._raw else Fault.TRUNCATED_STREAM
+        if not self._raw:
+            self._done = True
+            return b""
         try:
-            piece: bytes = self._inflate.decompress(self._raw, max_length)
+            piece: bytes = self._inflate.decompress(self._raw, min(max_length, _STEP_BYTES))
         except self._error:
             self.fault, self._done = Fault.COMPRESSED_STREAM, True
-            return b""
+            return self._rescue(max_length)
         self._raw = b"" if self._inflate.eof else self._inflate.unconsumed_tail
+        self._given += len(piece)
         return piece
+
+    def _begin_next_stream(self) -> None:
+        self._raw = self._inflate.unused_data.lstrip(b"\0")
+        while not self._raw and (more := self.file.read(_RAW_BYTES)):
+            self._raw = more.lstrip(b"\0")  # padding, as tapes and gzip itself leave it
+        self._stream_at = self.file.tell() - len(self._raw)
+        self._given = 0
+        self._inflate = self._make()
+
+    def _rescue(self, max_length: int) -> bytes:
+        """What stands between the last byte given and the damage: a failing step gives nothing of itself."""
+        self.file.seek(self._stream_at)
+        inflate = zlib.decompressobj(wbits=self._bits)
+        out = bytearray()
+        raw, seen, step = b"", 0, _RAW_BYTES
+        while step and len(out) < max_length and (raw := raw or self.file.read(_RAW_BYTES)):
+            before = inflate.copy()
+            try:
+                piece = inflate.decompress(raw, step)
+            except zlib.error:
+                inflate, step = before, step // 16  # closer to the damage in smaller steps
+                continue
+            out += piece[max(0, self._given - seen) :]
+            seen += len(piece)
+            raw = inflate.unconsumed_tail
+        return bytes(out[:max_length])
 
 
 def _ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
@@ -172,15 +201,18 @@ def _cut_into_chunks(
         memory = piece.memory if not carried else b"".join((carried, piece.memory))
         base = piece.base - len(carried)
         size, at, carried = len(memory), 0, b""
-        while at < size:
+        while at < size or piece.fault is not None:
             extents, code, end = _native.scan(memory, at, 1 << 20, max_bytes)
             if len(extents):
                 yield Chunk(memory, extents, first, base)
                 first += len(extents)
             at, fault = end, Fault(code)
+            is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA) or at == size
+            if is_cut and piece.fault is not None:
+                on_fault(Skipped(str(file.path), first, base + at, size - at, piece.fault))
+                return
             if fault is Fault.NONE:
                 continue
-            is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA)
             if is_cut and not piece.is_last:
                 carried = bytes(memoryview(memory)[at:])
                 break

@@ -316,7 +316,7 @@ def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
         raise FormatError(place, f"index of format {version}; this bushel reads format {FORMAT}")
     try:
         return msgspec.json.decode(memory[_PREFIX.size : _PREFIX.size + length].tobytes(), type=_Header)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(place, f"the index cannot be read: {error}") from None
 
 

@@ -97,7 +97,7 @@ def read_manifest(folder: AnyPath) -> Manifest:
                 help=["Install the bushel that wrote it, or a later one."],
             )
         return msgspec.json.decode(text, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(path, f"not a manifest: {error}") from None
 
 

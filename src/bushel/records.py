@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, count_of, take
+from bushel.columns import BytesColumn, Column, Ragged, as_dense, as_ragged, concatenate, count_of, take
 from bushel.errors import CorruptRecord, Fault, MissingName, SchemaMismatch
 from bushel.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skipped, open_file
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar
@@ -150,14 +151,15 @@ class _Reader:
             self.wanted |= {name: (is_list, NO_KIND) for name, is_list in others}
             names += [name for name, _ in others]
             late, more_bad, _ = self._decode(chunk, names[len(found) :])
-            found, bad = found + late, bad + more_bad
+            more_bad = [(row, fault, column + len(found) if column >= 0 else -1) for row, fault, column in more_bad]
+            found, bad = found + late, _first_of_each_row(bad, more_bad)
         for row, fault, column in bad:
             self.faults.take_row(file, chunk, row, fault, names[column] if column >= 0 else None)
         self._learn_kinds(names, found)
         part = {name: to_column(column) for name, column in zip(names, found, strict=True)}
         if bad:
             kept = np.setdiff1d(np.arange(len(chunk.extents)), [row for row, _, _ in bad])
-            part = {name: take(column, kept) for name, column in part.items()}
+            part = {name: self._kept(name, column, kept) for name, column in part.items()}
         return part
 
     def _decode(self, chunk: Chunk, names: list[str]) -> tuple[list[dict[str, Any]], list[tuple[int, int, int]], Any]:
@@ -165,6 +167,11 @@ class _Reader:
         is_small = int(chunk.extents[-1].sum()) - int(chunk.extents[0, 0]) < _SMALL
         threads = 1 if is_small else self.threads
         return _native.decode(chunk.memory, chunk.extents, asked, True, threads, self.discover)
+
+    def _kept(self, name: str, column: Column, rows: NDArray[np.intp]) -> Column:
+        """Rows without those at fault; a column that only they made ragged is dense again."""
+        is_list, _ = self.wanted[name]
+        return take(column, rows) if is_list else as_dense(take(column, rows))
 
     def _learn_kinds(self, names: list[str], found: list[dict[str, Any]]) -> None:
         for name, column in zip(names, found, strict=True):
@@ -177,10 +184,21 @@ class _Reader:
         for name, (_, kind) in self.wanted.items():
             if kind == NO_KIND:
                 continue
+            if not parts:
+                joined[name] = BytesColumn.of([]) if kind == BYTES_KIND else np.empty(0, _DTYPES[kind])
+                continue
             joined[name] = concatenate(
                 [part[name] if not _is_absent(part.get(name)) else _absent(_rows(part), kind) for part in parts]
             )
         return joined
+
+
+def _first_of_each_row(*faults: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """The faults of several passes over the same records, each record's first."""
+    by_row: dict[int, tuple[int, int, int]] = {}
+    for fault in (fault for one_pass in faults for fault in one_pass):
+        by_row.setdefault(fault[0], fault)
+    return [by_row[row] for row in sorted(by_row)]
 
 
 def _rows(part: dict[str, Column]) -> int:
@@ -318,7 +336,7 @@ def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | Non
 
 def _single_valued(chunk: Chunk) -> set[str]:
     survey = _native.Survey()
-    survey.add(chunk.memory, chunk.extents[:_PROBE], False)
+    survey.add(chunk.memory, chunk.extents[:_PROBE], True)
     return {fact["name"] for fact in survey.result()["features"] if fact["min_count"] == fact["max_count"] == 1}
 
 

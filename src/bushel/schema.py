@@ -160,7 +160,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if (version := fields.pop("format", None)) != 1:
                 raise FormatError(path, f"schema of format {version!r}; this bushel reads format 1")
             return msgspec.convert(fields, cls)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FormatError(path, f"not a schema: {error}") from None
 
     def differences(self, other: Schema) -> list[Difference]:
@@ -220,6 +220,12 @@ def needs_sidecar(schema: Schema) -> bool:
 
 def feature_of(value: Any, *, name: str) -> Feature:
     """The feature that a first value makes, where no schema says."""
+    if isinstance(value, list | tuple) and not value:
+        raise SchemaMismatch(
+            "the type of an empty list cannot be told",
+            at=name,
+            help=["Declare the feature in a schema, or pass an array."],
+        )
     array = value if isinstance(value, np.ndarray) else _as_array(value, name)
     if array.dtype.kind in "SUO":
         first = next(iter(array.flat), b"") if array.size else b""

@@ -135,7 +135,7 @@ def _statistics_of(fact: dict[str, Any], records: int) -> FeatureStatistics:
     if kind == INT_KIND and fact["values"]:
         low, high = fact["min_int"], fact["max_int"]
     elif kind == FLOAT_KIND and fact["finite"]:
-        low, high = fact["min_float"], fact["max_float"]
+        low, high = fact["min_float"] + 0.0, fact["max_float"] + 0.0  # -0.0 reads oddly
     has_sizes = kind == BYTES_KIND and fact["values"] > 0
     return FeatureStatistics(
         records=fact["records"],

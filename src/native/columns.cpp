@@ -30,7 +30,7 @@ struct Part {
   Kind kind = Kind::none;
   bool dense = false;
   bool some_absent = false;
-  bool some_present = false;
+  bool fault_of_no_kind = false;                               // a list was at fault before the kind was known
   std::size_t data_size = 0;                                   // of bytes
   std::size_t first_row = 0, first_value = 0, first_byte = 0;  // place in the result
 
@@ -68,7 +68,7 @@ class Decoder {
   Fault take_slice(Worker& worker, std::size_t column, Slice slice);
   Fault take_steps(Worker& worker, std::size_t column, Slice list);
 
-  Kind settle_kind(std::size_t column);
+  void settle_kinds();
   void place(std::size_t column, Column& out);
   void fill_part(Worker& worker, std::size_t column, Column& out);
   void fill_rows(Worker& worker, Decoded& out);
@@ -116,7 +116,9 @@ void Decoder::guess() {
   std::size_t bytes = 0, rows = 0;
   for (; rows < probe; ++rows) {
     const Extent extent = extents_[rows];
-    if (check_bounds(extent) != Fault::none || !locator.locate(data_of(extent))) continue;
+    // What is damaged says nothing of the others.
+    if (check_bounds(extent) != Fault::none || (options_.verify && !is_intact(extent))) continue;
+    if (!locator.locate(data_of(extent))) continue;
     bytes += extent.length;
     for (std::size_t c = 0; c < names_.size(); ++c) {
       if (names_[c].sequence || !feature.open(locator.slices()[c], file_)) continue;
@@ -129,22 +131,28 @@ void Decoder::guess() {
       varies[c] = varies[c] || feature.kind() != guess.kind || feature.count() != guess.width;
     }
   }
-  bool some_bytes = false, some_lists = false;
+  // A damaged record must not decide what kind a column is, so where that is open, records are verified first.
+  bool some_bytes = false, some_lists = false, all_known = true;
   for (std::size_t c = 0; c < names_.size(); ++c) {
     Guess& guess = guesses_[c];
     some_bytes |= guess.kind == Kind::bytes;
     some_lists |= names_[c].sequence;
+    all_known &= guess.kind != Kind::none;
     guess.dense = (guess.kind == Kind::floats || guess.kind == Kind::int64s) && guess.width > 0 && !varies[c];
     // A width that one record claims must not ask for more memory than all records can fill.
     guess.dense = guess.dense && guess.width <= file_.size() / std::max<std::size_t>(extents_.size(), 1);
     if (guess.dense) guess.numbers = Buffer(extents_.size() * guess.width * size_of(guess.kind));
   }
-  verify_late_ = some_bytes && !some_lists && rows > 0 && bytes / rows >= kLarge;
+  verify_late_ = some_bytes && !some_lists && all_known && rows > 0 && bytes / rows >= kLarge;
 }
 
-bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice) {
+inline bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice) {
   const Guess& guess = guesses_[column];
   Feature& feature = worker.feature;
+  if (guess.width == 1) {
+    if (guess.kind == Kind::floats && read_one(slice, guess.numbers.as<float>()[row])) return true;
+    if (guess.kind == Kind::int64s && read_one(slice, guess.numbers.as<std::int64_t>()[row])) return true;
+  }
   if (!feature.open(slice, file_) || feature.kind() != guess.kind || feature.count() != guess.width) return false;
   if (guess.kind == Kind::floats) {
     feature.fill(guess.numbers.as<float>() + row * guess.width);
@@ -156,6 +164,12 @@ bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Sl
 Fault Decoder::take_slice(Worker& worker, std::size_t column, Slice slice) {
   Part& part = worker.parts[column];
   Feature& feature = worker.feature;
+  if (Bytes value; part.kind == Kind::bytes && read_one(slice, value)) {
+    part.slices.push_back(slice);
+    part.counts.push_back(1);
+    part.data_size += value.size();
+    return Fault::none;
+  }
   if (!feature.open(slice, file_)) return Fault::malformed;
   const Kind kind = feature.kind();
   if (kind == Kind::none) {
@@ -166,7 +180,6 @@ Fault Decoder::take_slice(Worker& worker, std::size_t column, Slice slice) {
   }
   if (part.kind == Kind::none) part.kind = kind;
   if (kind != part.kind) return Fault::wrong_kind;
-  part.some_present = true;
   part.slices.push_back(slice);
   part.counts.push_back(static_cast<std::uint32_t>(feature.count()));
   if (kind == Kind::bytes) feature.for_each_bytes([&](Bytes value) { part.data_size += value.size(); });
@@ -175,7 +188,8 @@ Fault Decoder::take_slice(Worker& worker, std::size_t column, Slice slice) {
 
 Fault Decoder::take_steps(Worker& worker, std::size_t column, Slice list) {
   Part& part = worker.parts[column];
-  const std::size_t before = part.slices.size();
+  const std::size_t before = part.slices.size(), data_size = part.data_size;
+  const Kind kind = part.kind;
   Fault fault = Fault::none;
   const bool whole = for_each_step(list.bytes(), [&](Slice step) {
     if (fault == Fault::none) fault = take_slice(worker, column, step);
@@ -184,6 +198,9 @@ Fault Decoder::take_steps(Worker& worker, std::size_t column, Slice list) {
   if (fault != Fault::none) {
     part.slices.resize(before);
     part.counts.resize(before);
+    part.data_size = data_size;
+    part.fault_of_no_kind |= kind == Kind::none;
+    part.kind = kind;
     return fault;
   }
   part.steps.push_back(static_cast<std::uint32_t>(part.slices.size() - before));
@@ -256,35 +273,31 @@ void Decoder::locate_rows(Worker& worker) {
   }
 }
 
-// The kind of the first row that has one is the column's; parts that met only another are at fault as a whole.
-Kind Decoder::settle_kind(std::size_t column) {
-  Kind kind = guesses_[column].kind;
+// The kind of the first row that has one is the column's. A part that began with another is located anew, now that the
+// kinds of all rows before it are known: the result must not depend on how the rows were cut.
+void Decoder::settle_kinds() {
   for (const auto& worker : workers_) {
-    Part& part = worker->parts[column];
-    if (kind == Kind::none) kind = part.kind;
-    if (part.kind == kind || !part.some_present) continue;
-    std::size_t slice = 0;
-    for (std::size_t row = worker->range.begin; row < worker->range.end; ++row) {
-      const std::size_t steps = names_[column].sequence ? part.steps[row - worker->range.begin] : 1;
-      bool filled = false;
-      for (std::size_t i = 0; i < steps; ++i, ++slice) {
-        filled |= part.slices[slice].data != nullptr;
-        part.slices[slice] = {};
-        part.counts[slice] = 0;
-      }
-      if (filled) worker->faults.push_back({row, Fault::wrong_kind, static_cast<int>(column)});
+    bool agrees = true;
+    for (std::size_t c = 0; c < names_.size(); ++c) {
+      const Part& part = worker->parts[c];
+      const Kind known = guesses_[c].kind;
+      const bool agrees_here = !part.fault_of_no_kind && (part.kind == Kind::none || part.kind == known);
+      agrees = agrees && (known == Kind::none || agrees_here);
     }
-    part.data_size = 0;
-    part.some_absent = true;
-    part.some_present = false;
+    if (!agrees) {
+      worker->parts.assign(names_.size(), Part());
+      worker->faults.clear();
+      locate_rows(*worker);
+    }
+    for (std::size_t c = 0; c < names_.size(); ++c)
+      if (guesses_[c].kind == Kind::none) guesses_[c].kind = worker->parts[c].kind;
   }
-  return kind;
 }
 
 // Adds up what the parts hold, says where each goes, and allocates the result.
 void Decoder::place(std::size_t column, Column& out) {
   const Guess& guess = guesses_[column];
-  out.kind = settle_kind(column);
+  out.kind = guess.kind;
   bool all_dense = guess.dense, same_width = true, some_absent = false, some_counts = false;
   std::size_t bytes = 0;
   for (const auto& worker : workers_) {
@@ -351,15 +364,24 @@ void Decoder::copy_dense_rows(const Part& part, const Guess& guess, Column& out)
 void Decoder::fill_slice(Worker& worker, std::size_t column, std::size_t slice, Column& out) {
   Part& part = worker.parts[column];
   Feature& feature = worker.feature;
-  if (!part.slices[slice].data || !feature.open(part.slices[slice], file_)) return;
+  if (!part.slices[slice].data) return;
   if (out.kind == Kind::bytes) {
     std::int64_t* ends = out.ends.as<std::int64_t>() + part.first_value;
-    feature.for_each_bytes([&](Bytes value) {
+    const auto take = [&](Bytes value) {
       *ends++ = static_cast<std::int64_t>(part.first_byte);
       if (!value.empty()) std::memcpy(out.data.data() + part.first_byte, value.data(), value.size());
       part.first_byte += value.size();
-    });
-  } else if (out.kind == Kind::floats) {
+    };
+    if (Bytes value; read_one(part.slices[slice], value)) {
+      take(value);
+    } else if (feature.open(part.slices[slice], file_)) {
+      feature.for_each_bytes(take);
+    }
+    part.first_value += part.counts[slice];
+    return;
+  }
+  if (!feature.open(part.slices[slice], file_)) return;
+  if (out.kind == Kind::floats) {
     feature.fill(out.numbers.as<float>() + part.first_value);
   } else if (!feature.fill(out.numbers.as<std::int64_t>() + part.first_value)) {
     // Only a varint of more than ten bytes is found as late as here. Its row is at fault; say so once.
@@ -454,6 +476,7 @@ Decoded Decoder::run() {
   for (const Range range : cut(extents_.size(), threads))
     workers_.push_back(std::make_unique<Worker>(range, names_, others));
   in_threads(threads, [&](std::size_t i) { locate_rows(*workers_[i]); });
+  settle_kinds();
 
   Decoded out;
   out.columns.resize(names_.size());

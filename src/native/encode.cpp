@@ -1,13 +1,15 @@
 #include "encode.h"
 
 #include <algorithm>
-#include <numeric>
+#include <string>
 
 #include "threads.h"
 
 namespace bushel {
 
 namespace {
+
+constexpr std::size_t kMaxVarint = 10, kMaxLength = 5;
 
 std::size_t field_size(std::size_t length) { return 1 + varint_size(length) + length; }
 
@@ -21,24 +23,30 @@ std::uint8_t* write_raw(std::uint8_t* out, const void* data, std::size_t size) {
   return out + size;
 }
 
-struct Values {
+// Values of a row, or steps of a record.
+struct Run {
   std::size_t begin, end;
   std::size_t count() const { return end - begin; }
 };
 
-Values values_of(const ColumnView& column, std::size_t row) {
-  if (!column.splits) return {row * column.width, (row + 1) * column.width};
-  return {static_cast<std::size_t>(column.splits[row]), static_cast<std::size_t>(column.splits[row + 1])};
+Run run_of(const std::int64_t* splits, std::size_t row) {
+  return {static_cast<std::size_t>(splits[row]), static_cast<std::size_t>(splits[row + 1])};
 }
 
-bool is_present(const ColumnView& column, std::size_t row) { return !column.present || column.present[row] != 0; }
+inline Run values_of(const ColumnView& column, std::size_t row) {
+  return column.splits ? run_of(column.splits, row) : Run{row * column.width, (row + 1) * column.width};
+}
+
+inline bool is_present(const ColumnView& column, std::size_t row) {
+  return !column.present || column.present[row] != 0;
+}
 
 std::size_t bytes_size(const ColumnView& column, std::size_t value) {
   return static_cast<std::size_t>(column.ends[value + 1] - column.ends[value]);
 }
 
 // Of what stands in a list: the packed numbers alone, or the values of a BytesList with their tags.
-std::size_t payload_size(const ColumnView& column, Values values) {
+inline std::size_t payload_size(const ColumnView& column, Run values) {
   if (column.kind == Kind::floats) return values.count() * sizeof(float);
   std::size_t size = 0;
   if (column.kind == Kind::int64s) {
@@ -50,20 +58,19 @@ std::size_t payload_size(const ColumnView& column, Values values) {
   return size;
 }
 
-std::size_t list_size(const ColumnView& column, std::size_t payload) {
+inline std::size_t list_size(const ColumnView& column, std::size_t payload) {
   return column.kind == Kind::bytes || payload == 0 ? payload : field_size(payload);
 }
 
-std::size_t feature_size(const ColumnView& column, std::size_t row) {
-  if (!is_present(column, row)) return 0;
-  return field_size(list_size(column, payload_size(column, values_of(column, row))));
+inline std::size_t feature_size(const ColumnView& column, std::size_t payload) {
+  return field_size(list_size(column, payload));
 }
 
-std::uint8_t* write_payload(std::uint8_t* out, const ColumnView& column, Values values) {
+std::uint8_t* write_payload(std::uint8_t* out, const ColumnView& column, Run values) {
   if (column.kind == Kind::floats) return write_raw(out, column.floats + values.begin, values.count() * sizeof(float));
   if (column.kind == Kind::int64s) {
     for (std::size_t i = values.begin; i < values.end; ++i)
-      out = write_varint(out, static_cast<std::uint64_t>(column.ints[i]));
+      out = write_varint_unbranched(out, static_cast<std::uint64_t>(column.ints[i]));
     return out;
   }
   for (std::size_t i = values.begin; i < values.end; ++i) {
@@ -73,122 +80,155 @@ std::uint8_t* write_payload(std::uint8_t* out, const ColumnView& column, Values 
   return out;
 }
 
-// Writes what feature_size() measured.
-std::uint8_t* write_feature(std::uint8_t* out, const ColumnView& column, std::size_t row) {
-  if (!is_present(column, row)) return out;
-  const Values values = values_of(column, row);
-  const std::size_t payload = payload_size(column, values);
+inline std::uint8_t* write_feature(std::uint8_t* out, const ColumnView& column, Run values, std::size_t payload) {
   out = write_field(out, static_cast<std::uint32_t>(column.kind), list_size(column, payload));
   if (column.kind != Kind::bytes && payload != 0) out = write_field(out, 1, payload);
   return write_payload(out, column, values);
 }
 
-Values steps_of(const ColumnView& column, std::size_t row) {
-  return {static_cast<std::size_t>(column.step_splits[row]), static_cast<std::size_t>(column.step_splits[row + 1])};
+// Of a step, which holds a Feature without a kind where it is not present.
+std::size_t step_size(const ColumnView& column, std::size_t step) {
+  return is_present(column, step) ? feature_size(column, payload_size(column, values_of(column, step))) : 0;
 }
 
-std::size_t value_size(const ColumnView& column, std::size_t row) {
-  if (!column.sequence) return feature_size(column, row);
+std::size_t steps_size(const ColumnView& column, std::size_t record) {
+  const Run steps = run_of(column.step_splits, record);
   std::size_t size = 0;
-  const Values steps = steps_of(column, row);
-  for (std::size_t step = steps.begin; step < steps.end; ++step) size += field_size(feature_size(column, step));
+  for (std::size_t step = steps.begin; step < steps.end; ++step) size += field_size(step_size(column, step));
   return size;
 }
 
-std::uint8_t* write_value(std::uint8_t* out, const ColumnView& column, std::size_t row) {
-  if (!column.sequence) return write_feature(out, column, row);
-  const Values steps = steps_of(column, row);
-  for (std::size_t step = steps.begin; step < steps.end; ++step)
-    out = write_feature(write_field(out, 1, feature_size(column, step)), column, step);
+std::uint8_t* write_steps(std::uint8_t* out, const ColumnView& column, std::size_t record) {
+  const Run steps = run_of(column.step_splits, record);
+  for (std::size_t step = steps.begin; step < steps.end; ++step) {
+    out = write_field(out, 1, step_size(column, step));
+    if (!is_present(column, step)) continue;
+    const Run values = values_of(column, step);
+    out = write_feature(out, column, values, payload_size(column, values));
+  }
   return out;
 }
 
-// A column is left out of records that do not have it; a feature list is always there.
-bool is_written(const ColumnView& column, std::size_t row) { return column.sequence || is_present(column, row); }
+// A column, what stands before its value in every entry, and its sizes in the record at hand.
+struct Writer {
+  ColumnView column;
+  std::string key;       // tag and length, the name, the tag of the value
+  bool written = false;  // columns are left out of records that do not have them; feature lists are always there
+  std::size_t payload = 0;
+  std::size_t value = 0;  // the Feature, or the FeatureList
 
-class Encoder {
+  explicit Writer(const ColumnView& view) : column(view) {
+    std::uint8_t length[kMaxVarint];
+    std::uint8_t* const end = write_varint(length, view.name.size());
+    key.push_back(static_cast<char>(tag(1, WireType::length)));
+    key.append(length, end).append(view.name);
+    key.push_back(static_cast<char>(tag(2, WireType::length)));
+  }
+
+  void measure(std::size_t row) {
+    written = column.sequence || is_present(column, row);
+    if (column.sequence) {
+      value = steps_size(column, row);
+    } else if (written) {
+      payload = payload_size(column, values_of(column, row));
+      value = feature_size(column, payload);
+    }
+  }
+
+  std::size_t entry_size() const { return key.size() + varint_size(value) + value; }
+
+  std::uint8_t* write(std::uint8_t* out, std::size_t row) const {
+    out = write_field(out, 1, entry_size());
+    out = write_varint(write_raw(out, key.data(), key.size()), value);
+    return column.sequence ? write_steps(out, column, row)
+                           : write_feature(out, column, values_of(column, row), payload);
+  }
+};
+
+// What rows [begin, end) of a column take at the most.
+std::size_t bound(const Writer& writer, Range rows) {
+  const ColumnView& column = writer.column;
+  constexpr std::size_t kTagsAndLengths = 4 * (1 + kMaxLength);
+  std::size_t features = rows.end - rows.begin;
+  Run steps = {rows.begin, rows.end};
+  if (column.sequence) {
+    steps = {run_of(column.step_splits, rows.begin).begin, run_of(column.step_splits, rows.end - 1).end};
+    features += steps.count();
+  }
+  if (steps.count() == 0) return features * (writer.key.size() + kTagsAndLengths);
+  const Run values = {values_of(column, steps.begin).begin, values_of(column, steps.end - 1).end};
+  std::size_t payload = values.count() * (column.kind == Kind::floats ? sizeof(float) : 1 + kMaxVarint);
+  if (column.kind == Kind::bytes)
+    payload += static_cast<std::size_t>(column.ends[values.end] - column.ends[values.begin]);
+  return features * (writer.key.size() + kTagsAndLengths) + payload;
+}
+
+// Encodes one record after another into one piece.
+class RangeEncoder {
  public:
-  explicit Encoder(std::vector<ColumnView> columns) : columns_(std::move(columns)) {
-    const auto before = [](const ColumnView& a, const ColumnView& b) {
-      return a.sequence != b.sequence ? b.sequence : a.name < b.name;
-    };
-    if (!std::is_sorted(columns_.begin(), columns_.end(), before)) std::sort(columns_.begin(), columns_.end(), before);
-    first_list_ = static_cast<std::size_t>(
-        std::find_if(columns_.begin(), columns_.end(), [](const ColumnView& c) { return c.sequence; }) -
-        columns_.begin());
+  explicit RangeEncoder(const std::vector<ColumnView>& columns) {
+    for (const ColumnView& column : columns) (column.sequence ? lists_ : features_).emplace_back(column);
   }
 
-  std::size_t record_size(std::size_t row) const {
-    const std::size_t features = map_size(0, first_list_, row), lists = map_size(first_list_, columns_.size(), row);
-    return (features ? field_size(features) : 0) + (lists ? field_size(lists) : 0);
-  }
-
-  void write_record(std::uint8_t* out, std::size_t row) const {
-    if (const std::size_t features = map_size(0, first_list_, row))
-      out = write_map(write_field(out, 1, features), 0, first_list_, row);
-    if (const std::size_t lists = map_size(first_list_, columns_.size(), row))
-      write_map(write_field(out, 2, lists), first_list_, columns_.size(), row);
+  // False if `row`, which is set then, is too large.
+  bool run(Range rows, std::uint64_t* lengths, Piece& out, std::size_t& row) {
+    std::size_t size = (rows.end - rows.begin) * (kHeader + kFooter + 2 * (1 + kMaxVarint)) + kMaxVarint;
+    for (const Writer& writer : features_) size += bound(writer, rows);
+    for (const Writer& writer : lists_) size += bound(writer, rows);
+    out.memory = Buffer(size);
+    std::uint8_t* at = out.memory.data();
+    for (row = rows.begin; row < rows.end; ++row) {
+      const std::size_t features = measure(features_, row), lists = measure(lists_, row);
+      const std::size_t length = (features ? field_size(features) : 0) + (lists ? field_size(lists) : 0);
+      if (length > kMaxRecord) return false;
+      std::uint8_t* const end = write_map(write_map(at + kHeader, 1, features_, features, row), 2, lists_, lists, row);
+      frame(at, length);
+      lengths[row] = length;
+      at = end + kFooter;
+    }
+    out.size = static_cast<std::size_t>(at - out.memory.data());
+    return true;
   }
 
  private:
-  static std::size_t entry_size(const ColumnView& column, std::size_t value) {
-    return field_size(column.name.size()) + field_size(value);
-  }
-
-  std::size_t map_size(std::size_t begin, std::size_t end, std::size_t row) const {
+  static std::size_t measure(std::vector<Writer>& writers, std::size_t row) {
     std::size_t size = 0;
-    for (std::size_t c = begin; c < end; ++c)
-      if (is_written(columns_[c], row)) size += field_size(entry_size(columns_[c], value_size(columns_[c], row)));
+    for (Writer& writer : writers) {
+      writer.measure(row);
+      if (writer.written) size += field_size(writer.entry_size());
+    }
     return size;
   }
 
-  std::uint8_t* write_map(std::uint8_t* out, std::size_t begin, std::size_t end, std::size_t row) const {
-    for (std::size_t c = begin; c < end; ++c) {
-      const ColumnView& column = columns_[c];
-      if (!is_written(column, row)) continue;
-      const std::size_t value = value_size(column, row);
-      out = write_field(out, 1, entry_size(column, value));
-      out = write_raw(write_field(out, 1, column.name.size()), column.name.data(), column.name.size());
-      out = write_value(write_field(out, 2, value), column, row);
-    }
+  static std::uint8_t* write_map(std::uint8_t* out, std::uint32_t field, const std::vector<Writer>& writers,
+                                 std::size_t size, std::size_t row) {
+    if (size == 0) return out;
+    out = write_field(out, field, size);
+    for (const Writer& writer : writers)
+      if (writer.written) out = writer.write(out, row);
     return out;
   }
 
-  std::vector<ColumnView> columns_;
-  std::size_t first_list_ = 0;
+  std::vector<Writer> features_, lists_;
 };
 
 }  // namespace
 
 Encoded encode(std::vector<ColumnView> columns, std::size_t rows, std::size_t threads) {
-  const Encoder encoder(std::move(columns));
+  const auto before = [](const ColumnView& a, const ColumnView& b) { return a.name < b.name; };
+  if (!std::is_sorted(columns.begin(), columns.end(), before)) std::sort(columns.begin(), columns.end(), before);
   Encoded out;
   out.lengths = Buffer(rows * sizeof(std::uint64_t));
-  std::uint64_t* lengths = out.lengths.as<std::uint64_t>();
-  const std::vector<Range> ranges = cut(rows, std::clamp<std::size_t>(threads, 1, std::max<std::size_t>(rows, 1)));
-  std::vector<std::size_t> sizes(ranges.size() + 1, 0);
+  if (rows == 0) return out;
+  const std::vector<Range> ranges = cut(rows, std::clamp<std::size_t>(threads, 1, rows));
+  std::vector<std::size_t> too_large(ranges.size(), rows);
+  out.pieces.resize(ranges.size());
   in_threads(ranges.size(), [&](std::size_t i) {
-    for (std::size_t row = ranges[i].begin; row < ranges[i].end; ++row) {
-      lengths[row] = encoder.record_size(row);
-      sizes[i + 1] += kHeader + lengths[row] + kFooter;
-    }
+    std::size_t row = 0;
+    if (!RangeEncoder(columns).run(ranges[i], out.lengths.as<std::uint64_t>(), out.pieces[i], row)) too_large[i] = row;
   });
-  const std::uint64_t* large = std::find_if(lengths, lengths + rows, [](std::uint64_t n) { return n > kMaxRecord; });
-  if (large != lengths + rows) {
-    out.too_large = true;
-    out.too_large_row = static_cast<std::size_t>(large - lengths);
-    return out;
-  }
-  std::partial_sum(sizes.begin(), sizes.end(), sizes.begin());
-  out.bytes = Buffer(sizes.back());
-  in_threads(ranges.size(), [&](std::size_t i) {
-    std::uint8_t* at = out.bytes.data() + sizes[i];
-    for (std::size_t row = ranges[i].begin; row < ranges[i].end; ++row) {
-      encoder.write_record(at + kHeader, row);
-      frame(at, lengths[row]);
-      at += kHeader + lengths[row] + kFooter;
-    }
-  });
+  out.too_large_row = *std::min_element(too_large.begin(), too_large.end());
+  out.too_large = out.too_large_row < rows;
   return out;
 }
 

@@ -23,10 +23,15 @@ struct ColumnView {
   const std::int64_t* step_splits = nullptr;  // of a feature list: its steps, which are the rows of the above
 };
 
+struct Piece {
+  Buffer memory;
+  std::size_t size = 0;  // of what is in it
+};
+
 struct Encoded {
-  Buffer bytes;            // framed records, one behind the other
-  Buffer lengths;          // uint64, of each record's data
-  bool too_large = false;  // a record would be longer than kMaxRecord; then nothing was encoded
+  std::vector<Piece> pieces;  // framed records, one behind the other
+  Buffer lengths;             // uint64, of each record's data
+  bool too_large = false;     // a record would be longer than kMaxRecord; then nothing else is of use
   std::size_t too_large_row = 0;
 };
 

@@ -12,11 +12,7 @@ constexpr std::uint8_t kTwoAsLength = tag(2, WireType::length);
 // Of distinct names: a file in which every record has names of its own must not fill the memory.
 constexpr std::size_t kMaxKeys = 1 << 16;
 
-bool same(std::string_view a, std::string_view b) {
-  const std::size_t n = a.size();
-  if (n != b.size()) return false;
-  const auto* p = reinterpret_cast<const std::uint8_t*>(a.data());
-  const auto* q = reinterpret_cast<const std::uint8_t*>(b.data());
+inline bool same(const std::uint8_t* p, const std::uint8_t* q, std::size_t n) {
   if (n >= 8) {
     for (std::size_t i = 0; i + 8 < n; i += 8)
       if (load64(p + i) != load64(q + i)) return false;
@@ -26,6 +22,16 @@ bool same(std::string_view a, std::string_view b) {
   for (std::size_t i = 0; i < n; ++i)
     if (p[i] != q[i]) return false;
   return true;
+}
+
+const std::uint8_t* as_bytes(std::string_view text) { return reinterpret_cast<const std::uint8_t*>(text.data()); }
+
+std::string pattern_of(std::string_view key) {
+  std::uint8_t length[10];
+  std::uint8_t* const end = write_varint(length, key.size());
+  std::string pattern(1, static_cast<char>(kOneAsLength));
+  pattern.append(length, end).append(key);
+  return pattern + static_cast<char>(kTwoAsLength);
 }
 
 bool holds(Bytes memory, Slice slice) {
@@ -41,17 +47,23 @@ Locator::Locator(const std::vector<Name>& names, Others others)
     : names_(names), slices_(names.size()), others_(others), reads_lists_(others != Others::ignore) {
   features_.sequence = false;
   lists_.sequence = true;
-  for (Group* group : {&features_, &lists_}) group->keys.push_back({"", -1, 0});
+  for (Group* group : {&features_, &lists_}) group->keys.push_back({pattern_of(""), -1, 0});
   for (std::size_t i = 0; i < names_.size(); ++i) {
     reads_lists_ |= names_[i].sequence;
     add_key(names_[i].text, static_cast<int>(i), names_[i].sequence ? lists_ : features_);
   }
 }
 
+std::string_view Locator::Key::text() const {
+  std::size_t length_size = 1;
+  while (static_cast<std::uint8_t>(pattern[length_size]) >= 0x80) ++length_size;
+  return std::string_view(pattern).substr(1 + length_size, pattern.size() - 2 - length_size);
+}
+
 std::uint32_t Locator::add_key(std::string_view key, int column, Group& group) {
   const auto index = static_cast<std::uint32_t>(group.keys.size());
-  group.keys.push_back({std::string(key), column, 0});
-  group.table.emplace(group.keys.back().text, index);
+  group.keys.push_back({pattern_of(key), column, 0});
+  group.table.emplace(key, index);
   return index;
 }
 
@@ -78,7 +90,7 @@ int Locator::column_of(std::string_view key, Group& group) {
   constexpr int kAhead = 4;  // names that this record may lack
   std::uint32_t index = group.keys[group.last].after;
   for (int i = 0; i < kAhead && index != 0; ++i, index = group.keys[index].after) {
-    if (same(group.keys[index].text, key)) {
+    if (group.keys[index].text() == key) {
       group.last = index;
       return group.keys[index].column;
     }
@@ -90,7 +102,7 @@ std::vector<Name> Locator::others() const {
   std::vector<Name> found;
   for (const Group* group : {&features_, &lists_})
     for (std::size_t i = 1; i < group->keys.size(); ++i)
-      if (group->keys[i].column < 0) found.push_back({group->keys[i].text, group->sequence, Kind::none});
+      if (group->keys[i].column < 0) found.push_back({std::string(group->keys[i].text()), group->sequence, Kind::none});
   return found;
 }
 
@@ -112,8 +124,8 @@ bool Locator::read_odd_entry(Bytes entry, Group& group) {
       } else {
         // Two serialized messages behind each other are the message that both merge into.
         std::string& whole = merged_.emplace_back(as_text(value.bytes()));
-        whole.append(as_text(bytes));
-        value = {reinterpret_cast<const std::uint8_t*>(whole.data()), whole.size()};
+        whole.append(as_text(bytes)).append(kReadable, '\0');
+        value = {as_bytes(whole), whole.size() - kReadable};
       }
     } else if (!skip(in, field)) {
       return false;
@@ -134,8 +146,26 @@ bool Locator::read_entry(Bytes entry, Group& group) {
   return true;
 }
 
+// The entry that came here last time, in the form that every writer gives it and with lengths of one byte each.
+// False, and nothing read, if what is there is anything else.
+inline bool Locator::read_expected_entry(Cursor& in, Group& group) {
+  const std::uint32_t index = group.keys[group.last].after;
+  const Key& key = group.keys[index];
+  const std::size_t pattern = key.pattern.size();
+  if (index == 0 || in.left() < 3 + pattern || in.p[0] != kOneAsLength) return false;
+  const std::size_t size = in.p[1];
+  const std::uint8_t* value = in.p + 3 + pattern;
+  if (size >= 0x80 || size > in.left() - 2 || size < 1 + pattern) return false;
+  if (value[-1] != size - 1 - pattern || !same(in.p + 2, as_bytes(key.pattern), pattern)) return false;
+  if (key.column >= 0) slices_[static_cast<std::size_t>(key.column)] = {value, size - 1 - pattern};
+  group.last = index;
+  in.p += 2 + size;
+  return true;
+}
+
 bool Locator::read_map(Bytes map, Group& group) {
   for (Cursor in(map); !in.done();) {
+    if (read_expected_entry(in, group)) continue;
     std::uint32_t field = 0;
     Bytes entry;
     if (!read_tag(in, field)) return false;

@@ -23,6 +23,9 @@ namespace bushel {
 // The numbers are Feature's field numbers.
 enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, int64s = 3 };
 
+// So many bytes behind a slice of a framed record can be read, though they are not part of it: the footer at least.
+inline constexpr std::size_t kReadable = 4;
+
 // A serialized Feature or FeatureList. Without data: the record does not have it.
 struct Slice {
   const std::uint8_t* data = nullptr;
@@ -64,18 +67,24 @@ class Locator {
 
  private:
   struct Key {
-    std::string text;
+    std::string pattern;  // what stands between an entry's length and its value's: tag and length, the name, a tag
     int column;           // or -1: not looked for
     std::uint32_t after;  // the key that came behind this one last time
+    std::string_view text() const;
+  };
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
   struct Group {
     bool sequence;
-    std::deque<Key> keys;  // [0] stands for the start of a message
-    std::unordered_map<std::string_view, std::uint32_t> table;
+    std::vector<Key> keys;  // [0] stands for the start of a message
+    std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> table;
     std::uint32_t last = 0;
   };
 
   bool read_map(Bytes map, Group& group);
+  bool read_expected_entry(Cursor& in, Group& group);
   bool read_entry(Bytes entry, Group& group);
   bool read_odd_entry(Bytes entry, Group& group);
   int column_of(std::string_view key, Group& group);
@@ -120,6 +129,38 @@ class Feature {
   std::vector<float> floats_;
   std::vector<Bytes> strings_;
 };
+
+// One value of a framed record, in the form that every writer gives it. False if what is there is anything else.
+inline bool read_one(Slice feature, float& out) {
+  constexpr std::uint32_t kBefore = 0x040a0612;  // a FloatList of 6 bytes, in it 4 packed
+  if (feature.size != 8 || load32(feature.data) != kBefore) return false;
+  std::memcpy(&out, feature.data + 4, sizeof out);
+  return true;
+}
+
+inline bool read_one(Slice feature, std::int64_t& out) {
+  const std::size_t size = feature.size - 4;
+  if (feature.size < 5 || feature.size > 12) return false;
+  const std::uint32_t before =
+      0x000a001au | static_cast<std::uint32_t>(size + 2) << 8 | static_cast<std::uint32_t>(size) << 24;
+  if (load32(feature.data) != before) return false;
+  constexpr std::uint64_t kContinued = 0x8080808080808080u;
+  // Eight bytes are loaded that end at most kReadable behind the value, and then begin in what stands before it.
+  const std::size_t begin = size < kReadable ? size : kReadable;
+  const std::uint64_t used = ~std::uint64_t{0} >> (64 - 8 * size);
+  const std::uint64_t word = load64(feature.data + begin) >> (8 * (4 - begin)) & used;
+  if ((word & kContinued) != (kContinued & (used >> 8))) return false;
+  out = static_cast<std::int64_t>(join_sevens(word));
+  return true;
+}
+
+inline bool read_one(Slice feature, Bytes& out) {
+  Cursor in(feature.bytes());
+  Bytes list;
+  if (feature.size < 4 || *in.p++ != tag(1, WireType::length) || !read_bytes(in, list) || !in.done()) return false;
+  Cursor value(list);
+  return !value.done() && *value.p++ == tag(1, WireType::length) && read_bytes(value, out) && value.done();
+}
 
 // Calls `take` with each Feature of a serialized FeatureList. False if the list is malformed.
 template <typename Take>

@@ -50,10 +50,11 @@ std::span<const Extent> span_of(const Extents& extents) {
   return {reinterpret_cast<const Extent*>(extents.data()), extents.shape(0)};
 }
 
+// The first `count` values of a buffer, all if it is not given.
 template <typename T>
-nb::object to_array(Buffer&& buffer) {
+nb::object to_array(Buffer&& buffer, std::size_t count = SIZE_MAX) {
   if (!buffer.data()) return nb::none();
-  const std::size_t count = buffer.size() / sizeof(T);
+  count = std::min(count, buffer.size() / sizeof(T));
   auto* owned = new Buffer(std::move(buffer));
   nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {count}, owner));
@@ -190,7 +191,7 @@ ColumnView column_from(nb::handle column, std::deque<View>& held, std::deque<std
   return view;
 }
 
-// (records, lengths), or the number of the row that is too large.
+// (pieces of framed records, lengths), or the number of the row that is too large.
 nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t threads) {
   std::deque<View> held;
   std::deque<std::string> names;
@@ -202,8 +203,9 @@ nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t th
     encoded = encode(std::move(views), rows, threads);
   }
   if (encoded.too_large) return nb::int_(encoded.too_large_row);
-  return nb::make_tuple(to_array<std::uint8_t>(std::move(encoded.bytes)),
-                        to_array<std::uint64_t>(std::move(encoded.lengths)));
+  nb::list pieces;
+  for (Piece& piece : encoded.pieces) pieces.append(to_array<std::uint8_t>(std::move(piece.memory), piece.size));
+  return nb::make_tuple(pieces, to_array<std::uint64_t>(std::move(encoded.lengths)));
 }
 
 nb::object frame_data(nb::handle data) {
@@ -481,6 +483,7 @@ bool Values::add(nb::handle name, nb::handle value) {
       PyBool_Check(object))
     return add_one(out, value);
   if (PyList_Check(object) || PyTuple_Check(object)) return add_list(out, value);
+  if (PyByteArray_Check(object) || PyMemoryView_Check(object)) return false;  // bytes, not lists of numbers
   return add_buffer(out, value);
 }
 
@@ -508,7 +511,10 @@ class PySampleEncoder {
     for (const auto [name, value] : sample)
       if (!values_.add(name, value)) return nb::make_tuple(-1, name, 0);
     SampleEncoder::Result result = encoder_.encode(values_.all());
-    if (result.refusal == Refusal::none) return to_bytes({result.encoded.bytes.data(), result.encoded.bytes.size()});
+    if (result.refusal == Refusal::none) {
+      const Piece& piece = result.encoded.pieces[0];
+      return to_bytes({piece.memory.data(), piece.size});
+    }
     const bool missing = result.refusal == Refusal::missing;
     const std::string_view name = missing                 ? encoder_.features()[result.value].name
                                   : values_.all().empty() ? std::string_view()
@@ -804,7 +810,7 @@ NB_MODULE(_native, m) {
         "note_others"_a = false,
         "(columns, faults, names not asked for) of the features `names`, each (name, is a feature list, kind).");
   m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a,
-        "(framed records, their lengths), or the number of a row that is too large.");
+        "(pieces of framed records, lengths), or the number of a row that is too large.");
   m.def("frame", &frame_data, "data"_a, "`data` as a record.");
   m.def("parse", &parse_message, "data"_a, "(features, feature lists) of one message, or None if it is malformed.");
   nb::class_<PySampleEncoder>(m, "SampleEncoder", "Encodes samples whose features it was told.")

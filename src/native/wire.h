@@ -80,6 +80,20 @@ std::size_t count_varints(Bytes packed);
 // end of `packed` and `readable_end`. False if the last varint does not end or one is longer than ten bytes.
 bool decode_varints(Bytes packed, const std::uint8_t* readable_end, std::int64_t* out);
 
+// Joins the low seven bits of each byte of `word`.
+inline std::uint64_t join_sevens(std::uint64_t word) {
+  word = (word & 0x007f007f007f007fu) | (word & 0x7f007f007f007f00u) >> 1;
+  word = (word & 0x00003fff00003fffu) | (word & 0x3fff00003fff0000u) >> 2;
+  return (word & 0x000000000fffffffu) | (word & 0x0fffffff00000000u) >> 4;
+}
+
+// Spreads the low 56 bits of `value` over eight bytes, seven bits in each.
+inline std::uint64_t spread_sevens(std::uint64_t value) {
+  value = (value & 0x000000000fffffffu) | (value & 0x00fffffff0000000u) << 4;
+  value = (value & 0x00003fff00003fffu) | (value & 0x0fffc0000fffc000u) << 2;
+  return (value & 0x007f007f007f007fu) | (value & 0x3f803f803f803f80u) << 1;
+}
+
 inline std::size_t varint_size(std::uint64_t value) {
   // Bits, rounded up to groups of seven: (63 - clz) * 9 / 64 is that division without dividing.
   const unsigned log2 = 63u - static_cast<unsigned>(__builtin_clzll(value | 1));
@@ -93,6 +107,15 @@ inline std::uint8_t* write_varint(std::uint8_t* out, std::uint64_t value) {
   }
   *out++ = static_cast<std::uint8_t>(value);
   return out;
+}
+
+// The same bytes without a branch on their number, which would be mispredicted often. Needs room for ten.
+inline std::uint8_t* write_varint_unbranched(std::uint8_t* out, std::uint64_t value) {
+  if (value >> 56) return write_varint(out, value);
+  const std::size_t size = varint_size(value);
+  const std::uint64_t continued = 0x8080808080808080u & ((std::uint64_t{1} << (8 * (size - 1))) - 1);
+  store64(out, spread_sevens(value) | continued);
+  return out + size;
 }
 
 }  // namespace bushel

@@ -11,7 +11,7 @@ from bushel import _native
 from bushel.errors import Fault, FileProblem
 from bushel.files import Chunk, RecordFile, Skipped, open_file
 from bushel.storage import AnyPath, list_files
-from bushel.writing.writer import _Sink
+from bushel.writing.sink import Sink
 
 __all__ = ["Lost", "Repaired", "repair"]
 
@@ -62,7 +62,7 @@ def repair(paths: AnyPath | Iterable[AnyPath], out: AnyPath) -> list[Repaired]:
 def _repair_file(file: RecordFile, target: Path) -> Repaired:
     faults: list[Skipped] = []
     kept = 0
-    sink = _Sink(target, file.compression)
+    sink = Sink(target, file.compression)
     try:
         for chunk in file.chunks(on_fault=faults.append):
             bad = {row: fault for row, fault, _ in _native.verify(chunk.memory, chunk.extents, 1)}
@@ -78,7 +78,7 @@ def _repair_file(file: RecordFile, target: Path) -> Repaired:
     return Repaired(path=str(file.path), out=str(target), kept=kept, lost=_joined(faults))
 
 
-def _copy_intact(chunk: Chunk, bad: set[int], sink: _Sink) -> None:
+def _copy_intact(chunk: Chunk, bad: set[int], sink: Sink) -> None:
     """Records lie one behind the other, so each run between bad ones is one piece."""
     memory = memoryview(chunk.memory)
     start = int(chunk.extents[0, 0])

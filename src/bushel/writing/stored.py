@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import Array, BytesColumn, Column, Ragged, as_ragged, count_of
+from bushel.columns import Array, BytesColumn, Column, Ragged, as_ragged, concatenate, count_of
 from bushel.errors import SchemaMismatch
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Feature
 
@@ -75,6 +75,8 @@ def to_any_column(values: Any, *, name: str) -> Column:
         return _from_array(values, name) if isinstance(values, np.ndarray) else values
     if hasattr(values, "to_numpy"):
         return _from_array(values.to_numpy(), name)
+    if not isinstance(values, Iterable):
+        raise SchemaMismatch("a column must have one value a row, got a single value", at=name)
     values = list(values)
     for row, value in enumerate(values):
         if value is None:
@@ -84,11 +86,13 @@ def to_any_column(values: Any, *, name: str) -> Column:
     if values and isinstance(values[0], Sequence | np.ndarray) and len({np.shape(value) for value in values}) > 1:
         return _ragged(values, name)
     try:
-        return _from_array(np.asarray(values), name)
+        array = np.asarray(values)
     except ValueError:
         return _ragged(values, name)
+    return _from_array(array, name)
 
 
+_CONVERT = "Convert it to numbers, bytes or str, or declare a raw dtype in the schema."
 _USE_PRESENT = "Rows that lack a feature are marked by Ragged(..., present=...)."
 
 
@@ -112,6 +116,9 @@ def _from_array(array: Array, name: str) -> Column:
     if array.ndim == 1 and all(isinstance(value, bytes | str) for value in array.tolist()):
         return _bytes_column(array.tolist(), name)
     if array.dtype.kind == "O":
+        odd = next((v for v in array.reshape(-1).tolist() if not isinstance(v, Sequence | np.ndarray)), None)
+        if odd is not None or array.ndim > 1:
+            raise SchemaMismatch(f"values of type {type(odd).__name__} cannot be stored", at=name, help=[_CONVERT])
         return to_any_column(array.tolist(), name=name)
     flat = _bytes_column(array.reshape(-1).tolist(), name)
     return Ragged(flat, np.arange(len(array) + 1) * count_of(array.shape[1:]))
@@ -122,6 +129,36 @@ def _bytes_column(values: Sequence[Any], name: str) -> BytesColumn:
         if not isinstance(value, bytes | str):
             raise SchemaMismatch(f"expected text, got {type(value).__name__}", at=f"{name}[{row}]")
     return BytesColumn.of(values)
+
+
+def one_row(value: Any, feature: Feature, *, name: str) -> Column:
+    """The value of one sample as a column of one row."""
+    if value is None:
+        raise SchemaMismatch("None cannot be stored", at=name, help=["Leave the feature out of the sample instead."])
+    if feature.sequence:
+        steps = list(value)
+        step = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding)
+        rows = [one_row(value, step, name=f"{name}[{i}]") for i, value in enumerate(steps)]
+        inner = concatenate(rows) if rows else _no_rows(step)
+        return Ragged(inner, np.array([0, len(steps)], np.int64))
+    if feature.kind == BYTES_KIND and feature.encoding != "raw":
+        if feature.is_one_value or isinstance(value, bytes | str):
+            return _bytes_column([value], name)
+        return Ragged(_bytes_column(list(value), name), np.array([0, len(value)], np.int64))
+    array = np.asarray(value)
+    if array.dtype.kind == "O":
+        raise SchemaMismatch(f"expected {feature.describe()}, got {type(value).__name__}", at=name)
+    if feature.is_ragged and array.ndim:
+        return Ragged(array, np.array([0, len(array)], np.int64))
+    return array[None]
+
+
+def _no_rows(feature: Feature) -> Column:
+    if feature.kind == BYTES_KIND and feature.encoding != "raw":
+        return BytesColumn.of([])
+    dtype = np.int64 if feature.kind == INT_KIND else np.dtype(feature.dtype)
+    empty = np.empty((0, *(size or 0 for size in feature.shape if size is not None)), dtype)
+    return Ragged(empty, np.zeros(1, np.int64)) if feature.is_ragged else empty
 
 
 def infer_feature(column: Column) -> Feature:
@@ -142,7 +179,7 @@ def _dtype_of(array: Array) -> str:
         raise SchemaMismatch(
             f"values of dtype {array.dtype} cannot be stored",
             at="column",
-            help=["Convert it to numbers, bytes or str, or declare a raw dtype in the schema."],
+            help=[_CONVERT],
         )
     return "float32" if array.dtype.kind == "f" else "int64"
 
@@ -283,8 +320,8 @@ def _raw_bytes(name: str, feature: Feature, column: Column) -> BytesColumn:
     values = column.values if isinstance(column, Ragged) else column
     if not isinstance(values, np.ndarray):
         raise SchemaMismatch(f"expected {feature.dtype}, got text", at=name)
-    if not feature.cast and not _is_lossless(values, dtype):
-        raise SchemaMismatch(f"expected {feature.dtype}, got {values.dtype}", at=name, help=[_ASK_CAST])
+    if not feature.cast:
+        _check_lossless(name, values, dtype)
     if isinstance(column, Ragged) and not feature.is_ragged:
         raise SchemaMismatch(f"expected rows of shape {feature.shape}, got rows of different lengths", at=name)
     _check_shape(name, feature, column)  # type: ignore[arg-type]
@@ -294,16 +331,18 @@ def _raw_bytes(name: str, feature: Feature, column: Column) -> BytesColumn:
     return BytesColumn(ends, data.reshape(-1).view(np.uint8))
 
 
-def _is_lossless(values: Array, dtype: np.dtype[Any]) -> bool:
+def _check_lossless(name: str, values: Array, dtype: np.dtype[Any]) -> None:
     if np.can_cast(values.dtype, dtype, "safe"):
-        return True
+        return
     # Python's own numbers come as int64 and float64: what they are decides.
     if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and dtype.kind != "f"):
-        return False
+        raise SchemaMismatch(f"expected {dtype.name}, got {values.dtype}", at=name, help=[_ASK_CAST])
     with np.errstate(all="ignore"):
-        return bool(
-            np.array_equal(values.astype(dtype).astype(values.dtype), values, equal_nan=values.dtype.kind == "f")
-        )
+        changed = values.astype(dtype).astype(values.dtype) != values
+    if values.dtype.kind == "f":
+        changed &= ~np.isnan(values)
+    if changed.any():
+        raise _loss(name, values, changed, f"does not fit {dtype.name}")
 
 
 def _contiguous(array: Array, dtype: Any) -> Array:

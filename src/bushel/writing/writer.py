@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,13 @@ from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.files import WINDOW_BITS, Compression
 from bushel.records import available_cores
 from bushel.schema import Feature, Schema, feature_of, needs_sidecar, record_kind, sidecar_path, write_sidecar
-from bushel.storage import AnyPath, sync_folder
-from bushel.writing.stored import Narrowings, Stored, infer_feature, store, to_any_column
+from bushel.storage import AnyPath
+from bushel.writing.sink import Sink
+from bushel.writing.stored import Narrowings, Stored, infer_feature, one_row, store, to_any_column
 
 __all__ = ["NarrowedValues", "Writer"]
 
-_BUFFER = 1 << 20
-_BATCH_BYTES = 8 << 20  # encoded at a time
-_COMPRESSION_LEVEL = 2
+_BATCH_BYTES = 8 << 20  # encoded at a time, while what was encoded before is written
 _PARALLEL_ROWS = 64
 
 # Why the core did not take a sample; the numbers are those of its `Refusal`.
@@ -57,7 +55,7 @@ class Writer:
         for name, feature in self._features.items():
             self._tell_encoder(name, feature)
         self._by_columns = any(_is_by_columns(feature) for feature in self._features.values())
-        self._sink = _Sink(self.path, compression)
+        self._sink = Sink(self.path, compression)
 
     @property
     def schema(self) -> Schema:
@@ -78,7 +76,10 @@ class Writer:
 
     def write_batch(self, columns: dict[str, Any]) -> None:
         """Write many samples at once: for each feature, an array or list with one row a sample."""
-        stored = [self._store(name, to_any_column(values, name=name)) for name, values in columns.items()]
+        try:
+            stored = [self._store(name, to_any_column(values, name=name)) for name, values in columns.items()]
+        except SchemaMismatch as error:
+            raise SchemaMismatch(error.what, at=f"{self.path}: {error.at}", help=error.help) from None
         rows = {column.rows for column in stored}
         if len(rows) > 1:
             sizes = ", ".join(f"{column.name} {column.rows}" for column in stored)
@@ -198,16 +199,23 @@ class Writer:
             if name in columns or not feature.required:
                 continue
             if self._declared is not None:
-                raise SchemaMismatch("the feature is required but the batch does not have it", at=self._at(name))
+                raise SchemaMismatch("the feature is required but the samples do not have it", at=self._at(name))
             self._learn(name, _with(feature, required=False))
 
     def _write_as_columns(self, sample: dict[str, Any]) -> None:
-        columns = {}
+        for name in sample:
+            if name not in self._features:
+                raise MissingName("feature", name, self._features, where=self._at(name))
+        stored = []
         for name, value in sample.items():
-            feature = self._features.get(name)
-            is_text = isinstance(value, bytes | str) or (feature is not None and feature.dtype in ("bytes", "str"))
-            columns[name] = [value] if is_text or (feature and feature.is_ragged) else [np.asarray(value)]
-        self.write_batch(columns)
+            try:
+                column = one_row(value, self._features[name], name=name)
+                stored.append(self._store(name, column))
+            except SchemaMismatch as error:
+                place = error.at.removeprefix(name).removeprefix("[0]")
+                raise SchemaMismatch(error.what, at=self._at(name) + place, help=error.help) from None
+        self._check_complete(sample)
+        self._write_stored(stored, 1)
 
     def _write_stored(self, stored: list[Stored], rows: int) -> None:
         if rows == 0:
@@ -221,7 +229,8 @@ class Writer:
             if isinstance(encoded, int):
                 self.records += begin + encoded
                 raise self._refused(_TOO_LARGE, stored[0].name, None, 0)
-            self._sink.write(encoded[0])
+            for piece in encoded[0]:
+                self._sink.write(piece)
         self.records += rows
 
 
@@ -249,21 +258,26 @@ def _as_known_type(value: Any, at: str) -> Any:
         raise SchemaMismatch("the text holds characters that UTF-8 cannot encode", at=at)
     if isinstance(value, np.ndarray | np.generic):
         return _as_known_array(np.asarray(value), at)
-    if isinstance(value, list | tuple) and value and not isinstance(value[0], bytes | str):
-        if any(item is None for item in value):
-            raise SchemaMismatch("None cannot be stored", at=f"{at}[{list(value).index(None)}]")
-        if any(isinstance(item, bytes | str) for item in value):
-            raise SchemaMismatch("text and numbers are mixed in one list", at=at)
-        try:
-            return _as_known_array(np.asarray(value), at)
-        except (ValueError, OverflowError):
-            pass
-    elif isinstance(value, list | tuple):
-        raise SchemaMismatch("text and numbers are mixed in one list", at=at)
-    elif hasattr(value, "__array__"):
+    if isinstance(value, list | tuple):
+        return _as_known_list(value, at)
+    if hasattr(value, "__array__"):
         return _as_known_array(np.asarray(value), at)
     feature_of(value, name=at)
     raise SchemaMismatch(f"a value of type {type(value).__name__} cannot be stored", at=at)
+
+
+def _as_known_list(value: list[Any] | tuple[Any, ...], at: str) -> Any:
+    for place, item in enumerate(value):
+        if item is None:
+            raise SchemaMismatch("None cannot be stored", at=f"{at}[{place}]")
+        if isinstance(item, int) and not -(2**63) <= item < 2**63:
+            raise SchemaMismatch(f"{item} does not fit int64", at=f"{at}[{place}]")
+    if any(isinstance(item, bytes | str) for item in value):
+        raise SchemaMismatch("text and numbers are mixed in one list", at=at)
+    try:
+        return _as_known_array(np.asarray(value), at)
+    except (ValueError, OverflowError):
+        raise SchemaMismatch("lists of different lengths are not one array", at=at) from None
 
 
 def _as_known_array(array: Any, at: str) -> Any:
@@ -282,70 +296,3 @@ def _type_of(value: Any) -> str:
     if isinstance(value, list | tuple) and value:
         return f"a list of {type(value[0]).__name__}"
     return type(value).__name__
-
-
-class _Sink:
-    """A file that gets its name when it is closed."""
-
-    def __init__(self, path: Path, compression: Compression | None) -> None:
-        from bushel.storage import describe_os_error
-
-        self.path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            self._file: IO[bytes] | None = self._temporary.open("wb", buffering=0)
-        except OSError as error:
-            raise describe_os_error(path, error) from None
-        self._compress = _compressor(compression)
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
-
-    def write(self, data: Any) -> None:
-        if self._file is None:
-            raise ValueError(f"{self.path}: the writer is closed")
-        if len(data) < _BUFFER:
-            self._pending.append(data)
-            self._pending_bytes += len(data)
-            if self._pending_bytes >= _BUFFER:
-                self._flush()
-            return
-        self._flush()
-        self._put(data)
-
-    def _flush(self) -> None:
-        if self._pending:
-            self._put(b"".join(self._pending))
-        self._pending.clear()
-        self._pending_bytes = 0
-
-    def _put(self, data: Any) -> None:
-        assert self._file is not None
-        view = memoryview(data if self._compress is None else self._compress.compress(data))
-        while view:
-            view = view[self._file.write(view) or 0 :]
-
-    def close(self) -> None:
-        if self._file is None:
-            return
-        self._flush()
-        if self._compress is not None:
-            self._file.write(self._compress.flush())
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._file = None
-        self._temporary.replace(self.path)
-        sync_folder(self.path.parent)
-
-    def discard(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-        self._temporary.unlink(missing_ok=True)
-
-
-def _compressor(compression: Compression | None) -> Any:
-    if compression is None:
-        return None
-    from isal import isal_zlib
-
-    return isal_zlib.compressobj(_COMPRESSION_LEVEL, wbits=WINDOW_BITS[compression])

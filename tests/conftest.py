@@ -1,0 +1,15 @@
+import os
+
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, so that a red run is a change's own; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
