@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,16 +16,20 @@ from bushel import _native
 from bushel.columns import BytesColumn
 from bushel.errors import SchemaMismatch
 from bushel.index import hash_keys
-from bushel.reading.dataset import Part, Split
+from bushel.reading.dataset import Share, Split
 from bushel.reading.shards import ShardSet
 
-__all__ = ["Order", "Sampler", "Uneven", "sampler_of"]
+__all__ = ["BufferedShuffle", "Order", "Sampler", "Uneven", "sampler_of"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Uneven: TypeAlias = Literal["drop", "pad", "wrap"]
 
 # What keys are drawn for, so that no two uses of one seed are the same permutation.
 _RECORDS, _BLOCKS, _WITHIN, _SHIFT, _SLOTS, _PARTS, _SHARDS, _BUFFER = range(8)
+
+
+class BufferedShuffle(UserWarning):
+    """Compressed shards that are shuffled as shards and in a buffer, not as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -182,7 +187,7 @@ def _weights(split: Split, order: Order) -> tuple[NDArray[np.float64], Ints | No
     return weights, None
 
 
-def _mixed(parts: tuple[Part, ...], size: int, order: Order) -> Callable[[int, Ints], Ints]:
+def _mixed(parts: tuple[Share, ...], size: int, order: Order) -> Callable[[int, Ints], Ints]:
     """Each part has a share of the epoch's slots; its own records follow each other through all epochs."""
     total = sum(part.weight for part in parts)
     bounds = np.rint(np.cumsum([0.0, *(part.weight for part in parts)]) / total * size).astype(np.int64)
@@ -218,6 +223,12 @@ def _streamed(split: Split, order: Order) -> Sampler:
     if not order.shuffle:
         return Sampler(size, lambda _, positions: positions)
     assert split.stream is not None
+    warnings.warn(
+        f"{split.paths[0]}: compressed shards cannot be read at random: shuffled by shard, and in a buffer of "
+        f"{order.buffer} records",
+        BufferedShuffle,
+        stacklevel=5,
+    )
     mean = sum(int(shard.index.lengths.sum()) for shard in shards.shards) / size + 16
     split.stream.hold(int(3 * order.buffer * mean))
     arranged = lru_cache(maxsize=4)(lambda epoch: _arrange_shards(shards, order.seed, epoch))
