@@ -96,6 +96,18 @@ def test_an_empty_image_is_refused(tmp_path):
     assert found == {"n0": ("schema", "text is empty"), "n50": ("schema", "text is empty")}
 
 
+def test_a_record_that_no_reader_could_take_is_refused_and_the_others_are_not():
+    from bushel.sources import Block
+    from bushel.writing.blocks import BlockEncoder
+
+    schema = Schema(features={"x": Feature(dtype="bytes")})
+    ends = np.array([0, 5, 5 + (1 << 31), 10 + (1 << 31)])
+    block = Block(np.arange(3), {"x": BytesColumn(ends, np.zeros(ends[-1], np.uint8))})
+    pieces, refused = BlockEncoder(schema, schema).encode(block, np.zeros(3, np.uint64), np.ones(3, bool))
+    assert [piece.rows.tolist() for piece in pieces] == [[0], [2]]
+    assert [(bad.row, bad.stage, bad.reason) for bad in refused] == [(1, "schema", "the record is larger than 2 GiB")]
+
+
 def test_a_constraint_on_a_feature_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(MissingName, match="no feature 'numbr'; did you mean 'number'"):
         build(Numbers(20), tmp_path / "out", constraints={"numbr": Constraint(min=1)})
