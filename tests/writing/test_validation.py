@@ -171,3 +171,20 @@ def test_a_transform_that_fails_on_every_sample_is_an_error(tmp_path):
 
     with pytest.raises(BushelError, match="transforms fail on every sample probed: KeyError: 'nope'"):
         build(Numbers(100), tmp_path / "out", transforms=[Broken()])
+
+
+def test_pixels_that_a_transform_makes_are_stored_raw_and_the_recipe_makes_them_again(tmp_path):
+    from PIL import Image
+
+    from bushel import transforms as t
+
+    rng = np.random.default_rng(0)
+    for number in range(20):
+        path = tmp_path / "photos" / f"class-{number % 2}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (16 + number, 20, 3), np.uint8)).save(path)
+    steps = [t.decode_image("image"), t.resize("image", 8, 8)]
+    built = build(tmp_path / "photos", tmp_path / "out", transforms=steps, run=Run(workers=1))
+    assert built.manifest.schema["image"].describe() == "uint8[8,8,3] (raw)"
+    bushel.build_recipe(tmp_path / "out" / "recipe.toml", tmp_path / "again", run=Run(workers=2))
+    assert digests(tmp_path / "again") == digests(tmp_path / "out")
