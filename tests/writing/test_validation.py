@@ -188,3 +188,29 @@ def test_pixels_that_a_transform_makes_are_stored_raw_and_the_recipe_makes_them_
     assert built.manifest.schema["image"].describe() == "uint8[8,8,3] (raw)"
     bushel.build_recipe(tmp_path / "out" / "recipe.toml", tmp_path / "again", run=Run(workers=2))
     assert digests(tmp_path / "again") == digests(tmp_path / "out")
+
+
+def test_images_are_resized_and_encoded_again_in_their_own_format(tmp_path):
+    import io
+
+    from PIL import Image
+
+    from bushel import transforms as t
+
+    rng = np.random.default_rng(0)
+    for name, mode, shape in (("a.jpg", "RGB", (40, 30, 3)), ("b.png", "L", (20, 20)), ("c.png", "RGBA", (9, 50, 4))):
+        path = tmp_path / "photos" / "class" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, shape, np.uint8), mode).save(path)
+    steps = [t.resize_encoded("image", 12, 10)]
+    build(tmp_path / "photos", tmp_path / "out", transforms=steps, run=Run(workers=1))
+    found = {}
+    for sample in bushel.scan(sorted((tmp_path / "out").glob("*.tfrecord"))):
+        image = Image.open(io.BytesIO(sample["image"]))
+        found[sample["key"].decode()] = (image.format, image.mode, image.size)
+        assert (sample["image/height"], sample["image/width"]) == (12, 10)
+    assert found == {
+        "class/a.jpg": ("JPEG", "RGB", (10, 12)),
+        "class/b.png": ("PNG", "L", (10, 12)),
+        "class/c.png": ("PNG", "RGBA", (10, 12)),
+    }
