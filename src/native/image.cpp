@@ -53,11 +53,14 @@ Taps taps_of(std::size_t from, std::size_t to, bool antialias) {
   return taps;
 }
 
-// Each pixel is `count` neighbours by their weights. Lanes run over the end of a pixel, so the last one goes by itself.
+// Each pixel is `count` neighbours by their weights. A lane may run over the end of a pixel, where the next one is
+// written behind it, but not over the end of the row: the last pixels go one value at a time.
 template <std::size_t kCount>
 void resize_row(const float* in, std::size_t channels, const Taps& taps, std::size_t width, float* out) {
   const std::size_t count = kCount ? kCount : taps.count;
-  for (std::size_t x = 0; x + 1 < width; ++x) {
+  const std::size_t reach = (channels + kLane - 1) / kLane * kLane, row = width * channels;
+  const std::size_t wide = row < reach ? 0 : (row - reach) / channels + 1;
+  for (std::size_t x = 0; x < wide; ++x) {
     const float* const pixel = in + taps.first[x] * channels;
     const float* const weights = taps.weights.data() + x * count;
     for (std::size_t c = 0; c < channels; c += kLane) {
@@ -66,12 +69,14 @@ void resize_row(const float* in, std::size_t channels, const Taps& taps, std::si
       store(out + x * channels + c, sum);
     }
   }
-  const float* const pixel = in + taps.first[width - 1] * channels;
-  const float* const weights = taps.weights.data() + (width - 1) * count;
-  for (std::size_t c = 0; c < channels; ++c) {
-    float sum = 0;
-    for (std::size_t k = 0; k < count; ++k) sum += pixel[k * channels + c] * weights[k];
-    out[(width - 1) * channels + c] = sum;
+  for (std::size_t x = wide; x < width; ++x) {
+    const float* const pixel = in + taps.first[x] * channels;
+    const float* const weights = taps.weights.data() + x * count;
+    for (std::size_t c = 0; c < channels; ++c) {
+      float sum = pixel[c] * weights[0];
+      for (std::size_t k = 1; k < count; ++k) sum += pixel[k * channels + c] * weights[k];
+      out[x * channels + c] = sum;
+    }
   }
 }
 
