@@ -259,6 +259,38 @@ def test_a_folder_with_files_of_others_is_refused_even_to_overwrite(tmp_path):
     assert (tmp_path / "thesis.tex").exists()
 
 
+def test_a_dataset_inside_its_own_source_is_refused(tmp_path):
+    (tmp_path / "texts" / "a").mkdir(parents=True)
+    (tmp_path / "texts" / "a" / "1.txt").write_text("one")
+    with pytest.raises(FileProblem, match="is inside its own source"):
+        build(tmp_path / "texts", tmp_path / "texts" / "data")
+    assert not (tmp_path / "texts" / "data").exists()
+
+
+def test_a_plan_that_failed_does_not_hinder_the_next_try(tmp_path):
+    for _ in range(2):
+        with pytest.raises(MissingName, match="no column"):
+            build(Numbers(10), tmp_path / "out", label="nothing")
+    assert not (tmp_path / "out").exists()
+    assert build(Numbers(10), tmp_path / "out", run=Run(workers=1)).records == 10
+
+
+def test_a_dataset_can_be_rebuilt_in_its_own_place(tmp_path):
+    build(Numbers(200), tmp_path / "out", run=Run(workers=1))
+    build(tmp_path / "out", tmp_path / "out", compression="gzip", run=Run(workers=1, overwrite=True))
+    manifest = bushel.read_manifest(tmp_path / "out")
+    assert manifest.compression == "gzip"
+    assert sorted(numbers_in(tmp_path / "out")) == list(range(200))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_samples_that_python_yields_are_built_once_each(tmp_path, workers):
+    samples = ({"number": n, "label": "odd" if n % 2 else "even"} for n in range(500))
+    built = build(samples, tmp_path / "out", split="80/20", run=Run(workers=workers))
+    assert built.manifest.label.names == ["even", "odd"]
+    assert sorted(numbers_in(tmp_path / "out")) == list(range(500))
+
+
 def test_a_damaged_shard_is_found_when_it_is_read_back(tmp_path):
     from bushel.writing.shards import read_back
 

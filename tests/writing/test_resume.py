@@ -58,24 +58,28 @@ def kill_after(command: list[str], seconds: float) -> bool:
     return False
 
 
+def kill_often(tmp_path: Path, reads: str, moments: random.Random, longest: float) -> int:
+    """Start a build up to ten times and kill it; how often that was before it was done."""
+    kills = 0
+    for _ in range(10):
+        command = script(tmp_path, reads, "killed", moments.choice([1, 2]))
+        kills += kill_after(command, moments.uniform(0.2, longest))
+        if (tmp_path / "killed" / "dataset.json").exists():
+            break
+    return kills
+
+
 @pytest.mark.parametrize("reads", ["random", "sequence"])
 def test_a_build_killed_at_ten_random_moments_gives_the_same_bytes(tmp_path, reads):
     begun = time.monotonic()
     subprocess.run(script(tmp_path, reads, "whole", 2), check=True)
     duration = time.monotonic() - begun
     moments = random.Random(reads)
-    kills = 0
-    for _ in range(10):
-        moment = moments.uniform(min(0.25, duration / 4), duration / 2)
-        kills += kill_after(script(tmp_path, reads, "killed", moments.choice([1, 2])), moment)
-        if kills == 0:  # it was done sooner than the first: begin anew, and be quicker
-            shutil.rmtree(tmp_path / "killed")
-            duration /= 2
-        elif (tmp_path / "killed" / "dataset.json").exists():
-            break
+    while not kill_often(tmp_path, reads, moments, duration / 2):
+        shutil.rmtree(tmp_path / "killed")  # it was done before the first moment came
+        duration /= 2
     if not (tmp_path / "killed" / "dataset.json").exists():
         subprocess.run(script(tmp_path, reads, "killed", 2), check=True)
-    assert kills > 0
     assert digests(tmp_path / "killed") == digests(tmp_path / "whole")
     quarantines = [(tmp_path / name / "_quarantine.jsonl").read_text() for name in ("killed", "whole")]
     assert quarantines[0] == quarantines[1]
@@ -215,8 +219,6 @@ def test_a_full_disk_leaves_what_is_done_and_one_clear_line(small_disk):
 @pytest.fixture
 def small_disk(tmp_path, monkeypatch):
     """A file system of 16 MiB that is nearly full, though a build may think otherwise."""
-    import shutil
-
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]

@@ -96,6 +96,18 @@ def test_an_empty_image_is_refused(tmp_path):
     assert found == {"n0": ("schema", "text is empty"), "n50": ("schema", "text is empty")}
 
 
+def test_a_record_that_no_reader_could_take_is_refused_and_the_others_are_not():
+    from bushel.sources import Block
+    from bushel.writing.blocks import BlockEncoder
+
+    schema = Schema(features={"x": Feature(dtype="bytes")})
+    ends = np.array([0, 5, 5 + (1 << 31), 10 + (1 << 31)])
+    block = Block(np.arange(3), {"x": BytesColumn(ends, np.zeros(ends[-1], np.uint8))})
+    pieces, refused = BlockEncoder(schema, schema).encode(block, np.zeros(3, np.uint64), np.ones(3, bool))
+    assert [piece.rows.tolist() for piece in pieces] == [[0], [2]]
+    assert [(bad.row, bad.stage, bad.reason) for bad in refused] == [(1, "schema", "the record is larger than 2 GiB")]
+
+
 def test_a_constraint_on_a_feature_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(MissingName, match="no feature 'numbr'; did you mean 'number'"):
         build(Numbers(20), tmp_path / "out", constraints={"numbr": Constraint(min=1)})
@@ -159,3 +171,46 @@ def test_a_transform_that_fails_on_every_sample_is_an_error(tmp_path):
 
     with pytest.raises(BushelError, match="transforms fail on every sample probed: KeyError: 'nope'"):
         build(Numbers(100), tmp_path / "out", transforms=[Broken()])
+
+
+def test_pixels_that_a_transform_makes_are_stored_raw_and_the_recipe_makes_them_again(tmp_path):
+    from PIL import Image
+
+    from bushel import transforms as t
+
+    rng = np.random.default_rng(0)
+    for number in range(20):
+        path = tmp_path / "photos" / f"class-{number % 2}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (16 + number, 20, 3), np.uint8)).save(path)
+    steps = [t.decode_image("image"), t.resize("image", 8, 8)]
+    built = build(tmp_path / "photos", tmp_path / "out", transforms=steps, run=Run(workers=1))
+    assert built.manifest.schema["image"].describe() == "uint8[8,8,3] (raw)"
+    bushel.build_recipe(tmp_path / "out" / "recipe.toml", tmp_path / "again", run=Run(workers=2))
+    assert digests(tmp_path / "again") == digests(tmp_path / "out")
+
+
+def test_images_are_resized_and_encoded_again_in_their_own_format(tmp_path):
+    import io
+
+    from PIL import Image
+
+    from bushel import transforms as t
+
+    rng = np.random.default_rng(0)
+    for name, mode, shape in (("a.jpg", "RGB", (40, 30, 3)), ("b.png", "L", (20, 20)), ("c.png", "RGBA", (9, 50, 4))):
+        path = tmp_path / "photos" / "class" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, shape, np.uint8), mode).save(path)
+    steps = [t.resize_encoded("image", 12, 10)]
+    build(tmp_path / "photos", tmp_path / "out", transforms=steps, run=Run(workers=1))
+    found = {}
+    for sample in bushel.scan(sorted((tmp_path / "out").glob("*.tfrecord"))):
+        image = Image.open(io.BytesIO(sample["image"]))
+        found[sample["key"].decode()] = (image.format, image.mode, image.size)
+        assert (sample["image/height"], sample["image/width"]) == (12, 10)
+    assert found == {
+        "class/a.jpg": ("JPEG", "RGB", (10, 12)),
+        "class/b.png": ("PNG", "L", (10, 12)),
+        "class/c.png": ("PNG", "RGBA", (10, 12)),
+    }

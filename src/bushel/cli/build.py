@@ -42,6 +42,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.option("--compression", type=click.Choice(["gzip", "zlib"]), help="Of shards.  [none]")
 @click.option("--constrain", metavar="COL:min=0,max=9", multiple=True, help="Refuse other values; may be repeated.")
 @click.option("--verify", type=click.Choice(["decode", "headers", "none"]), help="How images are checked.  [decode]")
+@click.option("--resize", metavar="HEIGHTxWIDTH", help="Resize images, and encode them again.  [as they are]")
 @click.option("--keep-bytes", is_flag=True, help="Do not turn images upright that say they are not.")
 @click.option("--limit", type=int, metavar="N", help="A trial: N samples only.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [cores]")
@@ -109,9 +110,18 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     }
     if "shard_size" in changes:
         changes["shard_size"] = parse_size(changes["shard_size"])
+    if "resize" in given:
+        changes["transforms"] = [*recipe.transforms, _resize(given["resize"])]
     if "constrain" in given:
         changes["constraints"] = recipe.constraints | dict(map(_constraint, given["constrain"]))
     return msgspec.structs.replace(recipe, source=table, **changes)
+
+
+def _resize(size: str) -> dict[str, Any]:
+    height, _, width = size.partition("x")
+    if not height.isdecimal() or not width.isdecimal():
+        raise click.UsageError(f"--resize must be as 224x224, got {size!r}")
+    return {"transform": "resize_encoded", "feature": "image", "height": int(height), "width": int(width)}
 
 
 def _source_option(name: str, value: Any) -> Any:

@@ -18,6 +18,7 @@ from bushel.transforms.augment import (
     rotate,
     saturation,
 )
+from bushel.transforms.encoded import resize_encoded
 from bushel.transforms.image import center_crop, decode_image, resize
 from bushel.transforms.mixing import cutmix, mixup
 from bushel.transforms.numeric import cast, jitter, normalise, scale, window
@@ -42,6 +43,7 @@ __all__ = [
     "random_flip",
     "random_resized_crop",
     "resize",
+    "resize_encoded",
     "rotate",
     "saturation",
     "scale",

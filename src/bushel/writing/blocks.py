@@ -128,8 +128,8 @@ class BlockEncoder:
 
     def transform(self, sample: Sample, key_hash: int) -> Sample:
         """The sample as it is written."""
-        for transform in self.transforms:
-            sample = transform.apply(sample, Draw(self.seed, 0, key_hash))
+        for step, transform in enumerate(self.transforms):
+            sample = transform.apply(sample, Draw(self.seed, 0, key_hash, step))
         return sample
 
     def _stored(self, columns: dict[str, Column], rows: int) -> tuple[dict[str, Stored], list[tuple[int, Refused]]]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,7 @@ class _Build:
     """One build, from its source to its dataset."""
 
     def __init__(self, source: Source, recipe: Recipe, out: Path, transforms: Sequence[Transform], run: Run) -> None:
+        _check_outside(source, out)
         self.source, self.run, self.transforms = source, run, transforms
         self.site = open_site(out, overwrite=run.overwrite, append=run.append)
         self.recipe = _same_recipe(self.site, recipe, source.describe())
@@ -185,8 +187,7 @@ class _Build:
             generation=frozen.generation if frozen else 0,
         )
         self.site.prepare(identity)
-        encoder = encoder_of(self.source, self.recipe, self.transforms)
-        made = load_plan(self.journal.plan) or self._make_plan(encoder, frozen)
+        made, encoder = self._make_plan(frozen)
         encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
         outcomes, resumed = self._run_tasks(made, encoder)
         manifest = publish(self.site, self.recipe, made, encoder.schema, encoder.labels, outcomes)
@@ -194,16 +195,22 @@ class _Build:
         Journal(self.site.out).remove()
         return self._built(made, manifest, outcomes, resumed)
 
-    def _make_plan(self, encoder: BlockEncoder, frozen: Frozen | None) -> Plan:
-        """Plan; if that fails, nothing is left that a second try would have to be told to overwrite."""
+    def _make_plan(self, frozen: Frozen | None) -> tuple[Plan, BlockEncoder]:
+        """Plan, or take the plan that is there. If it fails, nothing is left that would hinder a second try."""
+        made = load_plan(self.journal.plan)
         try:
-            made = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, self.site.known_keys())
-            _check_schema(self.site, made)
-            self._check_disk(made)
+            encoder = encoder_of(self.source, self.recipe, self.transforms)
+            if made is None:
+                known = self.site.known_keys()
+                fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
+                _check_schema(self.site, fresh)
+                self._check_disk(fresh)
+                made = fresh
         except BaseException:
-            self._give_up()
+            if made is None:
+                self._give_up()
             raise
-        return made
+        return made, encoder
 
     def _give_up(self) -> None:
         self.journal.remove()
@@ -310,6 +317,16 @@ class _Build:
             problems=made.facts.problems if made else [],
             is_acceptable=refused == 0 or self.run.max_bad is not None,
         )
+
+
+def _check_outside(source: Source, out: Path) -> None:
+    """Refuse to write into the folder that is read: the dataset would become part of its own source."""
+    path = source.describe().get("path")
+    if not isinstance(path, str | PathLike) or not Path(path).is_dir():
+        return
+    inside, folder = out.resolve(), Path(path).resolve()
+    if inside != folder and inside.is_relative_to(folder):
+        raise FileProblem(out, f"is inside its own source, {path}", help=["Choose a folder outside of it."])
 
 
 _KEY_HELP = "The key tells which samples are there already: --key COL"

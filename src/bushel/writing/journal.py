@@ -109,7 +109,7 @@ class Journal:
         """Start a journal, or go on with one if it is of the same build; refuse another, and say what changed."""
         for folder in (self.plan, self.runs, self.refused, self._done):
             folder.mkdir(parents=True, exist_ok=True)
-        if not self.is_begun:
+        if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan nothing was done
             with write_whole(self._identity) as file:
                 file.write(msgspec.json.encode(identity))
             return

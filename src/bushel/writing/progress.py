@@ -21,7 +21,7 @@ _INTERVAL = 0.2  # seconds between two looks
 class Progress:
     """How far one stage is."""
 
-    stage: str  # plan, read, write
+    stage: str  # read (partitions), write (shards)
     samples: int
     of: int
     bytes: int

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from bushel import transforms
 from bushel.errors import FormatError, nearest
 from bushel.files import Compression
 from bushel.storage import AnyPath, write_whole
@@ -116,17 +117,27 @@ def _without_none(value: Any) -> Any:
     return value
 
 
-def describe_transforms(transforms: Sequence[Transform]) -> list[dict[str, Any]]:
+def describe_transforms(given: Sequence[Transform]) -> list[dict[str, Any]]:
     """Transforms as a recipe holds them: where their class is, and the values of its fields."""
-    return [_describe_transform(transform) for transform in transforms]
+    return [_describe_transform(transform) for transform in given]
 
 
 def _describe_transform(transform: Transform) -> dict[str, Any]:
     kind = type(transform)
-    name = f"{kind.__module__}:{kind.__qualname__}"
-    declared: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-    fields = {field.name: getattr(transform, field.name) for field in declared}
-    return {"transform": name, **{name: value for name, value in fields.items() if value is not None}}
+    if isinstance(transform, msgspec.Struct):
+        fields = msgspec.to_builtins(msgspec.structs.asdict(transform))
+    else:
+        declared: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        fields = {field.name: getattr(transform, field.name) for field in declared}
+    return {"transform": _name_of(kind), **{name: value for name, value in fields.items() if value is not None}}
+
+
+def _name_of(kind: type) -> str:
+    """What a recipe calls a transform: one of bushel's by its name, any other by its module and class."""
+    tag = getattr(getattr(kind, "__struct_config__", None), "tag", None)
+    if isinstance(tag, str) and getattr(transforms, tag, None) is kind:
+        return tag
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
@@ -134,10 +145,24 @@ def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
     made: list[Transform] = []
     for table in tables:
         fields = dict(table)
-        module, _, name = str(fields.pop("transform", "")).partition(":")
+        name = str(fields.pop("transform", ""))
+        kind = _kind_named(name)
         try:
-            kind = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError):
-            raise ValueError(f"transforms must be named as module:Class, got {f'{module}:{name}'!r}") from None
-        made.append(kind(**fields))
+            made.append(kind(**fields))
+        except TypeError as error:
+            raise ValueError(f"transform {name}: {error}") from None
     return made
+
+
+def _kind_named(name: str) -> Any:
+    module, colon, kind = name.partition(":")
+    try:
+        if colon:
+            return getattr(importlib.import_module(module), kind)
+        if name in transforms.__all__:
+            return getattr(transforms, name)
+    except (ImportError, AttributeError, ValueError):
+        pass
+    close = None if colon else nearest(name, transforms.__all__)
+    hint = f"; did you mean {close!r}?" if close else ""
+    raise ValueError(f"transform must be one of bushel's or module:Class, got {name!r}{hint}")

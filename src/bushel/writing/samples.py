@@ -10,7 +10,7 @@ import numpy as np
 from bushel.columns import BytesColumn, Column, Ragged
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.records import Sample
-from bushel.schema import Feature, feature_of
+from bushel.schema import RAW_DTYPES, Feature, feature_of
 
 __all__ = ["check_sample", "features_of", "to_columns", "to_sample"]
 
@@ -96,14 +96,24 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
         if old is not None and all(_is_still(value, old) for value in values):
             found[name] = old
             continue
-        kinds = [feature_of(value, name=name) for value in values]
+        kinds = [_feature_of(value, name) for value in values]
         filled = [kind for kind in kinds if 0 not in kind.shape] or kinds  # an empty list has no type
         if len({kind.dtype for kind in filled}) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
             raise SchemaMismatch("the samples probed hold values of different types", at=name)
         sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
         shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
-        found[name] = Feature(dtype=filled[0].dtype, shape=shape, required=required)
+        found[name] = Feature(dtype=filled[0].dtype, shape=shape, encoding=filled[0].encoding, required=required)
     return found
+
+
+def _feature_of(value: Any, name: str) -> Feature:
+    """As `feature_of`, but arrays of other types than int64 and floats keep them: pixels stay bytes."""
+    if isinstance(value, np.ndarray) and value.ndim and value.dtype.name in _KEPT:
+        return Feature(dtype=value.dtype.name, shape=value.shape, encoding="raw")
+    return feature_of(value, name=name)
+
+
+_KEPT = set(RAW_DTYPES) - {"int64", "float32", "float64"}
 
 
 def _is_still(value: Any, feature: Feature) -> bool:
