@@ -15,7 +15,9 @@ from bushel import __version__
 # Where each command is; loaded when it is called, so that `bushel --help` stays fast.
 _COMMANDS = {
     "cat": ("bushel.cli.look", "Print records as JSON lines."),
+    "check": ("bushel.cli.check", "Find what is wrong with data, pipeline and model."),
     "completion": ("bushel.cli.completion", "Print the completion script of a shell."),
+    "explain": ("bushel.cli.check", "Print the page of a rule."),
     "index": ("bushel.cli.indexing", "Index files for random access."),
     "info": ("bushel.cli.look", "Say what files hold."),
     "repair": ("bushel.cli.mend", "Keep every intact record of damaged files."),
