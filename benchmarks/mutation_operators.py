@@ -257,7 +257,7 @@ def never_batched(script: Script) -> Iterator[Change]:
             continue
         statement = script.statement(batch)
         fits = [script.start(fit) for fit in script.calls("fit")]
-        if isinstance(statement, ast.Assign) and statement.value is batch:
+        if isinstance(statement, ast.Assign) and statement.value is batch and isinstance(batch.func.value, ast.Name):
             whole = Edit(script.start(statement), script.end(statement), "pass")
             yield Change((whole,), (script.start(statement), *_following(script, statement), *fits))
         else:
@@ -290,7 +290,7 @@ def never_shuffled(script: Script) -> Iterator[Change]:
     loops = [script.start(n) for n in ast.walk(script.tree) if isinstance(n, ast.For)]
     opened = [script.start(call) for call in script.calls("TFRecordDataset")]
     statement = script.statement(shuffle)
-    if isinstance(statement, ast.Assign) and statement.value is shuffle:
+    if isinstance(statement, ast.Assign) and statement.value is shuffle and isinstance(shuffle.func.value, ast.Name):
         edit = Edit(script.start(statement), script.end(statement), "pass")
     else:
         edit = script.link(shuffle)
@@ -650,7 +650,7 @@ def not_prefetched(script: Script) -> Iterator[Change]:
         loops = [script.start(n) for n in ast.walk(script.tree) if isinstance(n, ast.For)]
         statement = script.statement(call)
         at = (script.start(call), script.end(call.func.value) - 1, *fits, *loops)
-        if isinstance(statement, ast.Assign) and statement.value is call:
+        if isinstance(statement, ast.Assign) and statement.value is call and isinstance(call.func.value, ast.Name):
             yield Change((Edit(script.start(statement), script.end(statement), "pass"),), at)
         else:
             yield Change((script.link(call),), at)
@@ -761,11 +761,15 @@ def mutants(source: str) -> Iterator[Mutant]:
 
 def apply(source: str, change: Change) -> tuple[str, frozenset[int]]:
     """The changed source, and the lines of the right places in it."""
-    result, shifted, last = [], [], 0
+    result, shifted, last, length = [], [], 0, 0
     edits = sorted(change.edits, key=lambda edit: (edit.start, edit.end))
+    written = []  # where calls and lines that were put in stand
     for edit in edits:
         result += [source[last : edit.start], edit.text]
+        length += edit.start - last + len(edit.text)
         last = edit.end
+        if edit.text.strip() and (edit.start == edit.end or "\n" in edit.text):
+            written.append((length - len(edit.text.lstrip()), length))
     text = "".join([*result, source[last:]])
     for at in change.at:
         moved = at
@@ -775,4 +779,6 @@ def apply(source: str, change: Change) -> tuple[str, frozenset[int]]:
             elif edit.start < at < edit.end:
                 moved = moved - at + edit.start
         shifted.append(text.count("\n", 0, max(moved, 0)) + 1)
+    for start, end in written:
+        shifted += range(text.count("\n", 0, start) + 1, text.count("\n", 0, end) + 2)
     return text, frozenset(shifted)

@@ -24,7 +24,9 @@ Place = tuple[int, int]
 class Duplicates:
     """What the join found. Places are kept of the first few, counts are of all."""
 
-    across: dict[tuple[str, str], int] = field(default_factory=dict)  # records of the second split that are in the first
+    across: dict[tuple[str, str], int] = field(
+        default_factory=dict
+    )  # records of the second split that are in the first
     across_places: dict[tuple[str, str], list[tuple[Place, Place]]] = field(default_factory=dict)
     within: dict[str, int] = field(default_factory=dict)  # records beyond the first of each
     within_places: dict[str, list[tuple[Place, Place]]] = field(default_factory=dict)

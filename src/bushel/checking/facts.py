@@ -114,6 +114,11 @@ class FeatureFacts:
         return int(low) if low == high else None
 
     @property
+    def values_known(self) -> bool:
+        """Whether the number of values was counted for every record."""
+        return not self.seen["lengths"][1]
+
+    @property
     def sizes(self) -> dict[int, int]:
         """How many bytes values have so many bytes; at most 64 different ones."""
         return {size: count for size, (count, _, _) in self.seen["sizes"][0].items()}

@@ -55,7 +55,7 @@ def not_a_tfrecord(data: Data) -> Iterator[Finding]:
             )
         elif _is_something_else(file):
             yield Finding(
-                f"{file.path.name} is not a TFRecord file: its first bytes are no record's header, and no record follows",
+                f"{file.path.name} is not a TFRecord file: it begins with no record, and none follows",
                 locations=[Location(file=str(file.path), byte=0)],
                 evidence={"expected": "the checksum of a record's length in bytes 8 to 11", "bytes": file.size},
                 help=["if it was a TFRecord once, its beginning is lost: write it anew from its source"],
@@ -66,8 +66,8 @@ def not_a_tfrecord(data: Data) -> Iterator[Finding]:
 def undeclared_compression(data: Data) -> Iterator[Finding]:
     """A file whose compression is not what its name or its manifest says.
 
-    Why: TensorFlow does not look: without `compression_type` a gzip file is `corrupted record at 0`, and with it a plain
-    file fails the same way.
+    Why: TensorFlow does not look: without `compression_type` a gzip file is `corrupted record at 0`, and with it a
+    plain file fails the same way.
     Example: `train.tfrecord` that was written with `TFRecordOptions(compression_type="GZIP")`.
     Fix: pass `compression_type="GZIP"` to TFRecordDataset, or rename the file to `.gz`. bushel's readers need neither.
     Ignore: when every reader of the files is told the compression.
@@ -112,7 +112,8 @@ def data_checksum_mismatch(data: Data) -> Iterator[Finding]:
 def broken_length_header(data: Data) -> Iterator[Finding]:
     """Headers that cannot be trusted, so that the next record is lost too until a whole one is found again.
 
-    Why: TensorFlow cannot go on behind one, and with `ignore_errors()` it tries the same place for ever: training hangs.
+    Why: TensorFlow cannot go on behind one, and with `ignore_errors()` it tries the same place for ever: training
+    hangs.
     Example: 512 zero bytes in the middle of a shard, after a disk was full.
     Fix: `bushel repair FILE OUT` finds the next whole record and keeps the rest.
     Ignore: never.
@@ -121,7 +122,7 @@ def broken_length_header(data: Data) -> Iterator[Finding]:
     for file, found in _faults(data, Fault.LENGTH_CRC, Fault.COMPRESSED_STREAM):
         lost = sum(fault.length for fault in found)
         yield Finding(
-            f"{file.path.name}: {count_of_things(len(found), 'place')} where no record can be found, {lost:,} bytes lost",
+            f"{file.path.name}: {count_of_things(len(found), 'place')} without a record, {lost:,} bytes lost",
             locations=_places(found),
             evidence={"measured": fault_words(found[0].fault), "intact": file.records, "bytes_lost": lost},
             help=[f"keep the {file.records:,} intact records: bushel repair {file.path} OUT"],
@@ -158,7 +159,9 @@ def empty_or_missing_shard(data: Data) -> Iterator[Finding]:
     Reports: https://github.com/nicknochnack/TFODCourse/issues/125 https://github.com/tensorflow/models/issues/1213
     """
     for problem in data.missing_paths:
-        yield Finding(f"{problem.path}: {problem.what}", locations=[Location(file=problem.path)], help=list(problem.help))
+        yield Finding(
+            f"{problem.path}: {problem.what}", locations=[Location(file=problem.path)], help=list(problem.help)
+        )
     for file in data.files:
         is_empty = file.problem is not None and "empty" in file.problem.what
         if is_empty or (file.problem is None and file.records == 0 and not file.faults):

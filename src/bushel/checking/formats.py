@@ -39,7 +39,12 @@ def to_sarif(findings: list[Finding]) -> dict[str, Any]:
 def _sarif_rule(rule: Rule) -> dict[str, Any]:
     page = rule.page
     help = "\n\n".join(f"{name}: {body}" for name, body in page.sections.items())
-    return {"id": rule.id, "name": rule.name, "shortDescription": {"text": page.what}, "help": {"text": help or page.what}}
+    return {
+        "id": rule.id,
+        "name": rule.name,
+        "shortDescription": {"text": page.what},
+        "help": {"text": help or page.what},
+    }
 
 
 def _sarif_result(finding: Finding) -> dict[str, Any]:

@@ -95,7 +95,10 @@ def pending_exif_rotation(data: Data) -> Iterator[Finding]:
     yield Finding(
         f"{total:,} of {data.pictures.examined:,} images have an EXIF rotation pending",
         locations=[data.location(place) for places in kinds.places.values() for place in places][:5],
-        evidence={"measured": {f"orientation {k}": n for k, n in kinds.counts.items()}, "examined": _examined(data.pictures)},
+        evidence={
+            "measured": {f"orientation {k}": n for k, n in kinds.counts.items()},
+            "examined": _examined(data.pictures),
+        },
         help=["rotate the pixels when writing: PIL.ImageOps.exif_transpose(image), or bushel build"],
     )
 

@@ -105,8 +105,8 @@ def label_out_of_range(data: Data) -> Iterator[Finding]:
 def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
     """Labels that begin at 1, or numbers between the smallest and the largest that no record has.
 
-    Why: a head of K classes takes 0 to K-1: beginning at 1 needs K+1, and a gap is a class that is never trained. Labels
-    such as 48 to 57 are the ASCII codes of digits; all values up to 255 are bytes of an image.
+    Why: a head of K classes takes 0 to K-1: beginning at 1 needs K+1, and a gap is a class that is never trained.
+    Labels such as 48 to 57 are the ASCII codes of digits; all values up to 255 are bytes of an image.
     Example: 1, 2, 3 from a tool that keeps 0 for the background.
     Fix: map labels to 0..K-1 once, and keep the map.
     Ignore: where 0 is the background, or a class has no sample in this part of the data.
@@ -134,8 +134,17 @@ def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
             severity="error" if is_ascii else "warning" if low >= 1 or high >= 2 * len(counts) else "info",
             confidence="proven" if is_ascii else "likely",
             locations=[Location(feature=data.label)],
-            evidence={"measured": [low, high], "classes": len(counts), "missing": missing[:8], "examined": data.examined()},
-            help=[f"use int(label) - {low}" if low >= 1 and not is_ascii else "map labels to 0..K-1 once, and keep the map"],
+            evidence={
+                "measured": [low, high],
+                "classes": len(counts),
+                "missing": missing[:8],
+                "examined": data.examined(),
+            },
+            help=[
+                f"use int(label) - {low}"
+                if low >= 1 and not is_ascii
+                else "map labels to 0..K-1 once, and keep the map"
+            ],
         )
 
 
@@ -151,8 +160,8 @@ def class_map_differs(data: Data) -> Iterator[Finding]:
     """
     codes: dict[str, dict[int, list[str]]] = {}
     for split, pairs in data.label_pairs.items():
-        for name, numbers in pairs.items():
-            for number in numbers:
+        for name, found in pairs.items():
+            for number in found:
                 codes.setdefault(name, {}).setdefault(number, []).append(split)
     wrong = {name: numbers for name, numbers in codes.items() if len(numbers) > 1}
     if wrong:

@@ -121,7 +121,7 @@ def _odd_lengths(data: Data, feature: FeatureFacts, expected: int, other: dict[i
     places = [(seen[length][1], seen[length][2]) for length in sorted(other)[:5]]
     count = sum(other.values())
     return Finding(
-        f"{feature.name!r} holds {expected} values; {count_of_things(count, 'record holds', 'records hold')} other numbers",
+        f"{feature.name!r} holds {expected} values, and in {count_of_things(count, 'record')} another number",
         severity="error" if "schema" in why else "warning",
         confidence="proven" if "schema" in why else "likely",
         locations=[data.location(place, feature.name) for place in places],
@@ -168,8 +168,8 @@ def raw_dtype_mismatch(data: Data) -> Iterator[Finding]:
 def mostly_absent_feature(data: Data) -> Iterator[Finding]:
     """A feature that fewer than half of the records have.
 
-    Why: a `default_value`, the usual advice against `required but could not be found`, makes it a constant for the rest,
-    and the model learns the constant.
+    Why: a `default_value`, the usual advice against `required but could not be found`, makes it a constant for the
+    rest, and the model learns the constant.
     Example: `rating` is in 3 % of the records and read with `default_value=0`.
     Fix: drop the feature, or give the model a second feature that says whether it was there.
     Ignore: for a feature that is meant to be rare, and read as such.
@@ -217,7 +217,11 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
             yield Finding(
                 f"{count_of_things(count, 'record')} of split {split.name} hold{'s' * (count == 1)} other features",
                 locations=[data.location((file, record))],
-                evidence={"measured": sorted(theirs) or "no feature", "expected": sorted(mine), "subject": str(sorted(theirs))},
+                evidence={
+                    "measured": sorted(theirs) or "no feature",
+                    "expected": sorted(mine),
+                    "subject": str(sorted(theirs)),
+                },
                 help=["keep records of two kinds in files of two names"],
             )
 
@@ -236,7 +240,7 @@ def not_an_example(data: Data) -> Iterator[Finding]:
         count = split.malformed[0]
         if count:
             yield Finding(
-                f"{count_of_things(count, 'record')} of {count + split.records:,} in split {split.name} are no Examples",
+                f"{count_of_things(count, 'record')} of {count + split.records:,} in {split.name} are no Examples",
                 locations=data.locations(split.malformed),
                 evidence={"measured": count, "expected": 0, "examined": data.examined(), "subject": split.name},
                 help=["tf.io.parse_example cannot read them: use what they were written with"],
@@ -265,4 +269,6 @@ def type_drift_between_splits(data: Data) -> Iterator[Finding]:
 
 
 def _wider(kinds: set[str]) -> str:
-    return next(name for name in (KIND_NAMES[BYTES_KIND], KIND_NAMES[FLOAT_KIND], KIND_NAMES[INT_KIND]) if name in kinds)
+    return next(
+        name for name in (KIND_NAMES[BYTES_KIND], KIND_NAMES[FLOAT_KIND], KIND_NAMES[INT_KIND]) if name in kinds
+    )

@@ -57,7 +57,7 @@ def smallest_buffer(codes: NDArray[np.int32], classes: int, *, batch: int) -> in
     total = len(codes)
     for exponent in range(1, 9):
         for step in (1, 2, 5):
-            buffer = step * 10**exponent
+            buffer: int = step * 10**exponent
             if buffer >= total:
                 return total
             if measure_mixing(codes, classes, buffer=buffer, batch=batch).ratio >= MIXED:
@@ -165,7 +165,9 @@ def shards_differ(data: Data) -> Iterator[Finding]:
                 severity="info",
                 locations=[Location(file=str(files[worst].path), feature=data.label)],
                 evidence={
-                    "measured": {str(label): round(float(s), 3) for label, s in zip(labels, shares[worst], strict=True)},
+                    "measured": {
+                        str(label): round(float(s), 3) for label, s in zip(labels, shares[worst], strict=True)
+                    },
                     "expected": {str(label): round(float(s), 3) for label, s in zip(labels, overall, strict=True)},
                     "distance": round(float(distance[worst]), 3),
                 },

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +94,10 @@ def list_data(
         except FileProblem as problem:
             missing.append(problem)
             continue
-        for file, split in named:
-            taken = {known.split for known in files}
+        taken = {known.split for known in files}
+        for found, split in named:
             name = "against" if is_against and (split == "all" or split in taken) else split
-            files.append(FileFacts(number=len(files), path=file, split=name))
+            files.append(FileFacts(number=len(files), path=found, split=name))
     mine = {file.split for file in files if file.split != "against"}
     if "all" in mine and len(mine | {file.split for file in files}) > 1 and mine == {"all"}:
         for file in files:
@@ -111,11 +112,11 @@ def read_data(
     label: str | None = None,
     group: str | None = None,
     plan: Plan | None = None,
-    scope: Scope = Scope(),
+    scope: Scope | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Data:
     """Look at every record of every file once. A KeyboardInterrupt ends it early; what was seen until then is kept."""
-    reader = _Reader(files, scope)
+    reader = _Reader(files, scope or Scope())
     reader.open_all()
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
     found = reader.probe(label or (manifest.label.feature if manifest and manifest.label else None), group)
@@ -187,17 +188,22 @@ class _Reader:
         self.groups, self.label_text, self.has_label = found.groups, found.label_text, found.label is not None
         contents = self.scope.contents and found.has_content
         self.duplicates = DuplicateFinder() if contents else None
-        self.pictures = PictureReader(found.images, near=self.scope.near) if self.scope.images and found.images else None
+        self.pictures = (
+            PictureReader(found.images, near=self.scope.near) if self.scope.images and found.images else None
+        )
         self.texts = TextReader(found.texts) if self.scope.text and found.texts else None
         self.lists = ListReader(found.boxes, found.tokens)
         total, done = sum(file.size for file in self.files), 0
-        make = lambda: _native.Profile(columns, found.identity, True, self.scope.values, contents)  # noqa: E731
+
+        def make() -> Any:
+            return _native.Profile(columns, found.identity, True, self.scope.values, contents)
+
         try:
             with ThreadPoolExecutor(self.threads) as pool:
                 for file in self.files:
                     split = self.splits.setdefault(file.split, _Split([make() for _ in range(self.threads)]))
                     if file.number in self.opened:
-                        self._read_file(file, split, columns, pool, lambda part, base=done: _tell(progress, base + part, total))
+                        self._read_file(file, split, columns, pool, partial(_tell_more, progress, done, total))
                     done += file.size
                     _tell(progress, done, total)
         except KeyboardInterrupt:
@@ -315,6 +321,10 @@ def _tell(progress: Callable[[int, int], None] | None, done: int, total: int) ->
         progress(min(done, total), total)
 
 
+def _tell_more(progress: Callable[[int, int], None] | None, before: int, total: int, part: int) -> None:
+    _tell(progress, before + part, total)
+
+
 def _features_of(result: dict[str, Any]) -> dict[str, FeatureFacts]:
     known = [seen for seen in result["features"] if sum(seen["kinds"][1:])]
     return {seen["name"]: FeatureFacts(seen, result["records"]) for seen in sorted(known, key=lambda s: s["name"])}
@@ -341,7 +351,9 @@ def _found_in(facts: list[dict[str, Any]], label: str | None, group: str | None)
         label = next((n for n in LABEL_NAMES if n in one_value and not by_name[n]["kinds"][2]), None)
     if label is not None and label not in one_value:
         label = None
-    groups = [group] if group in one_value else [name for name in one_value if _GROUP.search(name)]
+    groups = (
+        [group] if group is not None and group in one_value else [name for name in one_value if _GROUP.search(name)]
+    )
     boxes, tokens = find_lists(facts)
     identity = [name for name in by_name if name == label or _IDENTITY.search(name) or _LABEL_LIKE.search(name)]
     content = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
@@ -353,7 +365,11 @@ def _found_in(facts: list[dict[str, Any]], label: str | None, group: str | None)
         identity=[*identity, *groups],
         has_content=any(_is_telling(fact) for fact in content) or any(fact["sequence"] for fact in facts),
         images=[name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]],
-        texts=[n for n, f in by_name.items() if f["kinds"][BYTES_KIND] and f["text"] and f["max_size"] >= 24 and n not in identity],
+        texts=[
+            n
+            for n, f in by_name.items()
+            if f["kinds"][BYTES_KIND] and f["text"] and f["max_size"] >= 24 and n not in identity
+        ],
         boxes=boxes,
         tokens=tokens,
     )

@@ -136,9 +136,11 @@ class _Run:
             self.script = follow(parsed, self.data)
             self.checked["not_followed"] = self.script.not_followed
             if self.data is not None:
-                self.data.plan = self.script.plan_for(self.data, self.plan)
+                self.data.plan = self.script.plan(self.plan)
 
-    def _read(self, data: Any, paths: list[AnyPath] | None, against: list[AnyPath], label: str | None, group: str | None) -> None:
+    def _read(
+        self, data: Any, paths: list[AnyPath] | None, against: list[AnyPath], label: str | None, group: str | None
+    ) -> None:
         if paths is None:
             from bushel.checking.memory import read_memory
 

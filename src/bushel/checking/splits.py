@@ -124,7 +124,7 @@ def group_in_two_splits(data: Data) -> Iterator[Finding]:
             common = np.intersect1d(first.groups[name], other.groups[name])
             if len(common):
                 yield Finding(
-                    f"{len(common):,} of {len(other.groups[name]):,} values of {name!r} in {other.name} are in {first.name} too",
+                    f"{len(common):,} values of {name!r} in {other.name} are in {first.name} too",
                     locations=[Location(file=str(data.files_of(other.name)[0].path), feature=name)],
                     evidence={"measured": len(common), "expected": 0, "subject": f"{first.name}/{other.name}"},
                     help=[f"split by it: bushel build SOURCE OUT --group {name}"],
@@ -151,7 +151,9 @@ def label_drift(data: Data) -> Iterator[Finding]:
         mine, theirs = _shares(split, labels), _shares(train, labels)
         gap = np.abs(mine - theirs)
         worst = int(np.argmax(gap))
-        noise = 4 * np.sqrt(max(theirs[worst], 0.01) / min(sum(split.label_counts.values()), sum(train.label_counts.values())))
+        noise = 4 * np.sqrt(
+            max(theirs[worst], 0.01) / min(sum(split.label_counts.values()), sum(train.label_counts.values()))
+        )
         if gap[worst] > max(DRIFT, noise):
             yield Finding(
                 f"label {labels[worst]} is {mine[worst]:.0%} of {split.name} and {theirs[worst]:.0%} of train",
@@ -168,7 +170,7 @@ def label_drift(data: Data) -> Iterator[Finding]:
 
 def _shares(split: SplitFacts, labels: list[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     counts = np.array([split.label_counts.get(label, 0) for label in labels], float)
-    return counts / max(counts.sum(), 1.0)
+    return np.asarray(counts / max(counts.sum(), 1.0))
 
 
 @rule("SPL006", "feature-drift", severity="warning")
@@ -188,7 +190,13 @@ def feature_drift(data: Data) -> Iterator[Finding]:
             continue
         for name, feature in split.features.items():
             other = train.features.get(name)
-            if other is None or not feature.is_number or not other.is_number or name == data.label or name in split.groups:
+            if (
+                other is None
+                or not feature.is_number
+                or not other.is_number
+                or name == data.label
+                or name in split.groups
+            ):
                 continue
             distance = _distance(feature.seen["sample"], other.seen["sample"])
             shift = abs(feature.mean - other.mean) / max(other.deviation, 1e-12)
@@ -209,7 +217,9 @@ def feature_drift(data: Data) -> Iterator[Finding]:
 
 
 def _brightness_drift(data: Data) -> Iterator[Finding]:
-    brightness = {s: np.array(v) for s, v in (data.pictures.brightness if data.pictures else {}).items() if len(v) >= 50}
+    brightness = {
+        s: np.array(v) for s, v in (data.pictures.brightness if data.pictures else {}).items() if len(v) >= 50
+    }
     train = brightness.get("train")
     for split, values in brightness.items() if train is not None else ():
         assert train is not None
@@ -223,7 +233,9 @@ def _brightness_drift(data: Data) -> Iterator[Finding]:
             )
 
 
-def _distance(one: np.ndarray[tuple[int], np.dtype[np.float64]], other: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def _distance(
+    one: np.ndarray[tuple[int], np.dtype[np.float64]], other: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
     """Kolmogorov-Smirnov: the largest difference of the two distributions."""
     one, other = np.sort(one[np.isfinite(one)]), np.sort(other[np.isfinite(other)])
     if not len(one) or not len(other):

@@ -24,7 +24,9 @@ def finding_lines(finding: Finding, *, colour: bool = False) -> Iterator[str]:
     yield f"{head} {finding.name}: {_printable(finding.message)}"
     examined = finding.evidence.get("examined")
     for place in finding.locations[:SHOWN]:
-        yield f"  --> {_printable(str(place))}" + (f"  ({examined})" if examined and place is finding.locations[0] else "")
+        yield f"  --> {_printable(str(place))}" + (
+            f"  ({examined})" if examined and place is finding.locations[0] else ""
+        )
     if len(finding.locations) > SHOWN:
         yield f"      and {len(finding.locations) - SHOWN:,} more places"
     yield from _code_lines(finding)
@@ -91,7 +93,7 @@ def summary(findings: list[Finding], checked: dict[str, Any]) -> str:
     text = f"{', '.join(said) or 'nothing found'} in {', '.join(looked) or 'what was given'}"
     quiet = checked.get("suppressed", 0) + checked.get("baseline", 0)
     if quiet:
-        text += f"; {quiet} not shown ({checked.get('suppressed', 0)} suppressed, {checked.get('baseline', 0)} in the baseline)"
+        text += f"; {checked['suppressed']} suppressed and {checked['baseline']} in the baseline are not shown"
     return text + ("; stopped before the end" if checked.get("stopped") else "")
 
 

@@ -94,7 +94,7 @@ def _signature(text: bytes) -> NDArray[np.uint32] | None:
         return None
     hashed = np.fromiter(shingles, np.uint64, len(shingles))
     mixed: NDArray[Any] = (hashed[None, :] * _A[:, None] + _B[:, None]) >> np.uint64(16)
-    return mixed.astype(np.uint32).min(axis=1)
+    return np.asarray(mixed.astype(np.uint32).min(axis=1))
 
 
 def _candidates(signatures: NDArray[np.uint32], splits: list[str]) -> Iterator[tuple[int, int]]:

@@ -35,7 +35,11 @@ def not_finite(data: Data) -> Iterator[Finding]:
             yield Finding(
                 f"{feature.name!r} holds {nans:,} NaN and {infinities:,} infinite values of {feature.seen['values']:,}",
                 locations=(places + data.locations(feature.seen["infinities"], feature.name))[:5],
-                evidence={"measured": {"NaN": nans, "infinite": infinities}, "expected": 0, "examined": data.examined()},
+                evidence={
+                    "measured": {"NaN": nans, "infinite": infinities},
+                    "expected": 0,
+                    "examined": data.examined(),
+                },
                 help=[f"leave these records out, or fill {feature.name!r} and say so in a feature of its own"],
             )
 
@@ -52,7 +56,11 @@ def constant_feature(data: Data) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras/issues/20011
     """
     for feature in data.features.values():
-        if feature.total < MIN_RECORDS or not feature.is_number or re.search(r"height|width|channels|depth", feature.name):
+        if (
+            feature.total < MIN_RECORDS
+            or not feature.is_number
+            or re.search(r"height|width|channels|depth", feature.name)
+        ):
             continue
         if feature.min == feature.max and feature.name != data.label:
             yield Finding(
@@ -123,7 +131,7 @@ def out_of_declared_range(data: Data) -> Iterator[Finding]:
         if feature.min < declared.min or feature.max > declared.max:
             place = feature.seen["min_place"] if feature.min < declared.min else feature.seen["max_place"]
             yield Finding(
-                f"{name!r} goes from {feature.min:g} to {feature.max:g}; declared is {declared.min:g} to {declared.max:g}",
+                f"{name!r} goes from {feature.min:g} to {feature.max:g}, not {declared.min:g} to {declared.max:g}",
                 locations=[data.location(tuple(place), name)],
                 evidence={
                     "measured": [feature.min, feature.max],
@@ -146,7 +154,9 @@ def number_as_text(data: Data) -> Iterator[Finding]:
     """
     for feature in data.features.values():
         texts = feature.seen["texts"]
-        is_identifier = re.search(r"id$|key|code|zip|phone|name|path|date|time|year|version", feature.name, re.IGNORECASE)
+        is_identifier = re.search(
+            r"id$|key|code|zip|phone|name|path|date|time|year|version", feature.name, re.IGNORECASE
+        )
         if texts >= MIN_RECORDS and feature.seen["numeric_texts"] >= 0.95 * texts and not is_identifier:
             yield Finding(
                 f"{feature.name!r} is text, and {feature.seen['numeric_texts']:,} of {texts:,} values are numbers",
@@ -171,8 +181,10 @@ def spaces_around_text(data: Data) -> Iterator[Finding]:
         count = feature.seen["padded"][0]
         if not count or feature.seen["max_size"] > 64:
             continue
-        distinct = feature.distinct
-        twins = [name for name in distinct or {} if isinstance(name, str) and name != name.strip() and name.strip() in distinct]
+        distinct = feature.distinct or {}
+        twins = [
+            name for name in distinct if isinstance(name, str) and name != name.strip() and name.strip() in distinct
+        ]
         yield Finding(
             f"{feature.name!r}: {count_of_things(count, 'value has', 'values have')} spaces or line ends around it"
             + (f"; {twins[0]!r} and {twins[0].strip()!r} are two values" if twins else ""),
@@ -251,6 +263,9 @@ def scales_side_by_side(data: Data) -> Iterator[Finding]:
                 f"{feature.name!r}: {len(small):,} positions stay within 3, {len(large):,} go beyond 1,000",
                 confidence="likely",
                 locations=[Location(feature=feature.name)],
-                evidence={"measured": {"small": small[:8].tolist(), "large": large[:8].tolist()}, "examined": data.examined()},
+                evidence={
+                    "measured": {"small": small[:8].tolist(), "large": large[:8].tolist()},
+                    "examined": data.examined(),
+                },
                 help=["normalise every position with statistics of the train split"],
             )

@@ -11,7 +11,6 @@ from bushel.checking.rules import rule
 __all__: list[str] = []
 
 
-
 @rule("TXT001", "bad-utf8")
 def bad_utf8(data: Data) -> Iterator[Finding]:
     """Text that is not UTF-8 in some records.
@@ -72,7 +71,7 @@ def all_unknown_tokens(data: Data) -> Iterator[Finding]:
     for name, seen in _tokens(data):
         if seen["all_same"] > 0.01 * seen["rows"]:
             yield Finding(
-                f"{name!r}: {seen['all_same']:,} of {seen['rows']:,} sequences hold one token only, {seen['same_token']}",
+                f"{name!r}: {seen['all_same']:,} of {seen['rows']:,} sequences hold only token {seen['same_token']}",
                 confidence="likely",
                 evidence={"measured": seen["all_same"], "examined": f"{seen['rows']:,} sequences", "subject": name},
                 help=["fit the vocabulary on the train split of this very text"],

@@ -29,7 +29,11 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 @click.option("--select", multiple=True, callback=_ids, metavar="IDS", help="Only these rules: ids or how they begin.")
 @click.option("--ignore", multiple=True, callback=_ids, metavar="IDS", help="Not these rules.")
 @click.option(
-    "--fail-on", type=click.Choice(["info", "warning", "error"]), default="error", show_default=True, help="Exit 1 from here."
+    "--fail-on",
+    type=click.Choice(["info", "warning", "error"]),
+    default="error",
+    show_default=True,
+    help="Exit 1 from here.",
 )
 @click.option("--baseline", metavar="FILE", help="Do not report what this file lists.")
 @click.option("--write-baseline", metavar="FILE", help="Write what is found now to this file, and exit 0.")
@@ -118,13 +122,18 @@ def _progress_bar() -> Iterator[Callable[[int, int], None] | None]:
     """A bar with rate and time left on a terminal; nothing in a log of less than ten seconds."""
     if sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
         console = Console(stderr=True)
         with Progress(
-            "checking", *Progress.get_default_columns()[1:2], DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn(),
-            console=console, transient=True,
-        ) as bar:  # fmt: skip
+            "checking",
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        ) as bar:
             task = bar.add_task("checking", total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
