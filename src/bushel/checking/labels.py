@@ -9,6 +9,7 @@ import numpy as np
 from bushel.checking.facts import MISSING, Data, SplitFacts
 from bushel.checking.findings import Finding, Location, count_of_things
 from bushel.checking.rules import rule
+from bushel.errors import Fault
 
 __all__: list[str] = []
 
@@ -278,7 +279,11 @@ def label_missing(data: Data) -> Iterator[Finding]:
             return
         rows = np.flatnonzero(split.labels == MISSING)
         malformed = split.malformed[0] if split.malformed else 0
-        count = len(rows) - malformed - sum(len(f.faults) for f in data.files_of(split.name))
+        damaged = sum(
+            len(file.unstable) + sum(fault.fault is Fault.DATA_CRC for fault in file.faults)
+            for file in data.files_of(split.name)
+        )
+        count = len(rows) - malformed - damaged
         if 0 < count < split.records:
             place = _file_of(data, split, int(rows[0]))
             yield Finding(

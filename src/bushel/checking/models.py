@@ -270,8 +270,7 @@ def normalisation_not_adapted(facts: ModelFacts) -> Iterator[Finding]:
     for layer in facts.layers:
         if type(layer).__name__ == "Normalization" and getattr(layer, "input_mean", None) is None:
             mean = np.asarray(getattr(layer, "adapt_mean", getattr(layer, "mean", 0.0)))
-            count = int(np.asarray(getattr(layer, "count", 0) or 0))
-            if count == 0 and not np.any(mean):
+            if not np.any(mean):
                 yield Finding(
                     f"layer {layer.name!r} was never adapted",
                     locations=_model_place(facts),
@@ -358,11 +357,13 @@ def _fresh(keras: Any, model: Any) -> Any:
 def _train(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
     loss = math.inf
     for _ in range(PROBE_STEPS):
+        model.reset_metrics()  # else what comes back is the mean over all steps so far
         loss = float(np.asarray(model.train_on_batch(x, y)).reshape(-1)[0])
     return loss
 
 
 def _loss_of(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
+    model.reset_metrics()
     return float(np.asarray(model.test_on_batch(x, y)).reshape(-1)[0])
 
 

@@ -90,7 +90,7 @@ def list_data(
                 manifest = read_manifest(path)
                 named = [(Path(path) / s.path, name) for name, split in manifest.splits.items() for s in split.shards]
             else:
-                named = [(file, split_of(file)) for file in list_files(path)]
+                named = [(file, split_of(file)) for file in list_files(path) if not _is_setting(file)]
         except FileProblem as problem:
             missing.append(problem)
             continue
@@ -103,6 +103,11 @@ def list_data(
         for file in files:
             file.split = "train" if file.split == "all" else file.split
     return files, manifest, missing
+
+
+def _is_setting(path: Path) -> bool:
+    """Settings and own rules may stand in a dataset's folder."""
+    return path.name == "bushel.toml" or path.suffix == ".py"
 
 
 def read_data(

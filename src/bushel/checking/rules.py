@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import re
@@ -12,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from bushel.checking.findings import Finding, Severity
 from bushel.errors import MissingName
 
-__all__ = ["Page", "Rule", "all_rules", "find_rule", "rule", "select"]
+__all__ = ["Page", "Rule", "all_rules", "find_rule", "rule", "rules_as_they_were", "select"]
 
 Needs: TypeAlias = Literal["data", "script", "model", "probe"]
 
@@ -115,6 +116,17 @@ def rule(id: str, name: str, *, severity: Severity = "error", needs: Needs = "da
         return check
 
     return register
+
+
+@contextlib.contextmanager
+def rules_as_they_were() -> Iterator[None]:
+    """Forget afterwards what rules were registered inside: those that settings name are of one run."""
+    before = dict(_RULES)
+    try:
+        yield
+    finally:
+        _RULES.clear()
+        _RULES.update(before)
 
 
 def all_rules() -> list[Rule]:

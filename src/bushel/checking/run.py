@@ -11,7 +11,8 @@ from typing import Any
 from bushel.checking.facts import Data, Plan
 from bushel.checking.findings import SEVERITIES, Finding, Severity, at_least
 from bushel.checking.reading import Interrupted, Scope, list_data, read_data
-from bushel.checking.rules import Rule, find_rule, select
+from bushel.checking.rules import Rule, all_rules, find_rule, rules_as_they_were
+from bushel.checking.rules import select as select_rules
 from bushel.checking.settings import Settings, load_settings, read_baseline
 from bushel.checking.terminal import page_text
 from bushel.errors import BushelError, FileProblem
@@ -71,27 +72,30 @@ def check(
     """
     if data is None and script is None and model is None:
         raise ValueError("data must be given, or a script, or a model; got none of them")
-    paths = _paths_of(data)
-    settings = load_settings([Path(), *(Path(path) for path in paths or () if Path(path).is_dir())])
-    rules = _select(settings, select, ignore)
-    run = _Run(rules, plan or Plan(), progress)
-    try:
-        run.look(data, paths, _paths_of(against) or [], label, group, script)
-        run.look_at_model(model, probe=probe)
-    except Interrupted as interrupted:
-        run.data, run.checked["stopped"] = interrupted.data, True
-    run.apply()
-    return _reported(run, settings, baseline)
+    all_rules()
+    with rules_as_they_were():
+        paths = _paths_of(data)
+        settings = load_settings([Path(), *(Path(path) for path in paths or () if Path(path).is_dir())])
+        run = _Run(_select(settings, select, ignore), plan or Plan(), progress)
+        try:
+            run.look(data, paths, _paths_of(against) or [], label, group, script)
+            run.look_at_model(model, probe=probe)
+        except Interrupted as interrupted:
+            run.data, run.checked["stopped"] = interrupted.data, True
+        run.apply()
+        return _reported(run, settings, baseline)
 
 
 def explain(rule: str) -> str:
     """The page of a rule, by its id or its name."""
-    load_settings([Path()])
-    return page_text(find_rule(rule))
+    all_rules()
+    with rules_as_they_were():
+        load_settings([Path()])
+        return page_text(find_rule(rule))
 
 
 def _select(settings: Settings, wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:
-    return select([*(wanted or settings.select)], [*settings.ignore, *ignored])
+    return select_rules([*(wanted or settings.select)], [*settings.ignore, *ignored])
 
 
 def _paths_of(data: Any) -> list[AnyPath] | None:

@@ -315,7 +315,7 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
             yield at_node(
                 decoded,
                 event.source,
-                f"{tensor.feature!r} gives {tensor.count:,} {tensor.dtype}, and {math.prod(shape):,} are wanted: {real}",
+                f"{tensor.feature!r} gives {tensor.count:,} {tensor.dtype}, and {math.prod(shape):,} wanted: {real}",
                 corrected=f"tf.io.decode_raw(..., {real})",
                 measured=tensor.count,
                 expected=math.prod(shape),

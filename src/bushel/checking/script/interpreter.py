@@ -477,6 +477,7 @@ class Interpreter:
         if isinstance(receiver, Instance):
             return self.call(self.attribute(receiver, name), node, args, keywords)
         if isinstance(receiver, Module | Local):
+            pipelines.watch(self, name, node, args)
             return self.call(self.attribute(receiver, name), node, args, keywords)
         return pipelines.other_method(self, receiver, name, node, args, keywords)
 

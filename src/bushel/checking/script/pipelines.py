@@ -20,6 +20,7 @@ from bushel.checking.script.values import (
     Seq,
     Tensor,
     Value,
+    Writer,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +122,10 @@ def other_method(
         return Seq([Const(k) for k in receiver.items] if name == "keys" else list(receiver.items.values()))
     if isinstance(receiver, Tensor):
         return receiver if name in ("set_shape", "numpy") else UNKNOWN
-    _watch(run, name, node, args)
+    watch(run, name, node, args)
+    for value in args:
+        if isinstance(value, Writer):
+            value.escapes = True  # an ExitStack, or whoever has it now, closes it
     if name in ("shuffle", "batch", "prefetch", "cache", "repeat") and not isinstance(receiver, Files):
         opaque = Dataset((), UNKNOWN, 0, None, is_opaque=True)
         run.trace.note(node, run.source, f"where the dataset of .{name}(...) comes from")
@@ -131,7 +135,7 @@ def other_method(
     return UNKNOWN
 
 
-def _watch(run: Interpreter, name: str, node: ast.Call, args: list[Value]) -> None:
+def watch(run: Interpreter, name: str, node: ast.Call, args: list[Value]) -> None:
     """Calls that matter whatever they are called on."""
     add = run.trace.add
     if name in ("fit_transform", "fit_resample", "fit_sample"):
