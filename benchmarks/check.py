@@ -78,9 +78,8 @@ def compare_with_checksum(folder: Path, size: int) -> None:
     total = sum(path.stat().st_size for path in list_files(folder))
     print(f"{total / 1e9:.2f} GB of {IMAGE_BYTES // 1000} kB images in the page cache, two threads, best of 3")
     print(f"  checksum alone      {total / min(alone) / 1e9:6.2f} GB/s")
-    print(
-        f"  FIL and SCH rules   {total / min(checked) / 1e9:6.2f} GB/s  ({min(alone) / min(checked):.0%} of the checksum)"
-    )
+    share = min(alone) / min(checked)
+    print(f"  FIL and SCH rules   {total / min(checked) / 1e9:6.2f} GB/s  ({share:.0%} of the checksum)")
 
 
 def full_check(folder: Path, records: int) -> None:
