@@ -49,6 +49,8 @@ _HOMES = {
     "batches": "bushel.reading",
     "build": "bushel.writing",
     "build_recipe": "bushel.writing",
+    "check": "bushel.checking",
+    "explain": "bushel.checking",
     "infer_schema": "bushel.survey",
     "info": "bushel.survey",
     "load_index": "bushel.index",
@@ -83,6 +85,8 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from bushel.checking import check as check
+    from bushel.checking import explain as explain
     from bushel.columns import BytesColumn as BytesColumn
     from bushel.columns import Ragged as Ragged
     from bushel.errors import BushelError as BushelError

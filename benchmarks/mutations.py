@@ -1,0 +1,162 @@
+"""How many faults of pipelines `bushel check --script` finds, at the right line, and how many it invents.
+
+python benchmarks/mutations.py [--run] [--write]
+
+Every operator of mutation_operators.py is applied to every correct script. A mutant counts as found if a finding that
+the unmutated script does not have points at one of the lines named by the operator. `--run` also runs the scripts and
+leaves mutants out that give the same batches, for the operators that change batches; `--write` writes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import runpy
+import shutil
+import tempfile
+from pathlib import Path
+
+import mutation_operators as faults
+
+import bushel
+from bushel.checking.reading import list_data, read_data
+from bushel.checking.rules import all_rules
+from bushel.checking.script import follow, parse
+
+SCRIPTS = Path(__file__).parent.parent / "tests" / "checking" / "scripts"
+TABLE = Path(__file__).parent / "mutations.md"
+NO_SCRIPTS = ("make_data.py",)
+
+
+def script_paths(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.suffix in (".py", ".ipynb") and p.name not in NO_SCRIPTS)
+
+
+def source_of(path: Path) -> str:
+    """The code of a script; cells of a notebook joined as checking joins them."""
+    return parse(path).text
+
+
+def dataset_of(name: str, root: Path) -> str | None:
+    prefix = name.split("_", maxsplit=1)[0]
+    return str(root / prefix) if (root / prefix / "x").parent.is_dir() and prefix != "folders" else None
+
+
+class Checker:
+    """Checks scripts against data that is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.data: dict[str, object] = {}
+        self.rules = [rule for rule in all_rules() if rule.needs == "script"]
+
+    def findings(self, path: Path, name: str) -> list[bushel.checking.Finding]:
+        folder = dataset_of(name, self.root)
+        if folder is not None and folder not in self.data:
+            files, manifest, _ = list_data([folder], [])
+            self.data[folder] = read_data(files, manifest=manifest)
+        trace = follow(parse(path), self.data.get(folder))
+        return [finding for rule in self.rules for finding in rule.run(trace)]
+
+
+def places(findings: list[bushel.checking.Finding], source: object) -> set[tuple[str, int]]:
+    found = set()
+    for finding in findings:
+        for place in finding.locations:
+            found.add((finding.rule, line_in(place, source)))
+    return found
+
+
+def line_in(place: bushel.checking.Location, source: object) -> int:
+    """The line in the joined source of a notebook, or in the script."""
+    if place.file and ":cell " in place.file:
+        number = int(place.file.rsplit(" ", maxsplit=1)[1])
+        first = next(first for first, cell in source.cells if cell == number)
+        return first + (place.line or 1) - 1
+    return place.line or 0
+
+
+def write_mutant(path: Path, source: str, folder: Path) -> Path:
+    """The mutant under the script's own name, with the modules beside it."""
+    for beside in SCRIPTS.glob("*_parts.py"):
+        shutil.copy(beside, folder)
+    target = folder / path.name
+    if path.suffix == ".ipynb":
+        cells = [{"cell_type": "code", "source": cell.strip("\n")} for cell in source.split("# %%\n")[1:]]
+        target.write_text(json.dumps({"cells": cells}))
+    else:
+        target.write_text(source)
+    return target
+
+
+def equivalent_mutants(root: Path, mutants: list[tuple[Path, faults.Mutant]]) -> set[int]:
+    """Numbers of mutants whose batches are those of the script they come from."""
+    import mutation_runs
+
+    return mutation_runs.equivalent(root, SCRIPTS, mutants)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--run", action="store_true", help="leave out mutants that change nothing when run")
+    options.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
+    options.add_argument("--missed", action="store_true", help="print every mutant that is not found")
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "data"
+        runpy.run_path(str(SCRIPTS / "make_data.py"))["make"](root)
+        table = measure(root, Path(folder), chosen)
+    print(table)
+    if chosen.write:
+        TABLE.write_text(table + "\n")
+
+
+def measure(root: Path, scratch: Path, chosen: argparse.Namespace) -> str:
+    checker = Checker(root)
+    clean = {path: checker.findings(path, path.name) for path in script_paths(SCRIPTS)}
+    mutants = [(path, m) for path in script_paths(SCRIPTS) for m in faults.mutants(source_of(path))]
+    same = equivalent_mutants(root, mutants) if chosen.run else set()
+    counts: dict[str, list[int]] = {operator.name: [0, 0, 0] for operator in faults.OPERATORS}
+    for number, (path, mutant) in enumerate(mutants):
+        if number in same:
+            counts[mutant.operator][2] += 1
+            continue
+        work = Path(tempfile.mkdtemp(dir=scratch))
+        target = write_mutant(path, mutant.source, work)
+        source = parse(target)
+        before = collections.Counter(f.rule for f in clean[path])
+        found = checker.findings(target, path.name)
+        after = collections.Counter(f.rule for f in found)
+        new = [f for f in found if after[f.rule] > before[f.rule]]
+        is_found = any(line in mutant.lines for _, line in places(new, source))
+        counts[mutant.operator][0] += 1
+        counts[mutant.operator][1] += is_found
+        if chosen.missed and not is_found:
+            said = [(f.rule, line_in(f.locations[0], source)) for f in new if f.locations]
+            print(f"missed {mutant.operator} in {path.name} at {sorted(mutant.lines)}: {said}")
+    return to_table(counts, clean, len(checker.rules))
+
+
+def to_table(counts: dict[str, list[int]], clean: dict[Path, list[bushel.checking.Finding]], rules: int) -> str:
+    follows = {operator.name: operator.follows for operator in faults.OPERATORS}
+    lines = ["| operator | follows | mutants | found at the right line | recall |", "|---|---|---|---|---|"]
+    for name, (total, found, same) in counts.items():
+        left_out = f" ({same} change nothing)" if same else ""
+        lines.append(f"| {name} | {follows[name]} | {total}{left_out} | {found} | {found / max(total, 1):.0%} |")
+    total, found = sum(c[0] for c in counts.values()), sum(c[1] for c in counts.values())
+    alarms = [(path.name, finding.rule) for path, findings in clean.items() for finding in findings]
+    pairs = len(clean) * rules
+    lines.append(f"| **all** | | **{total}** | **{found}** | **{found / max(total, 1):.1%}** |")
+    lines.append("")
+    lines.append(
+        f"False alarms on the {len(clean)} unmutated scripts: {len(set(alarms))} of {pairs} pairs of script and rule"
+        f" ({len(set(alarms)) / pairs:.2%})" + "".join(f"; {rule} in {name}" for name, rule in sorted(set(alarms)))
+    )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    main()

@@ -1,0 +1,64 @@
+"""The page of all rules, from their own docstrings: `python -m bushel.checking.pages > docs/checks.md`."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from bushel.checking.rules import FAMILIES, Rule, all_rules
+
+__all__ = ["rules_page"]
+
+# Rows of the collected failures that need a model, training steps or the serving path, and what finds them.
+LATER = (
+    ("L24", "labels one too large for the head", "LBL001 and PIP051; MDL003 with `--model`"),
+    ("L27, L28", "never batched, batched twice", "PIP009, PIP008"),
+    ("L29", "one-hot beside numbers", "PIP043; MDL002 with `--model`"),
+    ("S12", "random layers without `training=True`", "PIP046, PIP045"),
+    ("S13", "scaled twice, once inside the model", "PIP041; MDL001 with `--model`; TRN003 with `--probe`"),
+    (
+        "S16",
+        "`preprocess_input` left out",
+        "MDL001 with `--model`, for the applications of its table; else TRN001 and TRN002",
+    ),
+    ("S17", "logits taken for probabilities", "PIP044; MDL002 with `--model`; TRN002 with `--probe`"),
+    ("S18", "accuracy stays at 1/K", "PIP043, MDL002; a metric of one's own: TRN002"),
+    (
+        "S23",
+        "BGR in one path, RGB in the other",
+        "IMG007 between splits; at serving nothing before training can see it",
+    ),
+    ("S25", "another resize at serving", "none before training: the serving path is not part of the data"),
+    ("S26", "test normalised by itself", "SPL007, PIP049"),
+    ("S28", "Normalization never adapted", "PIP048; MDL005 with `--model`"),
+    ("S29", "vocabulary fitted again at inference", "TXT003 shows its effect in data; at serving none before training"),
+    ("S31", "padding counted as right", "MDL007 with `--model`"),
+    ("S33", "BatchNormalization on batches of one", "PIP011; MDL006 with `--model`; TRN004 with `--probe`"),
+)
+
+
+def rules_page() -> str:
+    """All rules by family, then what only a model or training can show."""
+    lines = ["# Checks", "", "Written from the rules' own docstrings by `python -m bushel.checking.pages`.", ""]
+    rules = [rule for rule in all_rules() if rule.id[:3] in FAMILIES]
+    for family, title in FAMILIES.items():
+        lines += [f"## {family}: {title}", ""]
+        for rule in rules:
+            if rule.id.startswith(family):
+                lines += [*_rule_lines(rule), ""]
+    lines += ["## What a model, training or serving shows", "", "| row | failure | found by |", "|---|---|---|"]
+    lines += [f"| {row} | {failure} | {found} |" for row, failure, found in LATER]
+    return "\n".join(lines) + "\n"
+
+
+def _rule_lines(rule: Rule) -> list[str]:
+    page = rule.page
+    lines = [f"### {rule.id} {rule.name}", "", f"*{rule.severity}.* {page.what}", ""]
+    for name, body in page.sections.items():
+        text = re.sub(r"(https?://\S+)", r"<\1>", body)
+        lines.append(f"* **{name}**: {text}")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.stdout.write(rules_page())

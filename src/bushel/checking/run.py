@@ -1,0 +1,238 @@
+"""The check itself: what to look at, which rules, and what is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from bushel.checking.facts import Data, Plan
+from bushel.checking.findings import SEVERITIES, Finding, Severity, at_least
+from bushel.checking.reading import Interrupted, Scope, list_data, read_data
+from bushel.checking.rules import Rule, all_rules, find_rule, rules_as_they_were
+from bushel.checking.rules import select as select_rules
+from bushel.checking.settings import Settings, load_settings, read_baseline
+from bushel.checking.terminal import page_text
+from bushel.errors import BushelError, FileProblem
+from bushel.storage import AnyPath
+
+__all__ = ["Report", "check", "explain"]
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Report:
+    """All findings, worst first, and what was looked at."""
+
+    findings: list[Finding] = field(default_factory=list)
+    checked: dict[str, Any] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+
+    def worst(self) -> Severity | None:
+        """The highest severity that was found."""
+        found = [SEVERITIES.index(f.severity) for f in self.findings if f.severity]
+        return SEVERITIES[max(found)] if found else None
+
+    def fails(self, fail_on: Severity = "error") -> bool:
+        """Whether something is found at this severity or above."""
+        return at_least(self.worst(), fail_on)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+
+def check(
+    data: Any = None,
+    *,
+    against: AnyPath | Iterable[AnyPath] = (),
+    script: AnyPath | None = None,
+    model: Any = None,
+    plan: Plan | None = None,
+    probe: bool = False,
+    label: str | None = None,
+    group: str | None = None,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    baseline: AnyPath | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Find what is wrong with data, a script that reads it, and a model that is to be trained on it.
+
+    `data` is a dataset's folder, TFRecord files or patterns; or a `tf.data.Dataset`, a feed of batches, or a dict of
+    arrays. `script` is parsed, never run. `plan` says how the data is going to be read; a script says it itself.
+
+    >>> for finding in bushel.check("data", script="train.py"):
+    ...     print(finding.rule, finding.message)
+    """
+    if data is None and script is None and model is None:
+        raise ValueError("data must be given, or a script, or a model; got none of them")
+    all_rules()
+    with rules_as_they_were():
+        paths = _paths_of(data)
+        settings = load_settings([Path(), *(Path(path) for path in paths or () if Path(path).is_dir())])
+        run = _Run(_select(settings, select, ignore), plan or Plan(), progress)
+        try:
+            run.look(data, paths, _paths_of(against) or [], label, group, script)
+            run.look_at_model(model, probe=probe)
+        except Interrupted as interrupted:
+            run.data, run.checked["stopped"] = interrupted.data, True
+        run.apply()
+        return _reported(run, settings, baseline)
+
+
+def explain(rule: str) -> str:
+    """The page of a rule, by its id or its name."""
+    all_rules()
+    with rules_as_they_were():
+        load_settings([Path()])
+        return page_text(find_rule(rule))
+
+
+def _select(settings: Settings, wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:
+    return select_rules([*(wanted or settings.select)], [*settings.ignore, *ignored])
+
+
+def _paths_of(data: Any) -> list[AnyPath] | None:
+    if isinstance(data, str | PathLike):
+        return [data]
+    if isinstance(data, list | tuple) and all(isinstance(item, str | PathLike) for item in data):
+        return list(data)
+    return None
+
+
+class _Run:
+    def __init__(self, rules: list[Rule], plan: Plan, progress: Progress | None) -> None:
+        self.rules = rules
+        self.plan = plan
+        self.progress = progress
+        self.data: Data | None = None
+        self.script: Any = None
+        self.model: Any = None
+        self.probe: Any = None
+        self.checked: dict[str, Any] = {}
+        self.findings: list[Finding] = []
+
+    def look(
+        self,
+        data: Any,
+        paths: list[AnyPath] | None,
+        against: list[AnyPath],
+        label: str | None,
+        group: str | None,
+        script: AnyPath | None,
+    ) -> None:
+        """Read the script, which may tell the plan, then the data, then follow the script over the data."""
+        parsed = None
+        if script is not None:
+            from bushel.checking.script import follow, parse
+
+            parsed = parse(script)
+            self.checked["script"] = str(script)
+        if data is not None:
+            self._read(data, paths, against, label, group)
+        if parsed is not None:
+            self.script = follow(parsed, self.data)
+            self.checked["not_followed"] = self.script.not_followed
+            if self.data is not None:
+                self.data.plan = self.script.plan(self.plan)
+
+    def _read(
+        self, data: Any, paths: list[AnyPath] | None, against: list[AnyPath], label: str | None, group: str | None
+    ) -> None:
+        if paths is None:
+            from bushel.checking.memory import read_memory
+
+            self.data = read_memory(data, label=label, plan=self.plan)
+            self.checked |= {"records": self.data.records}
+            return
+        files, manifest, missing = list_data(paths, against)
+        if not files and missing:
+            raise missing[0]
+        self.data = read_data(
+            files,
+            manifest=manifest,
+            label=label,
+            group=group,
+            plan=self.plan,
+            scope=self._scope(),
+            progress=self.progress,
+        )
+        self.data.missing_paths = missing
+        self.checked |= {
+            "files": [str(file.path) for file in files],
+            "splits": {name: split.records for name, split in self.data.splits.items()},
+            "records": self.data.records,
+            "bytes": sum(file.size for file in files),
+        }
+
+    def _scope(self) -> Scope:
+        families = {rule.id[:3] for rule in self.rules}
+        ids = {rule.id for rule in self.rules}
+        own = {family for family in families if family not in _KNOWN}
+        return Scope(
+            values=bool(families - {"FIL", "SCH"}),
+            contents=bool({"SPL001", "SPL008", "LBL006"} & ids) or bool(own),
+            images=bool({"IMG", "SPL", "MDL"} & families),
+            near="SPL002" in ids,
+            text="SPL003" in ids,
+        )
+
+    def look_at_model(self, model: Any, *, probe: bool) -> None:
+        """Load the model, and train it on a few batches if that is asked for."""
+        if model is None:
+            return
+        from bushel.checking.models import look_at_model, run_probes
+
+        self.model = look_at_model(model, self.data)
+        self.checked["model"] = self.model.name
+        if self.data is not None and self.data.plan.classes is None and self.model.classes:
+            self.data.plan = Plan(
+                self.data.plan.batch_size, self.data.plan.shuffle_buffer, self.model.classes, self.data.plan.said_by
+            )
+        if probe and self.data is not None:
+            self.probe = run_probes(self.model, self.data)
+
+    def apply(self) -> None:
+        """Run every rule that has what it needs."""
+        subjects = {"data": self.data, "script": self.script, "model": self.model, "probe": self.probe}
+        for rule in self.rules:
+            subject = subjects[rule.needs]
+            if subject is None:
+                continue
+            try:
+                self.findings.extend(rule.run(subject))
+            except BushelError:
+                raise
+            except Exception as error:
+                if rule.id[:3] in _KNOWN:
+                    raise
+                raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
+
+
+_KNOWN = ("FIL", "SCH", "VAL", "IMG", "TXT", "LBL", "ORD", "SPL", "PIP", "MDL", "TRN")
+
+
+def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report:
+    old = set()
+    if baseline or settings.baseline:
+        path = Path(baseline or settings.baseline or "")
+        if not path.is_file():
+            raise FileProblem(path, "there is no such baseline", help=["write one with --write-baseline"])
+        old = read_baseline(path)
+    kept, suppressed, known = [], 0, 0
+    for finding in run.findings:
+        if any(suppression.covers(finding) for suppression in settings.suppress):
+            suppressed += 1
+        elif finding.fingerprint in old:
+            known += 1
+        else:
+            kept.append(finding)
+    kept.sort(key=lambda f: (-SEVERITIES.index(f.severity or "info"), f.rule))
+    run.checked |= {"rules": [rule.id for rule in run.rules], "suppressed": suppressed, "baseline": known}
+    return Report(kept, run.checked, run.rules)

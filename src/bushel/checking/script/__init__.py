@@ -1,0 +1,23 @@
+"""PIP: pipeline code, parsed and followed over what the data really holds, never run."""
+
+from __future__ import annotations
+
+from bushel.checking.facts import Data
+from bushel.checking.script.interpreter import Interpreter
+from bushel.checking.script.source import Source, read_source
+from bushel.checking.script.trace import Trace
+from bushel.storage import AnyPath
+
+__all__ = ["follow", "parse"]
+
+
+def parse(path: AnyPath) -> Source:
+    """Read a script or notebook."""
+    return read_source(path)
+
+
+def follow(source: Source, data: Data | None) -> Trace:
+    """Follow a script as far as it can be followed."""
+    trace = Trace(source, data)
+    Interpreter(trace).run(source)
+    return trace

@@ -1,0 +1,253 @@
+"""What is known of the values of a script without running it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bushel.checking.script.source import Source
+
+__all__ = [
+    "UNKNOWN",
+    "Alternatives",
+    "Const",
+    "Dataset",
+    "Files",
+    "Function",
+    "Instance",
+    "Layer",
+    "Link",
+    "Loss",
+    "Mapping",
+    "Model",
+    "Module",
+    "Seq",
+    "Spec",
+    "Tensor",
+    "Unknown",
+    "Value",
+    "Writer",
+    "join",
+]
+
+
+class Value:
+    """Anything that a name can stand for."""
+
+
+class Unknown(Value):
+    """Nothing is known."""
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True)
+class Const(Value):
+    """A constant of Python."""
+
+    value: Any
+
+
+@dataclass
+class Seq(Value):
+    """A list or tuple whose items are known."""
+
+    items: list[Value]
+    is_tuple: bool = False
+
+
+@dataclass
+class Mapping(Value):
+    """A dict; keys that are no constants are left out."""
+
+    items: dict[Any, Value]
+    nodes: dict[Any, ast.AST] = field(default_factory=dict)
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Module(Value):
+    """A module or anything in one, by its dotted name."""
+
+    name: str
+
+
+@dataclass
+class Function(Value):
+    """A function or lambda of the script, with what was bound to it."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Any
+    source: Source
+    bound: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass
+class Class(Value):
+    """A class of the script."""
+
+    node: ast.ClassDef
+    scope: Any
+    source: Source
+    bases: list[Value] = field(default_factory=list)
+
+
+@dataclass
+class Instance(Value):
+    """An object of a class of the script."""
+
+    of: Class
+    attributes: dict[str, Value] = field(default_factory=dict)
+    loss: Value | None = None
+    loss_node: ast.AST | None = None
+
+
+@dataclass
+class Files(Value):
+    """Files by a pattern or by name."""
+
+    patterns: list[str] | None  # None: not known
+    node: ast.AST
+    source: Source
+    is_expanded: bool = True  # False: a pattern that nobody has expanded
+
+
+@dataclass
+class Spec(Value):
+    """One feature of a parse specification."""
+
+    kind: str  # FixedLenFeature, VarLenFeature, ...
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    has_default: bool
+    node: ast.Call
+    source: Source
+
+
+@dataclass(frozen=True)
+class Tensor(Value):
+    """A tensor inside a pipeline."""
+
+    feature: str | None = None
+    dtype: str | None = None
+    count: int | None = None  # values in it, where the data says so
+    form: str | None = None  # record, image, one_hot, sparse, ids
+    span: str | None = None  # 0..255, 0..1, -1..1
+    layers: tuple[Any, ...] = ()
+    depth: int | None = None  # of one_hot
+    made_by: ast.AST | None = None
+
+    def but(self, **changes: Any) -> Tensor:
+        """The same tensor with something else about it."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class Link:
+    """One call of a chain."""
+
+    name: str
+    node: ast.Call
+    source: Source
+    args: tuple[Value, ...] = ()
+    keywords: dict[str, Value] = field(default_factory=dict)
+    effects: frozenset[str] = frozenset()
+
+    def number(self, position: int, name: str) -> int | None:
+        """An argument that is a known integer."""
+        value = self.keywords.get(name, self.args[position] if len(self.args) > position else None)
+        return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
+
+    def flag(self, name: str) -> bool | None:
+        """A keyword that is a known boolean."""
+        value = self.keywords.get(name)
+        return value.value if isinstance(value, Const) and isinstance(value.value, bool) else None
+
+
+@dataclass
+class Dataset(Value):
+    """A tf.data pipeline: its calls in order, and what one element of it is."""
+
+    links: tuple[Link, ...]
+    element: Value = UNKNOWN
+    batched: int = 0
+    files: Files | None = None
+    is_opaque: bool = False  # where it comes from is not known
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these calls is in the chain."""
+        return any(link.name in names for link in self.links)
+
+    def positions(self, name: str) -> list[int]:
+        """Where in the chain a call is."""
+        return [i for i, link in enumerate(self.links) if link.name == name]
+
+
+@dataclass
+class Layer(Value):
+    """A Keras layer."""
+
+    kind: str
+    args: list[Value]
+    keywords: dict[str, Value]
+    node: ast.Call
+    source: Source
+    is_adapted: bool = False
+
+    def argument(self, position: int, name: str) -> Value | None:
+        """One argument of its constructor."""
+        return self.keywords.get(name, self.args[position] if len(self.args) > position else None)
+
+
+@dataclass
+class Model(Value):
+    """A Keras model: its layers in order, as far as they are known."""
+
+    layers: list[Layer | Model]
+    node: ast.AST
+    source: Source
+    kind: str = "Sequential"
+    loss: Value | None = None
+    loss_node: ast.AST | None = None
+
+
+@dataclass
+class Loss(Value):
+    """A loss of Keras."""
+
+    name: str
+    from_logits: bool | None
+    node: ast.AST
+    source: Source
+
+
+@dataclass
+class Writer(Value):
+    """A TFRecordWriter."""
+
+    node: ast.AST
+    source: Source
+    is_closed: bool = False
+    escapes: bool = False  # returned or handed on, and so closed by somebody else
+
+
+@dataclass
+class Alternatives(Value):
+    """One of several, by a condition that is not known."""
+
+    options: list[Value]
+
+
+def join(one: Value, other: Value) -> Value:
+    """What is known if it is either of two."""
+    if one is other or one == other:
+        return one
+    options: list[Value] = []
+    for value in (one, other):
+        options += value.options if isinstance(value, Alternatives) else [value]
+    if all(isinstance(option, Dataset) for option in options):
+        return Alternatives(options[:4])
+    return UNKNOWN

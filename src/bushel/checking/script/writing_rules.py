@@ -1,0 +1,173 @@
+"""PIP060 to PIP069: code that writes records."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from bushel.checking.findings import Finding
+from bushel.checking.rules import rule
+from bushel.checking.script.source import Source
+from bushel.checking.script.trace import Trace, at_node
+from bushel.checking.script.values import Function
+
+__all__: list[str] = []
+
+
+@rule("PIP060", "writer-never-closed", needs="script")
+def writer_never_closed(trace: Trace) -> Iterator[Finding]:
+    """A `TFRecordWriter` that nothing closes.
+
+    Why: what is still buffered is lost: `truncated record` hours into training, or a shard of 0 bytes.
+    Example: `writer = tf.io.TFRecordWriter(path)` and no `writer.close()`
+    Fix: `with tf.io.TFRecordWriter(path) as writer:`
+    Ignore: never.
+    Reports: https://github.com/tensorflow/tensorflow/issues/4854 https://github.com/google/automl/issues/902
+    """
+    seen: set[tuple[int, int]] = set()
+    closed = {(w.node.lineno, w.node.col_offset) for w in trace.writers if w.is_closed or w.escapes}  # type: ignore[attr-defined]
+    for writer in trace.writers:
+        place = (writer.node.lineno, writer.node.col_offset)  # type: ignore[attr-defined]
+        if place not in seen and place not in closed:
+            seen.add(place)
+            text = writer.source.segment(writer.node)
+            yield at_node(writer.node, writer.source, "the writer is never closed", corrected=f"with {text} as writer:")
+
+
+@rule("PIP061", "copy-shuffled", needs="script")
+def copy_shuffled(trace: Trace) -> Iterator[Finding]:
+    """`random.shuffle` of a list that is made for it and thrown away.
+
+    Why: the real list stays sorted, and so do the shards: ImageNet "simply doesn't work".
+    Example: `random.shuffle(list(range(n)))`
+    Fix: give the list a name, shuffle it, and use it.
+    Ignore: never.
+    Reports: https://github.com/kmonachopoulos/ImageNet-to-TFrecord/issues/4
+    """
+    for event in trace.of("copy-shuffled"):
+        argument = event.node.args[0]  # type: ignore[attr-defined]
+        inner = event.source.segment(argument.args[0]) if isinstance(argument, ast.Call) and argument.args else "names"
+        yield at_node(
+            event.node, event.source, "a copy is shuffled and thrown away", corrected=f"random.shuffle({inner})"
+        )
+
+
+@rule("PIP062", "classes-in-any-order", needs="script")
+def classes_in_any_order(trace: Trace) -> Iterator[Finding]:
+    """Class numbers taken from a set or from `os.listdir`, whose order is not the same everywhere.
+
+    Why: each run, each split or each machine numbers the classes anew: validation near 0 with a model that is right.
+    Example: `{name: i for i, name in enumerate(set(names))}`
+    Fix: `enumerate(sorted(set(names)))`, once, and keep it.
+    Ignore: never.
+    Reports: https://github.com/google-deepmind/dmvr/issues/6 https://github.com/uzh-rpg/rpg_event_representation_learning/issues/2
+    """
+    for event in trace.of("any-order"):
+        what = {"builtins.set()": "a set"}.get(event.info["of"], event.info["of"])
+        inner = event.source.segment(event.node.args[0])  # type: ignore[attr-defined]
+        yield at_node(
+            event.node,
+            event.source,
+            f"classes are numbered in the order of {what}",
+            corrected=f"enumerate(sorted({inner}))",
+        )
+
+
+@rule("PIP063", "all-results-in-memory", severity="warning", needs="script")
+def all_results_in_memory(trace: Trace) -> Iterator[Finding]:
+    """`pool.map` of a function that returns what is to be written.
+
+    Why: the list of all results is held before the first is written: the process is killed for memory.
+    Example: `examples = pool.map(load_image, paths)`
+    Fix: `pool.imap`, or let each worker write a shard of its own; `bushel build` does.
+    Ignore: where all results together are small.
+    Reports: https://github.com/tensorflow/datasets/issues/5499 https://github.com/cocodataset/cocoapi/issues/202
+    """
+    for event in trace.of("pool-map"):
+        function = event.info["function"]
+        if not trace.writers or not isinstance(function, Function) or _writes(function):
+            continue
+        returns = [n for n in ast.walk(function.node) if isinstance(n, ast.Return) and n.value is not None]
+        if returns or isinstance(function.node, ast.Lambda):
+            text = event.source.segment(event.node)
+            yield at_node(
+                event.node,
+                event.source,
+                "all results are held in memory before the first is written",
+                corrected=text.replace(".map(", ".imap(", 1).replace(".starmap(", ".imap(", 1),
+            )
+
+
+def _writes(function: Function) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr == "TFRecordWriter" for n in ast.walk(function.node))
+
+
+@rule("PIP064", "fitted-before-split", needs="script")
+def fitted_before_split(trace: Trace) -> Iterator[Finding]:
+    """`fit_transform` or oversampling on all data, and the split behind it.
+
+    Why: test data takes part in the fit, and copies of one sample land on both sides: the score is too good.
+    Example: `x = vectorizer.fit_transform(texts); train, test = train_test_split(x)`
+    Fix: split first; fit and balance the train part, and only `transform` the rest.
+    Ignore: for label encoders.
+    Reports: https://github.com/scikit-learn-contrib/imbalanced-learn/issues/737
+    """
+    splits = list(trace.of("split"))
+    for event in [*trace.of("fit_transform"), *trace.of("fit_resample")]:
+        names = _assigned(event.source, event.node)
+        receiver = event.source.segment(event.node)
+        for split in splits:
+            used = {n.id for n in ast.walk(split.node) if isinstance(n, ast.Name)}
+            if names & used and split.node.lineno > event.node.lineno and "Label" not in receiver:  # type: ignore[attr-defined]
+                what = "balanced" if event.kind == "fit_resample" else "fitted"
+                yield at_node(
+                    event.node, event.source, f"data is {what} before it is split",
+                    help=["call train_test_split first, and fit on its train part only"],
+                    split_at=str(split.source.location(split.node)),
+                )  # fmt: skip
+
+
+def _assigned(source: Source, call: ast.AST) -> set[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assign) and call in ast.walk(node.value):
+            return {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return set()
+
+
+@rule("PIP065", "dense-vectors-written", severity="warning", needs="script")
+def dense_vectors_written(trace: Trace) -> Iterator[Finding]:
+    """Sparse vectors made dense and written.
+
+    Why: a TF-IDF vector of 20,000 places has some 50 that are not 0: files are hundreds of times too large.
+    Example: `rows = tfidf.toarray()`
+    Fix: write indices and values, and read them with `SparseFeature`.
+    Ignore: for narrow vectors.
+    Reports: https://github.com/tensorflow/tensorflow/issues/23733
+    """
+    for event in trace.of("toarray"):
+        if trace.writers:
+            text = event.source.segment(event.node)
+            yield at_node(
+                event.node, event.source, "sparse rows are made dense before they are written",
+                corrected=f"{text.replace('.toarray()', '.tocsr()')}  # write row.indices and row.data",
+            )  # fmt: skip
+
+
+@rule("PIP066", "written-while-training", severity="warning", needs="script")
+def written_while_training(trace: Trace) -> Iterator[Finding]:
+    """Records that are written inside the training loop.
+
+    Why: the file is opened and lost again at every step, and training waits for the disk.
+    Example: `for x, y in train: with tf.io.TFRecordWriter(path) as writer: ...`
+    Fix: write the dataset once, before training.
+    Ignore: for logs of a few records.
+    Reports: https://github.com/tensorflow/tensorflow/issues/23733
+    """
+    for event in trace.of("writer-in-loop"):
+        if any("step" in happened for happened in event.info["loops"]):
+            yield at_node(
+                event.node,
+                event.source,
+                "records are written inside the training loop",
+                help=["write them before training"],
+            )

@@ -1,0 +1,479 @@
+#include "profile.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "hash.h"
+
+namespace bushel {
+
+namespace {
+
+constexpr std::size_t kLongestText = 80;
+constexpr std::uint64_t kSecondSeed = 0x62757368656c;
+
+void widen(std::uint64_t& low, std::uint64_t& high, std::uint64_t value) {
+  low = std::min(low, value);
+  high = std::max(high, value);
+}
+
+bool is_space(std::uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+bool is_number(Bytes text) {
+  std::size_t digits = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::uint8_t c = text[i];
+    if (c >= '0' && c <= '9') {
+      ++digits;
+    } else if (!(c == '.' || ((c == '-' || c == '+') && (i == 0 || text[i - 1] == 'e' || text[i - 1] == 'E')) ||
+                 ((c == 'e' || c == 'E') && digits > 0))) {
+      return false;
+    }
+  }
+  return digits > 0 && text.size() <= 32;
+}
+
+template <typename T>
+std::uint64_t bits_of(T value) {
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<std::uint64_t>(static_cast<double>(value));
+  return static_cast<std::uint64_t>(value);
+}
+
+// Sums in eight lanes, so that the compiler may use vectors without changing the order of a single sum.
+struct Block {
+  double sum = 0, squares = 0;
+  float min = std::numeric_limits<float>::infinity(), max = -std::numeric_limits<float>::infinity();
+  bool finite = true;
+};
+
+Block sum_up(const float* values, std::size_t count) {
+  constexpr std::size_t kLanes = 8;
+  float sums[kLanes] = {}, squares[kLanes] = {}, low[kLanes], high[kLanes];
+  Block block;
+  std::fill(low, low + kLanes, block.min);
+  std::fill(high, high + kLanes, block.max);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const float v = values[i + lane];
+      sums[lane] += v;
+      squares[lane] += v * v;
+      low[lane] = v < low[lane] ? v : low[lane];
+      high[lane] = v > high[lane] ? v : high[lane];
+    }
+  for (; i < count; ++i) {
+    sums[0] += values[i];
+    squares[0] += values[i] * values[i];
+    low[0] = std::min(low[0], values[i]);
+    high[0] = std::max(high[0], values[i]);
+  }
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    block.sum += static_cast<double>(sums[lane]);
+    block.squares += static_cast<double>(squares[lane]);
+    block.min = std::min(block.min, low[lane]);
+    block.max = std::max(block.max, high[lane]);
+  }
+  block.finite = std::isfinite(block.squares);
+  return block;
+}
+
+template <typename T>
+std::uint64_t count_equal(const T* values, std::size_t count, T value) {
+  std::uint64_t found = 0;
+  for (std::size_t i = 0; i < count; ++i) found += values[i] == value;
+  return found;
+}
+
+}  // namespace
+
+void Sightings::add(Sighting place) {
+  ++count;
+  if (first.size() < kShown &&
+      (first.empty() || first.back().record != place.record || first.back().file != place.file))
+    first.push_back(place);
+}
+
+void Sightings::merge(const Sightings& other) {
+  count += other.count;
+  first.insert(first.end(), other.first.begin(), other.first.end());
+  std::sort(first.begin(), first.end(), [](const Sighting& a, const Sighting& b) {
+    return a.file != b.file ? a.file < b.file : a.record < b.record;
+  });
+  if (first.size() > kShown) first.resize(kShown);
+}
+
+void Tally::add(std::uint64_t value, Sighting place, std::uint64_t by) {
+  const auto found = counts.find(value);
+  if (found != counts.end()) {
+    found->second += by;
+  } else if (counts.size() < kTally) {
+    counts.emplace(value, by);
+    where.emplace(value, place);
+  } else {
+    full = true;
+  }
+}
+
+void Tally::merge(const Tally& other) {
+  for (const auto& [value, count] : other.counts) add(value, other.where.at(value), count);
+  full |= other.full;
+}
+
+template <typename T>
+void Sample::add(const T* from, std::size_t count) {
+  while (next < count) {
+    values.push_back(static_cast<double>(from[next]));
+    if (values.size() >= 2 * kSample) {
+      for (std::size_t i = 0; i < kSample; ++i) values[i] = values[2 * i];
+      values.resize(kSample);
+      stride *= 2;
+    }
+    // An odd step visits every position of a vector whose width is a power of two.
+    next += stride | 1;
+  }
+  next -= count;
+}
+
+void Sample::merge(const Sample& other) {
+  values.insert(values.end(), other.values.begin(), other.values.end());
+  stride = std::max(stride, other.stride);
+}
+
+void FeatureProfile::merge(const FeatureProfile& other) {
+  records += other.records;
+  values += other.values;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    kinds[k] += other.kinds[k];
+    kind_places[k].merge(other.kind_places[k]);
+  }
+  lengths.merge(other.lengths);
+  min_count = std::min(min_count, other.min_count);
+  max_count = std::max(max_count, other.max_count);
+  nans.merge(other.nans);
+  infinities.merge(other.infinities);
+  if (other.min < min) {
+    min = other.min;
+    at_min = other.at_min;
+    min_place = other.min_place;
+  } else if (other.min == min) {
+    at_min += other.at_min;
+  }
+  if (other.max > max) {
+    max = other.max;
+    at_max = other.at_max;
+    max_place = other.max_place;
+  } else if (other.max == max) {
+    at_max += other.at_max;
+  }
+  finite += other.finite;
+  zeros += other.zeros;
+  sum += other.sum;
+  squares += other.squares;
+  sample.merge(other.sample);
+  scalars.merge(other.scalars);
+  positions = positions && other.positions &&
+              (position_min.empty() || other.position_min.empty() || position_min.size() == other.position_min.size());
+  if (position_min.empty()) {
+    position_min = other.position_min;
+    position_max = other.position_max;
+  } else if (positions && !other.position_min.empty()) {
+    for (std::size_t i = 0; i < position_min.size(); ++i) {
+      position_min[i] = std::min(position_min[i], other.position_min[i]);
+      position_max[i] = std::max(position_max[i], other.position_max[i]);
+    }
+  }
+  min_size = std::min(min_size, other.min_size);
+  max_size = std::max(max_size, other.max_size);
+  texts += other.texts;
+  numeric_texts += other.numeric_texts;
+  for (std::size_t f = 0; f < kFormats; ++f) {
+    formats[f] += other.formats[f];
+    format_places[f].merge(other.format_places[f]);
+  }
+  not_text.merge(other.not_text);
+  empty.merge(other.empty);
+  padded.merge(other.padded);
+  sizes.merge(other.sizes);
+  texts_by_hash.insert(other.texts_by_hash.begin(), other.texts_by_hash.end());
+}
+
+ProfileRows Profile::add(Bytes file, std::span<const Extent> extents, std::uint32_t file_id, std::uint64_t first) {
+  ProfileRows rows;
+  rows.columns.assign(request_.columns.size(), std::vector<std::int64_t>(extents.size(), kMissing));
+  if (request_.hashes) rows.hashes.assign(2 * extents.size(), 0);
+  file_ = file;
+  for (std::size_t row = 0; row < extents.size(); ++row) {
+    const Extent extent = extents[row];
+    const Sighting place{file_id, first + row};
+    if (request_.verify) {
+      if (const Fault fault = bushel::verify(file, extent); fault != Fault::none) {
+        rows.faults.push_back({row, fault, -1});
+        continue;
+      }
+    }
+    if (!locator_.locate({file.data() + extent.offset + kHeader, extent.length}) || !is_readable()) {
+      rows.faults.push_back({row, Fault::malformed, -1});
+      malformed_.add(place);
+    } else {
+      take_record(place, rows, row);
+    }
+  }
+  return rows;
+}
+
+// Decodes into ints_ or floats_.
+bool Profile::decode(Slice feature) {
+  if (!feature_.open(feature, file_)) return false;
+  if (feature_.kind() == Kind::floats) {
+    floats_.resize(feature_.count());
+    feature_.fill(floats_.data());
+  } else if (feature_.kind() == Kind::int64s) {
+    ints_.resize(feature_.count());
+    return feature_.fill(ints_.data());
+  }
+  return true;
+}
+
+// As a whole first, so that a malformed record leaves nothing of itself. One list that is not of varints opens cheaply,
+// and is decoded only once, where it is taken.
+bool Profile::is_readable() {
+  for (std::size_t c = 0; c < locator_.names().size(); ++c) {
+    const Slice slice = locator_.slices()[c];
+    bool readable = true;
+    if (!locator_.names()[c].sequence) {
+      readable = feature_.open(slice, file_) && (feature_.kind() != Kind::int64s || decode(slice));
+    } else if (slice.data) {
+      readable = for_each_step(slice.bytes(), [&](Slice step) { readable = readable && decode(step); }) && readable;
+    }
+    if (!readable) return false;
+  }
+  return true;
+}
+
+void Profile::learn_names() {
+  const std::vector<Name>& names = locator_.names();
+  for (std::size_t c = profiles_.size(); c < names.size(); ++c) {
+    profiles_.emplace_back();
+    profiles_[c].name = names[c].text;
+    profiles_[c].sequence = names[c].sequence;
+    const auto column = std::find(request_.columns.begin(), request_.columns.end(), names[c].text);
+    column_of_.push_back(column == request_.columns.end() || names[c].sequence
+                             ? -1
+                             : static_cast<int>(column - request_.columns.begin()));
+    const auto& left_out = request_.identity;
+    const bool counts = std::find(left_out.begin(), left_out.end(), names[c].text) == left_out.end();
+    const Bytes text{reinterpret_cast<const std::uint8_t*>(names[c].text.data()), names[c].text.size()};
+    name_hashes_.push_back(counts ? xxh64(text, 0) | 1 : 0);
+  }
+}
+
+std::int64_t Profile::scalar() const {
+  if (feature_.count() != 1) return kMissing;
+  if (feature_.kind() == Kind::int64s) return ints_[0];
+  if (feature_.kind() == Kind::floats) return std::bit_cast<std::int64_t>(static_cast<double>(floats_[0]));
+  std::uint64_t hash = 0;
+  feature_.for_each_bytes([&](Bytes value) { hash = xxh64(value, 0); });
+  return static_cast<std::int64_t>(hash);
+}
+
+void Profile::take_record(Sighting place, ProfileRows& rows, std::size_t row) {
+  ++records_;
+  learn_names();
+  bool some = false, lists = false;
+  std::uint64_t signature = 0;
+  for (std::size_t c = 0; c < profiles_.size(); ++c) {
+    const Slice slice = locator_.slices()[c];
+    FeatureProfile& profile = profiles_[c];
+    if (!slice.data) continue;
+    some = true;
+    signature += (name_hashes_[c] | 1) * (2 * c + 1);
+    if (request_.hashes && name_hashes_[c]) {
+      rows.hashes[2 * row] += xxh64(slice.bytes(), name_hashes_[c]);
+      rows.hashes[2 * row + 1] += xxh64(slice.bytes(), name_hashes_[c] ^ kSecondSeed);
+    }
+    if (profile.sequence) {
+      lists = true;
+      ++profile.records;
+      for_each_step(slice.bytes(), [&](Slice step) { take_feature(profile, step, place); });
+      continue;
+    }
+    take_feature(profile, slice, place);
+    profile.records += feature_.kind() != Kind::none;
+    if (column_of_[c] >= 0) rows.columns[static_cast<std::size_t>(column_of_[c])][row] = scalar();
+  }
+  signatures_.add(signature, place);
+  if (signatures_.counts.contains(signature) && !signature_names_.contains(signature)) {
+    std::vector<std::string>& names = signature_names_[signature];
+    for (std::size_t c = 0; c < profiles_.size(); ++c)
+      if (locator_.slices()[c].data) names.push_back(profiles_[c].name);
+  }
+  if (!some) empty_.add(place);
+  with_lists_ += lists;
+}
+
+void Profile::take_feature(FeatureProfile& profile, Slice feature, Sighting place) {
+  decode(feature);
+  const auto kind = static_cast<std::size_t>(feature_.kind());
+  ++profile.kinds[kind];
+  if (profile.kind_places[kind].first.size() < kShown) profile.kind_places[kind].add(place);
+  if (feature_.kind() == Kind::none) return;
+  const std::size_t count = feature_.count();
+  if (profile.min_count == count && profile.max_count == count) {
+    ++profile.lengths.counts.begin()->second;
+  } else {
+    profile.lengths.add(count, place);
+  }
+  widen(profile.min_count, profile.max_count, count);
+  profile.values += count;
+  if (feature_.kind() == Kind::bytes) {
+    take_bytes(profile, place);
+  } else if (!request_.values) {
+    return;
+  } else if (feature_.kind() == Kind::floats) {
+    take_numbers(profile, floats_.data(), count, place);
+  } else {
+    take_numbers(profile, ints_.data(), count, place);
+  }
+}
+
+template <typename T>
+void Profile::take_numbers(FeatureProfile& profile, const T* values, std::size_t count, Sighting place) {
+  if (count == 0) return;
+  double low = profile.min, high = profile.max;
+  bool finite = true;
+  if constexpr (std::is_same_v<T, float>) {
+    const Block block = sum_up(values, count);
+    finite = block.finite;
+    if (finite) {
+      profile.sum += block.sum;
+      profile.squares += block.squares;
+      low = static_cast<double>(block.min);
+      high = static_cast<double>(block.max);
+    }
+  } else {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto value = static_cast<double>(values[i]);
+      profile.sum += value;
+      profile.squares += value * value;
+      low = i ? std::min(low, value) : value;
+      high = i ? std::max(high, value) : value;
+    }
+  }
+  if (!finite) {  // NaN, infinite, or too large to be squared: one by one
+    low = std::numeric_limits<double>::infinity();
+    high = -low;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto value = static_cast<double>(values[i]);
+      if (std::isnan(value)) {
+        profile.nans.add(place);
+      } else if (std::isinf(value)) {
+        profile.infinities.add(place);
+      } else {
+        ++profile.finite;
+        profile.sum += value;
+        profile.squares += value * value;
+        low = std::min(low, value);
+        high = std::max(high, value);
+      }
+    }
+  } else {
+    profile.finite += count;
+  }
+  profile.zeros += count_equal(values, count, T{0});
+  if (low < profile.min) {
+    profile.min = low;
+    profile.at_min = 0;
+    profile.min_place = place;
+  }
+  if (high > profile.max) {
+    profile.max = high;
+    profile.at_max = 0;
+    profile.max_place = place;
+  }
+  if (low == profile.min) profile.at_min += count_equal(values, count, static_cast<T>(low));
+  if (high == profile.max) profile.at_max += count_equal(values, count, static_cast<T>(high));
+  profile.sample.add(values, count);
+  if (count == 1 && !profile.scalars.full) profile.scalars.add(bits_of(values[0]), place);
+  if (!profile.positions || count == 1 || count > kPositions) return;
+  if (profile.position_min.empty()) {
+    profile.position_min.assign(count, std::numeric_limits<float>::infinity());
+    profile.position_max.assign(count, -std::numeric_limits<float>::infinity());
+  }
+  if (profile.position_min.size() != count) {
+    profile.positions = false;
+    return;
+  }
+  float* lows = profile.position_min.data();
+  float* highs = profile.position_max.data();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<float>(values[i]);
+    lows[i] = value < lows[i] ? value : lows[i];
+    highs[i] = value > highs[i] ? value : highs[i];
+  }
+}
+
+void Profile::take_bytes(FeatureProfile& profile, Sighting place) {
+  const bool single = feature_.count() == 1;
+  feature_.for_each_bytes([&](Bytes value) {
+    widen(profile.min_size, profile.max_size, value.size());
+    if (profile.sizes.counts.size() == 1 && profile.sizes.counts.begin()->first == value.size()) {
+      ++profile.sizes.counts.begin()->second;
+    } else if (!profile.sizes.full) {
+      profile.sizes.add(value.size(), place);
+    }
+    const auto format = static_cast<std::size_t>(format_of(value));
+    ++profile.formats[format];
+    if (profile.format_places[format].first.size() < kShown) profile.format_places[format].add(place);
+    if (value.empty()) {
+      profile.empty.add(place);
+      return;
+    }
+    if (format != 0 || !is_text(value)) {
+      profile.not_text.add(place);
+      return;
+    }
+    ++profile.texts;
+    profile.numeric_texts += is_number(value);
+    if (is_space(value.front()) || is_space(value.back())) profile.padded.add(place);
+    if (!single || profile.scalars.full) return;
+    const std::uint64_t hash = xxh64(value, 0);
+    profile.scalars.add(hash, place);
+    if (profile.texts_by_hash.size() < kTally && !profile.texts_by_hash.contains(hash))
+      profile.texts_by_hash.emplace(
+          hash, std::string(reinterpret_cast<const char*>(value.data()), std::min(value.size(), kLongestText)));
+  });
+}
+
+void Profile::merge(const Profile& other) {
+  records_ += other.records_;
+  with_lists_ += other.with_lists_;
+  malformed_.merge(other.malformed_);
+  empty_.merge(other.empty_);
+  // Signatures are made of a name's number, which differs from one profile to the other: join them by their names.
+  for (const auto& [signature, names] : other.signature_names_) {
+    std::uint64_t mine = signature;
+    std::vector<std::string> sorted = names;
+    std::sort(sorted.begin(), sorted.end());
+    for (const auto& [own, own_names] : signature_names_) {
+      std::vector<std::string> own_sorted = own_names;
+      std::sort(own_sorted.begin(), own_sorted.end());
+      if (own_sorted == sorted) mine = own;
+    }
+    signatures_.add(mine, other.signatures_.where.at(signature), other.signatures_.counts.at(signature));
+    signature_names_.emplace(mine, names);
+  }
+  signatures_.full |= other.signatures_.full;
+  for (const FeatureProfile& profile : other.profiles_) {
+    const auto own = std::find_if(profiles_.begin(), profiles_.end(), [&](const FeatureProfile& p) {
+      return p.name == profile.name && p.sequence == profile.sequence;
+    });
+    if (own == profiles_.end()) {
+      profiles_.push_back(profile);
+    } else {
+      own->merge(profile);
+    }
+  }
+}
+
+}  // namespace bushel

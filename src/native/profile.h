@@ -1,0 +1,138 @@
+// What checks need to know of records: everything is counted in one pass, in bounded memory.
+#pragma once
+
+#include <array>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "survey.h"
+
+namespace bushel {
+
+inline constexpr std::size_t kShown = 5;          // places that are kept; all are counted
+inline constexpr std::size_t kTally = 64;         // distinct values that are counted one by one
+inline constexpr std::size_t kSample = 4096;      // values that are kept of a feature
+inline constexpr std::size_t kPositions = 16384;  // widest vector whose positions are looked at one by one
+
+struct Sighting {
+  std::uint32_t file;
+  std::uint64_t record;
+};
+
+// How often something was met, and where first.
+struct Sightings {
+  std::uint64_t count = 0;
+  std::vector<Sighting> first;
+  void add(Sighting place);
+  void merge(const Sightings& other);
+};
+
+// Counts of distinct values, until there are too many of them.
+struct Tally {
+  std::map<std::uint64_t, std::uint64_t> counts;
+  std::map<std::uint64_t, Sighting> where;
+  bool full = false;
+  void add(std::uint64_t value, Sighting place, std::uint64_t by = 1);
+  void merge(const Tally& other);
+};
+
+// Every so-many-th value of a stream, so that no more than kSample are kept.
+struct Sample {
+  std::vector<double> values;
+  std::uint64_t stride = 1, next = 0;  // `next` values are to be passed over before one is kept
+  template <typename T>
+  void add(const T* from, std::size_t count);
+  void merge(const Sample& other);
+};
+
+struct FeatureProfile {
+  std::string name;
+  bool sequence = false;
+  std::uint64_t records = 0, values = 0;
+  std::array<std::uint64_t, 4> kinds{};
+  std::array<Sightings, 4> kind_places;
+  Tally lengths;  // values in one record
+  std::uint64_t min_count = UINT64_MAX, max_count = 0;
+  // Numbers. The extremes are of the finite ones, and how often each occurs tells a sentinel.
+  Sightings nans, infinities;
+  std::uint64_t finite = 0, zeros = 0, at_min = 0, at_max = 0;
+  double min = std::numeric_limits<double>::infinity(), max = -std::numeric_limits<double>::infinity();
+  Sighting min_place{}, max_place{};
+  double sum = 0, squares = 0;
+  Sample sample;
+  Tally scalars;  // of features that hold one value: the number's bits, or the hash of bytes
+  std::vector<float> position_min, position_max;
+  bool positions = true;  // false: lengths differ, or are too large
+  // Bytes.
+  std::uint64_t min_size = UINT64_MAX, max_size = 0, texts = 0, numeric_texts = 0;
+  std::array<std::uint64_t, kFormats> formats{};
+  std::array<Sightings, kFormats> format_places;
+  Sightings not_text, empty, padded;
+  Tally sizes;
+  std::map<std::uint64_t, std::string> texts_by_hash;  // of `scalars`, shortened
+
+  void merge(const FeatureProfile& other);
+};
+
+// What to return of each record.
+struct ProfileRequest {
+  std::vector<std::string> columns;   // scalars, or hashes of bytes
+  std::vector<std::string> identity;  // names that the content's hash leaves out
+  bool verify = true;
+  bool values = true;  // else: only the layout is looked at, and no value of numbers
+  bool hashes = false;
+};
+
+struct ProfileRows {
+  std::vector<RowFault> faults;
+  std::vector<std::vector<std::int64_t>> columns;  // kMissing where a record has none, or several
+  std::vector<std::uint64_t> hashes;               // two a record
+};
+
+inline constexpr std::int64_t kMissing = INT64_MIN;
+
+class Profile {
+ public:
+  explicit Profile(ProfileRequest request) : locator_({}, Locator::Others::add), request_(std::move(request)) {}
+
+  // Looks at the records at `extents`; the first of them is number `first` of file number `file_id`.
+  ProfileRows add(Bytes file, std::span<const Extent> extents, std::uint32_t file_id, std::uint64_t first);
+  void merge(const Profile& other);
+
+  std::uint64_t records() const { return records_; }
+  std::uint64_t with_lists() const { return with_lists_; }
+  const Sightings& malformed() const { return malformed_; }
+  const Sightings& empty() const { return empty_; }
+  const Tally& signatures() const { return signatures_; }
+  const std::map<std::uint64_t, std::vector<std::string>>& signature_names() const { return signature_names_; }
+  const std::vector<FeatureProfile>& features() const { return profiles_; }
+
+ private:
+  bool is_readable();
+  bool decode(Slice feature);
+  void take_record(Sighting place, ProfileRows& rows, std::size_t row);
+  void take_feature(FeatureProfile& profile, Slice feature, Sighting place);
+  template <typename T>
+  void take_numbers(FeatureProfile& profile, const T* values, std::size_t count, Sighting place);
+  void take_bytes(FeatureProfile& profile, Sighting place);
+  std::int64_t scalar() const;
+  void learn_names();
+
+  Bytes file_;
+  Locator locator_;
+  ProfileRequest request_;
+  Feature feature_;
+  std::vector<std::int64_t> ints_;
+  std::vector<float> floats_;
+  std::vector<FeatureProfile> profiles_;
+  std::vector<int> column_of_;              // by name: which requested column it is, or -1
+  std::vector<std::uint64_t> name_hashes_;  // by name; 0: not part of the content
+  std::uint64_t records_ = 0, with_lists_ = 0;
+  Sightings malformed_, empty_;
+  Tally signatures_;
+  std::map<std::uint64_t, std::vector<std::string>> signature_names_;
+};
+
+}  // namespace bushel

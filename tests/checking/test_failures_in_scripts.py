@@ -1,0 +1,413 @@
+"""Every failure of pipeline code that was collected is found, at its line: one script for each rule."""
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import bushel
+from bushel.checking import Finding, all_rules
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+SENSORS = """
+import tensorflow as tf
+from tensorflow import keras
+SPEC = {"x": tf.io.FixedLenFeature([64], tf.float32), "label": tf.io.FixedLenFeature([], tf.int64)}
+def parse(records):
+    row = tf.io.parse_example(records, SPEC)
+    return row["x"], row["label"]
+def parse_one(record):
+    row = tf.io.parse_single_example(record, SPEC)
+    return row["x"], row["label"]
+AUTO = tf.data.AUTOTUNE
+records = tf.data.TFRecordDataset("sensors/train-00000-of-00001.tfrecord")
+val = tf.data.TFRecordDataset("sensors/val-00000-of-00001.tfrecord").batch(32).map(parse, AUTO).prefetch(1)
+model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(5, activation="softmax")])
+model.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+"""
+PHOTOS = """
+import tensorflow as tf
+from tensorflow import keras
+SPEC = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+AUTO = tf.data.AUTOTUNE
+records = tf.data.TFRecordDataset(tf.io.gfile.glob("photos/train-*.tfrecord")).shuffle(400)
+"""
+READ_ONE = 'import tensorflow as tf\ntf.io.parse_single_example(b"", {\n'
+PARSE = """
+def parse(record):
+    row = tf.io.parse_single_example(record, SPEC)
+    image = tf.io.decode_jpeg(row["image"], channels=3)
+"""
+FIT = "model.fit(train, validation_data=val)\n"
+DIGITS = """
+import tensorflow as tf
+SPEC = {"image_raw": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+records = tf.data.TFRecordDataset(tf.io.gfile.glob("digits/train-*.tfrecord.gz"), compression_type="GZIP")
+"""
+
+# (row, rule, data, script); the line that is to be found ends with the mark "# <-"
+CASES = [
+    (
+        "S05",
+        "PIP001",
+        "sensors",
+        SENSORS + "train = records.batch(32).shuffle(2000).map(parse, AUTO).prefetch(1)  # <-\n" + FIT,
+    ),
+    ("S06", "PIP002", "sensors", SENSORS + "train = records.repeat().shuffle(2000).batch(32).map(parse, AUTO)  # <-\n"),
+    (
+        "S07",
+        "PIP003",
+        "sensors",
+        SENSORS + "mixed = records.shuffle(2000)  # <-\ntrain, held = mixed.skip(100), mixed.take(100)\n",
+    ),
+    (
+        "S08",
+        "PIP004",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    return tf.image.random_flip_left_right(image), row['label']\n"
+        + "train = records.map(parse, AUTO).cache().batch(8)  # <-\n",
+    ),
+    ("S09", "PIP005", "sensors", SENSORS + "train = records.shuffle(2000).batch(32).cache().repeat()  # <-\n"),
+    ("S19", "PIP006", "sensors", SENSORS + "test = val.unbatch().shuffle(500).batch(32)  # <-\nmodel.predict(test)\n"),
+    (
+        "S20",
+        "PIP006",
+        "sensors",
+        SENSORS + "test = val.map(lambda x, y: (x, y), AUTO, deterministic=False)  # <-\nmodel.predict(test)\n",
+    ),
+    (
+        "S11",
+        "PIP007",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    return tf.image.random_flip_left_right(image), row['label']\n"
+        + "val = records.map(parse, AUTO).batch(8)  # <-\nkeras.Sequential([keras.layers.Flatten()]).evaluate(val)\n",
+    ),
+    ("L28", "PIP008", "sensors", SENSORS + "train = val.batch(32)  # <-\n"),
+    (
+        "L27",
+        "PIP009",
+        "sensors",
+        SENSORS + "train = records.shuffle(2000).map(parse_one, AUTO)\nmodel.fit(train)  # <-\n",
+    ),
+    ("S04", "PIP010", "sensors", SENSORS + "records.shuffle(2000)  # <-\n"),
+    ("S33", "PIP011", "sensors", SENSORS + "train = records.shuffle(2000).batch(1).map(parse, AUTO)  # <-\n" + FIT),
+    ("S02", "PIP012", "sensors", SENSORS + "train = records.batch(32).map(parse, AUTO)\nmodel.fit(train)  # <-\n"),
+    ("S02, S36", "PIP013", "sensors", SENSORS + "train = records.shuffle(60).batch(32).map(parse, AUTO)  # <-\n" + FIT),
+    (
+        "L30",
+        "PIP014",
+        "sensors",
+        SENSORS + "train = records.shuffle(2000).batch(4096, drop_remainder=True).map(parse, AUTO)  # <-\n" + FIT,
+    ),
+    (
+        "S34",
+        "PIP015",
+        "sensors",
+        SENSORS
+        + "train = records.shuffle(2000).batch(32).map(parse, AUTO)\n"
+        + "model.fit(train, validation_data=val, validation_steps=2)  # <-\n",
+    ),
+    ("S10", "PIP016", "sensors", SENSORS + "train = records.cache('/tmp/cache').take(100)  # <-\n"),
+    (
+        "S22",
+        "PIP017",
+        "sensors",
+        SENSORS + "pairs = tf.data.Dataset.zip((records.shuffle(9), val.shuffle(9)))  # <-\n",
+    ),
+    (
+        "L10",
+        "PIP020",
+        "photos",
+        "import tensorflow as tf\nds = tf.data.TFRecordDataset('photos/train-*.tfrecord')  # <-\n",
+    ),
+    ("L09", "PIP021", "photos", "import glob\nfiles = glob.glob('photos/ train-*.tfrecord')  # <-\n"),
+    ("L08", "PIP021", "photos", "import tensorflow as tf\nds = tf.data.TFRecordDataset([])  # <-\n"),
+    (
+        "L02",
+        "PIP022",
+        "digits",
+        "import tensorflow as tf\nds = tf.data.TFRecordDataset('digits/train-00000-of-00002.tfrecord.gz')  # <-\n",
+    ),
+    (
+        "L14",
+        "PIP023",
+        "sensors",
+        READ_ONE + '"labels": tf.io.FixedLenFeature([], tf.int64)})  # <-\n',
+    ),
+    (
+        "L15",
+        "PIP024",
+        "sensors",
+        READ_ONE + '"label": tf.io.FixedLenFeature([], tf.float32)})  # <-\n',
+    ),
+    (
+        "L16",
+        "PIP025",
+        "sensors",
+        READ_ONE + '"x": tf.io.FixedLenFeature([63], tf.float32)})  # <-\n',
+    ),
+    (
+        "S32",
+        "PIP026",
+        "sensors",
+        READ_ONE + '"labl": tf.io.FixedLenFeature([], tf.int64, 0)})  # <-\n',
+    ),
+    (
+        "L19",
+        "PIP027",
+        "sensors",
+        READ_ONE + '"x": tf.io.VarLenFeature(tf.float32)})  # <-\n',
+    ),
+    (
+        "L20",
+        "PIP028",
+        "digits",
+        DIGITS
+        + "def parse(record):\n    row = tf.io.parse_single_example(record, SPEC)\n"
+        + '    pixels = tf.io.decode_raw(row["image_raw"], tf.float32)  # <-\n    return tf.reshape(pixels, [28, 28])\n'
+        + "train = records.map(parse)\n",
+    ),
+    (
+        "L22",
+        "PIP029",
+        "digits",
+        DIGITS
+        + "def parse(record):\n    row = tf.io.parse_single_example(record, SPEC)\n"
+        + '    return tf.reshape(tf.io.decode_raw(row["image_raw"], tf.uint8), [30, 30])  # <-\n'
+        + "train = records.map(parse)\n",
+    ),
+    (
+        "L21",
+        "PIP030",
+        "photos",
+        PHOTOS
+        + "def parse(record):\n    row = tf.io.parse_single_example(record, SPEC)\n"
+        + '    return tf.io.decode_raw(row["image"], tf.uint8)  # <-\ntrain = records.map(parse)\n',
+    ),
+    (
+        "S14",
+        "PIP040",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    image = tf.image.resize(image, [32, 32])\n"
+        + "    return tf.image.convert_image_dtype(image, tf.float32)  # <-\ntrain = records.map(parse)\n",
+    ),
+    (
+        "S15",
+        "PIP041",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    return tf.image.convert_image_dtype(image, tf.float32) / 255.0  # <-\ntrain = records.map(parse)\n",
+    ),
+    (
+        "S13",
+        "PIP041",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    return tf.cast(image, tf.float32) / 255.0, row['label']\ntrain = records.map(parse).batch(8)\n"
+        + "model = keras.Sequential([\n    keras.applications.EfficientNetB0(),  # <-\n    keras.layers.Dense(4)])\n"
+        + "model.fit(train)\n",
+    ),
+    (
+        "9",
+        "PIP042",
+        "photos",
+        PHOTOS + PARSE + "    return tf.cast(image, tf.float64)  # <-\ntrain = records.map(parse)\n",
+    ),
+    (
+        "L29, S18",
+        "PIP043",
+        "sensors",
+        SENSORS
+        + "train = records.shuffle(2000).batch(32).map(parse, AUTO)\n"
+        + "model.compile(loss='categorical_crossentropy')  # <-\nmodel.fit(train)\n",
+    ),
+    (
+        "S17",
+        "PIP044",
+        "sensors",
+        SENSORS
+        + "model = keras.Sequential([keras.layers.Dense(5)])\n"
+        + "model.compile(loss=keras.losses.SparseCategoricalCrossentropy())  # <-\n",
+    ),
+    (
+        "S12",
+        "PIP045",
+        "sensors",
+        SENSORS
+        + "model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dense(5)])\n"
+        + "def step(x):\n    with tf.GradientTape() as tape:\n        return model(x)  # <-\n",
+    ),
+    (
+        "S12",
+        "PIP046",
+        "photos",
+        PHOTOS + "flip = keras.layers.RandomFlip()\ntrain = records.map(lambda image: flip(image))  # <-\n",
+    ),
+    (
+        "adapt in map",
+        "PIP047",
+        "reviews",
+        "import keras\nimport tensorflow as tf\nwords = keras.layers.TextVectorization()\n"
+        "def f(text):\n    words.adapt(text)  # <-\n    return words(text)\n"
+        "train = tf.data.TFRecordDataset('reviews/train-00000-of-00001.tfrecord').map(f)\n",
+    ),
+    ("S28", "PIP048", "sensors", "import keras\nlayer = keras.layers.Normalization()  # <-\n"),
+    (
+        "S26",
+        "PIP049",
+        "sensors",
+        SENSORS + "layer = keras.layers.Normalization()\nlayer.adapt(val.map(lambda x, y: x))  # <-\n",
+    ),
+    ("Keras 3", "PIP050", "sensors", SENSORS + "model.fit_generator(val)  # <-\n"),
+    (
+        "L24",
+        "PIP051",
+        "sensors",
+        SENSORS
+        + "train = records.shuffle(2000).batch(32).map(parse, AUTO)\n"
+        + "model = keras.Sequential([keras.layers.Dense(4, activation='softmax')])  # <-\n"
+        + "model.compile(loss='sparse_categorical_crossentropy')\nmodel.fit(train)\n",
+    ),
+    (
+        "L03",
+        "PIP060",
+        "sensors",
+        "import tensorflow as tf\nwriter = tf.io.TFRecordWriter('a')  # <-\nwriter.write(b'')\n",
+    ),
+    ("S01", "PIP061", "sensors", "import random\nrandom.shuffle(list(range(10)))  # <-\n"),
+    ("S21", "PIP062", "sensors", "names = ['b', 'a']\nids = {name: i for i, name in enumerate(set(names))}  # <-\n"),
+    (
+        "13",
+        "PIP063",
+        "sensors",
+        "import multiprocessing\nimport tensorflow as tf\ndef load(path):\n    return open(path, 'rb').read()\n"
+        "pool = multiprocessing.Pool()\nimages = pool.map(load, ['a'])  # <-\n"
+        "with tf.io.TFRecordWriter('a') as writer:\n    writer.write(images[0])\n",
+    ),
+    (
+        "before the split",
+        "PIP064",
+        "sensors",
+        "from sklearn.model_selection import train_test_split\nx = scaler.fit_transform(x)  # <-\n"
+        "a, b = train_test_split(x)\n",
+    ),
+    (
+        "dense",
+        "PIP065",
+        "sensors",
+        "import tensorflow as tf\nrows = tfidf.toarray()  # <-\nwith tf.io.TFRecordWriter('a') as writer:\n    pass\n",
+    ),
+    (
+        "written in the loop",
+        "PIP066",
+        "sensors",
+        SENSORS
+        + "for x, y in val:\n    with tf.io.TFRecordWriter('a') as writer:  # <-\n        writer.write(b'')\n"
+        + "    model.train_on_batch(x, y)\n",
+    ),
+    ("speed", "PIP070", "sensors", SENSORS + "train = records.shuffle(2000).batch(32).map(parse)  # <-\n" + FIT),
+    (
+        "speed",
+        "PIP071",
+        "sensors",
+        SENSORS + "train = records.shuffle(2000).batch(32).map(parse, AUTO)\n" + FIT[:-1] + "  # <-\n",
+    ),
+    (
+        "speed",
+        "PIP072",
+        "sensors",
+        SENSORS + "train = records.shuffle(2000).map(parse_one, AUTO).batch(32)  # <-\n" + FIT,
+    ),
+    (
+        "tf#32376",
+        "PIP073",
+        "photos",
+        PHOTOS.replace(".shuffle(400)", "")
+        + PARSE
+        + "    return image, row['label']\ntrain = records.map(parse, AUTO).shuffle(400).batch(8)  # <-\n"
+        + "keras.Sequential([keras.layers.Flatten()]).fit(train)\n",
+    ),
+]
+
+
+def check(folder: Path, script: Path) -> list[Finding]:
+    return bushel.check(folder, script=script, select=["PIP"]).findings
+
+
+@pytest.mark.parametrize(("row", "rule", "data", "code"), CASES, ids=[f"{rule}-{row}" for row, rule, _, _ in CASES])
+def test_the_failure_is_found_at_its_line(
+    row: str, rule: str, data: str, code: str, corpus: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(code)
+    expected = {number for number, line in enumerate(code.splitlines(), 1) if "# <-" in line}
+    found = [finding for finding in check(corpus / data, script) if finding.rule == rule]
+    assert {finding.locations[0].line for finding in found} == expected
+    assert all("code" in finding.evidence and (finding.help or "corrected" in finding.evidence) for finding in found)
+
+
+def test_every_rule_about_scripts_has_a_script_that_shows_it() -> None:
+    assert {rule.id for rule in all_rules() if rule.needs == "script"} == {rule for _, rule, _, _ in CASES}
+
+
+CORRECT = sorted(
+    p for folder in (SCRIPTS, SCRIPTS / "later") for p in folder.iterdir() if p.suffix in (".py", ".ipynb")
+)
+
+
+@pytest.mark.parametrize("script", [p for p in CORRECT if p.name != "make_data.py"], ids=lambda path: path.name)
+def test_a_correct_script_gives_no_finding(script: Path, corpus: Path) -> None:
+    folder = corpus / script.name.split("_")[0]
+    data = folder if folder.is_dir() and folder.name != "folders" else None
+    assert [(f.rule, f.message) for f in bushel.check(data, script=script, select=["PIP"])] == []
+
+
+def test_a_place_in_a_notebook_is_told_by_cell_and_line(corpus: Path, tmp_path: Path) -> None:
+    notebook = json.loads((SCRIPTS / "digits_notebook.ipynb").read_text())
+    cell = notebook["cells"][3]
+    cell["source"] = [line.replace('.gz")), compression_type="GZIP")', '.gz")))') for line in cell["source"]]
+    path = tmp_path / "digits.ipynb"
+    path.write_text(json.dumps(notebook))
+    found = [f for f in check(corpus / "digits", path) if f.rule == "PIP022"]
+    assert [(f.locations[0].file, f.locations[0].line) for f in found] == [(f"{path}:cell 4", 1)]
+
+
+def test_what_cannot_be_followed_is_said(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import tensorflow as tf\nds = tf.data.TFRecordDataset(find_files())\n")
+    report = bushel.check(script=script)
+    assert report.checked["not_followed"] == [f"{script}:2: which files TFRecordDataset reads"]
+    assert report.findings == []
+
+
+@pytest.mark.parametrize(
+    "code", ["import tensorflow as tf\nwhile True:\n  ds = ds.map(f)\n", "def f(): return f()\nf()\n", ""]
+)
+def test_odd_scripts_end(code: str, tmp_path: Path) -> None:
+    script = tmp_path / "odd.py"
+    script.write_text(textwrap.dedent(code))
+    assert bushel.check(script=script).findings == []
+
+
+def test_a_script_that_is_no_python_is_an_error_with_its_line(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("x = 1\nfor in y:\n")
+    with pytest.raises(bushel.FileProblem, match=r"train.py: the script is not Python: line 2: invalid syntax"):
+        bushel.check(script=script)
+
+
+def test_the_script_is_never_run(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
+    bushel.check(script=script)
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,210 @@
+"""How findings are selected, suppressed, printed and turned into exit codes."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import bushel
+from bushel.checking import Finding, Location, Plan, all_rules, formats, rule, terminal
+from bushel.cli import cli
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def sorted_data(tmp_path: Path) -> Path:
+    path = tmp_path / "data" / "train.tfrecord"
+    path.parent.mkdir()
+    random = np.random.default_rng(0)
+    with bushel.Writer(path) as writer:
+        for i in range(500):
+            writer.write({"x": random.normal(size=8).astype(np.float32), "label": i // 100})
+    return path.parent
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["check", *map(str, arguments)])
+
+
+def test_every_rule_has_a_page_with_all_its_sections() -> None:
+    for found in all_rules():
+        assert set(found.page.sections) == {"Why", "Example", "Fix", "Ignore", "Reports"}, found.id
+        assert found.page.what.endswith((".", "text")), found.id
+
+
+def test_names_of_rules_are_unique_and_state_a_fault() -> None:
+    data_and_script = [found.name for found in all_rules() if found.needs in ("data", "script")]
+    assert all(name == name.lower() and " " not in name for name in data_and_script)
+
+
+def test_the_page_of_all_rules_is_what_the_rules_say() -> None:
+    from bushel.checking.pages import rules_page
+
+    assert (DOCS / "checks.md").read_text() == rules_page(), (
+        "write it again: python -m bushel.checking.pages > docs/checks.md"
+    )
+
+
+def test_json_has_the_shape_that_programs_rely_on(sorted_data: Path) -> None:
+    result = run(sorted_data, "--json", "--batch-size", 10, "--shuffle-buffer", 10)
+    printed = json.loads(result.stdout)
+    assert set(printed) == {"findings", "checked"}
+    finding = printed["findings"][0]
+    assert list(finding) == ["rule", "name", "severity", "confidence", "message", "locations", "evidence", "help"]
+    assert set(finding["locations"][0]) == {"file", "record", "byte", "feature", "line", "column"}
+    assert result.exit_code == 1
+
+
+def test_exit_is_0_without_errors_1_with_them_and_2_where_nothing_can_be_checked(
+    sorted_data: Path, tmp_path: Path
+) -> None:
+    assert run(sorted_data).exit_code == 0  # sorted, and no plan: a warning
+    assert run(sorted_data, "--fail-on", "warning").exit_code == 1
+    assert run(sorted_data, "--batch-size", 10, "--shuffle-buffer", 10).exit_code == 1
+    assert run(tmp_path / "nothing").exit_code == 2
+    assert run().exit_code == 2
+    assert run(sorted_data, "--select", "NOPE").exit_code == 2
+
+
+def test_select_and_ignore_take_ids_and_how_they_begin(sorted_data: Path) -> None:
+    assert {f.rule for f in bushel.check(sorted_data)} == {"ORD001"}
+    assert bushel.check(sorted_data, select=["FIL", "SCH"]).findings == []
+    assert bushel.check(sorted_data, ignore=["ord"]).findings == []
+
+
+def test_the_terminal_form_has_fact_place_proof_and_help(sorted_data: Path) -> None:
+    lines = run(sorted_data, "--batch-size", 64, "--shuffle-buffer", 10).stdout.splitlines()
+    assert lines[0].startswith("error[ORD001] label-sorted-shards: ")
+    assert lines[1].startswith(f"  --> {sorted_data / 'train.tfrecord'}")
+    assert lines[2].startswith("   = evidence: mean run length: 100")
+    assert lines[3] == "   = confidence: proven"
+    assert lines[-3] == "note: bushel explain ORD001"
+    assert lines[-1] == "1 error in 500 records, 1 file"
+
+
+def test_a_suppression_needs_a_reason(sorted_data: Path) -> None:
+    settings = sorted_data / "bushel.toml"
+    settings.write_text('[[check.suppress]]\nrule = "ORD001"\nreason = "read by index"\n')
+    report = bushel.check(sorted_data)
+    assert (report.findings, report.checked["suppressed"]) == ([], 1)
+    settings.write_text('[[check.suppress]]\nrule = "ORD001"\nreason = " "\n')
+    with pytest.raises(bushel.FormatError, match="reason must say why"):
+        bushel.check(sorted_data)
+
+
+def test_a_baseline_leaves_only_what_is_new(sorted_data: Path, tmp_path: Path) -> None:
+    baseline = tmp_path / "old.json"
+    assert run(sorted_data, "--write-baseline", baseline).exit_code == 0
+    report = bushel.check(sorted_data, baseline=baseline)
+    assert (report.findings, report.checked["baseline"]) == ([], 1)
+
+
+def test_an_own_rule_is_one_function(sorted_data: Path) -> None:
+    (sorted_data / "rules.py").write_text(
+        "from bushel.checking import Finding, rule\n"
+        '@rule("ACME001", "too-few-records", severity="warning")\n'
+        'def too_few_records(data):\n    """Fewer than 1,000 records."""\n'
+        '    if data.records < 1000:\n        yield Finding(f"{data.records} records")\n'
+    )
+    (sorted_data / "bushel.toml").write_text('[check]\nrules = ["rules.py"]\n')
+    # The folder holds more than records now: name the shard, and the settings beside the working folder.
+    found = CliRunner().invoke(cli, ["check", str(sorted_data / "train.tfrecord"), "--json"], catch_exceptions=False)
+    assert found.exit_code == 0
+    report = bushel.check([sorted_data], select=["ACME"])
+    assert [(f.rule, f.name, f.message) for f in report] == [("ACME001", "too-few-records", "500 records")]
+
+
+def test_an_id_that_is_taken_is_refused() -> None:
+    with pytest.raises(ValueError, match="id must be a new one, got 'ORD001'"):
+        rule("ORD001", "mine")(lambda data: iter(()))
+    with pytest.raises(ValueError, match="capital letters and three digits"):
+        rule("ord1", "mine")
+
+
+def test_sarif_junit_and_github_carry_every_finding(sorted_data: Path) -> None:
+    report = bushel.check(sorted_data, plan=Plan(64, 10))
+    sarif = formats.to_sarif(report.findings)
+    assert [r["ruleId"] for r in sarif["runs"][0]["results"]] == ["ORD001"]
+    assert sarif["runs"][0]["tool"]["driver"]["rules"][0]["id"] == "ORD001"
+    junit = ET.fromstring(formats.to_junit(report.findings, report.rules))
+    assert junit.find("testsuite").get("failures") == "1"  # type: ignore[union-attr]
+    assert formats.to_github(report.findings)[0].startswith(f"::error file={sorted_data!s}")
+
+
+def test_hostile_text_moves_no_cursor_and_breaks_no_format() -> None:
+    finding = Finding(
+        "a\x1b[2Jb\n]]>&", "error", locations=[Location(file="x\ny,z", line=1, column=1)], rule="ORD001", name="n"
+    )
+    assert "\x1b" not in "".join(terminal.finding_lines(finding))
+    ET.fromstring(formats.to_junit([finding], []))
+    assert "\n" not in formats.to_github([finding])[0]
+
+
+def test_samples_are_capped_and_counts_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "train.tfrecord"
+    with bushel.Writer(path) as writer:
+        for _ in range(100):
+            writer.write({"x": [float("nan")] * 3})
+    finding = next(f for f in bushel.check(path) if f.rule == "VAL001")
+    assert len(finding.locations) == 5
+    assert finding.evidence["measured"]["NaN"] == 300
+
+
+def test_explain_prints_a_page_and_offers_the_nearest() -> None:
+    assert bushel.explain("ord001").startswith(
+        "ORD001 label-sorted-shards (error)\n\nRecords in the order of their labels"
+    )
+    assert bushel.explain("label-sorted-shards") == bushel.explain("ORD001")
+    with pytest.raises(bushel.MissingName, match="did you mean 'ORD001'"):
+        bushel.explain("ORD01")
+
+
+@pytest.mark.parametrize("batch", [7, 64])
+def test_the_buffer_that_is_named_is_clean(sorted_data: Path, batch: int) -> None:
+    finding = next(iter(bushel.check(sorted_data, plan=Plan(batch, 10))))
+    safe = finding.evidence["clean_from_buffer_size"]
+    assert bushel.check(sorted_data, plan=Plan(batch, safe)).findings == []
+
+
+def test_a_dict_of_arrays_is_checked_like_a_file() -> None:
+    x = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
+    x[3, 2] = np.nan
+    assert {f.rule for f in bushel.check({"x": x, "label": np.arange(200) % 4})} == {"VAL001"}
+    both = {"train": {"x": x[:100], "label": np.arange(100) % 4}, "val": {"x": x[:50], "label": np.arange(50) % 4}}
+    assert "SPL001" in {f.rule for f in bushel.check(both)}
+
+
+def test_data_of_another_kind_is_refused_with_its_type() -> None:
+    with pytest.raises(ValueError, match=r"data must be paths, .* or a dict of arrays; got int"):
+        bushel.check(3)
+
+
+def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "a.tfrecord").write_text("this is plain text, and no record at all")
+    random = np.random.default_rng(0)
+    for shard in range(3):
+        with bushel.Writer(folder / f"b{shard}.tfrecord") as writer:
+            writer.write_batch({"x": random.normal(size=(150_000, 64)).astype(np.float32)})
+    code = (
+        "import os, signal, sys, bushel.checking.reading as reading\n"
+        "take = reading._Reader._read_file\n"
+        "def stop(self, file, *rest):\n"
+        "    if file.number == 2: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    take(self, file, *rest)\n"
+        "reading._Reader._read_file = stop\n"
+        "from bushel.cli import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "check", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert "error[FIL001]" in done.stdout
+    assert "stopped before the end" in done.stdout
+    assert done.returncode == 1

@@ -1,0 +1,147 @@
+"""Keras models beside the data, and a few steps of training."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel.checking import Plan, all_rules
+
+keras = pytest.importorskip("keras")
+
+
+def data(span: str = "0..1", rows: int = 120) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    x = random.random((rows, 8)).astype(np.float32) * (255 if span == "0..255" else 1)
+    return {"x": x, "label": np.arange(rows) % 4}
+
+
+def model(*layers: Any, loss: Any = None) -> Any:
+    made = keras.Sequential([keras.Input((8,)), *layers])
+    if loss is not None:
+        made.compile(optimizer="adam", loss=loss)
+    return made
+
+
+def rules(report: bushel.checking.Report) -> set[str]:
+    return {finding.rule for finding in report if finding.severity != "info"}
+
+
+def softmax(units: int = 4) -> Any:
+    return keras.layers.Dense(units, activation="softmax")
+
+
+def test_a_model_that_fits_gives_nothing() -> None:
+    fitting = model(keras.layers.Dense(16, "relu"), softmax(), loss="sparse_categorical_crossentropy")
+    assert rules(bushel.check(data(), model=fitting)) == set()
+
+
+def test_mdl001_a_model_that_rescales_and_data_of_0_to_1() -> None:
+    scaling = model(keras.layers.Rescaling(1 / 255), softmax())
+    assert "MDL001" in rules(bushel.check(data(), model=scaling))
+    assert "MDL001" not in rules(bushel.check(data("0..255"), model=scaling))
+
+
+@pytest.mark.parametrize(
+    ("head", "loss"),
+    [
+        (lambda: keras.layers.Dense(4), keras.losses.SparseCategoricalCrossentropy),
+        (softmax, lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True)),
+        (softmax, lambda: "categorical_crossentropy"),
+    ],
+)
+def test_mdl002_a_loss_that_does_not_fit_the_output(head: Any, loss: Any) -> None:
+    assert "MDL002" in rules(bushel.check(data(), model=model(head(), loss=loss())))
+
+
+def test_mdl003_a_head_that_is_too_small_and_lbl001_with_it() -> None:
+    assert {"MDL003", "LBL001"} <= rules(bushel.check(data(), model=model(softmax(3))))
+
+
+def test_mdl004_an_input_of_another_size() -> None:
+    other = keras.Sequential([keras.Input((9,)), softmax()])
+    assert "MDL004" in rules(bushel.check(data(), model=other))
+
+
+def test_mdl005_a_normalization_that_was_never_adapted() -> None:
+    fresh = keras.layers.Normalization()
+    assert "MDL005" in rules(bushel.check(data(), model=model(fresh, softmax())))
+    adapted = keras.layers.Normalization()
+    adapted.adapt(data()["x"])
+    assert "MDL005" not in rules(bushel.check(data(), model=model(adapted, softmax())))
+
+
+def test_mdl006_batch_norm_on_batches_of_one() -> None:
+    normed = model(keras.layers.BatchNormalization(), softmax())
+    assert "MDL006" in rules(bushel.check(data(), model=normed, plan=Plan(batch_size=1)))
+
+
+def test_mdl007_padding_that_is_not_masked() -> None:
+    tokens = np.tile(np.array([5, 6, 7, 8, 0, 0, 0, 0]), (60, 1))
+    tokens[:, 0] = np.arange(60) + 3
+    tagger = keras.Sequential([keras.Input((8,)), keras.layers.Embedding(100, 4), keras.layers.Flatten(), softmax(2)])
+    assert "MDL007" in rules(bushel.check({"tokens": tokens, "label": np.arange(60) % 2}, model=tagger))
+
+
+def written(tmp: Path, scale: float, offset: float = 0.0) -> Path:
+    random = np.random.default_rng(0)
+    with bushel.Writer(tmp / "train.tfrecord") as writer:
+        for i in range(128):
+            x = random.normal(size=8) + 3 * (np.arange(8) == i % 4) + offset
+            writer.write({"x": (x * scale).astype(np.float32), "label": i % 4})
+    return tmp
+
+
+def test_probes_pass_where_a_model_learns(tmp_path: Path) -> None:
+    learner = model(keras.layers.Dense(32, "relu"), softmax(), loss="sparse_categorical_crossentropy")
+    report = bushel.check(written(tmp_path, 1.0), model=learner, probe=True)
+    assert {rule for rule in rules(report) if rule.startswith("TRN")} == set()
+
+
+def test_trn001_a_first_loss_far_from_guessing(tmp_path: Path) -> None:
+    plain = model(keras.layers.Dense(32, "relu"), softmax(), loss="sparse_categorical_crossentropy")
+    assert "TRN001" in rules(bushel.check(written(tmp_path, 1000.0), model=plain, probe=True))
+
+
+def test_trn002_and_trn003_a_model_that_its_inputs_do_not_reach(tmp_path: Path) -> None:
+    dead = model(keras.layers.Rescaling(0.0), softmax(), loss="sparse_categorical_crossentropy")
+    assert {"TRN002", "TRN003"} <= rules(bushel.check(written(tmp_path, 1.0), model=dead, probe=True))
+
+
+def test_trn004_statistics_that_have_not_caught_up(tmp_path: Path) -> None:
+    slow = model(
+        keras.layers.BatchNormalization(momentum=0.9999),
+        keras.layers.Dense(32, "relu"),
+        softmax(),
+        loss="sparse_categorical_crossentropy",
+    )
+    assert "TRN004" in rules(bushel.check(written(tmp_path, 1.0, offset=100.0), model=slow, probe=True))
+
+
+def test_a_saved_model_is_loaded_and_a_missing_one_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "model.keras"
+    model(softmax(3)).save(path)
+    assert "MDL003" in rules(bushel.check(data(), model=path))
+    with pytest.raises(bushel.FileProblem, match="there is no such model"):
+        bushel.check(data(), model=tmp_path / "none.keras")
+
+
+def test_a_tf_dataset_is_checked_like_a_file() -> None:
+    tf = pytest.importorskip("tensorflow")
+    columns = data()
+    columns["x"][5, 1] = np.inf
+    dataset = tf.data.Dataset.from_tensor_slices((columns["x"], columns["label"]))
+    assert rules(bushel.check(dataset)) == {"VAL001"}
+    assert rules(bushel.check(dataset.batch(32))) == {"VAL001"}
+
+
+def test_every_rule_about_models_has_a_test_named_after_it() -> None:
+    named = {
+        name.split("_")[i].upper()
+        for name in globals()
+        for i in (1, 3)
+        if name.startswith("test_") and len(name.split("_")) > 3
+    }
+    assert {rule.id for rule in all_rules() if rule.needs in ("model", "probe")} <= named
