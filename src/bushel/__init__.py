@@ -15,23 +15,38 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that `import bushel` stays fast and reading never loads what writes.
 _HOMES = {
+    "Batch": "bushel.reading",
+    "Bucket": "bushel.reading",
     "BushelError": "bushel.errors",
     "BytesColumn": "bushel.columns",
     "CorruptRecord": "bushel.errors",
+    "Dataset": "bushel.reading",
     "Fault": "bushel.errors",
     "Feature": "bushel.schema",
+    "Feed": "bushel.reading",
     "FileProblem": "bushel.errors",
     "FormatError": "bushel.errors",
     "Index": "bushel.index",
     "Manifest": "bushel.manifest",
     "MissingName": "bushel.errors",
+    "Order": "bushel.reading",
+    "Pack": "bushel.reading",
+    "Pad": "bushel.reading",
     "Ragged": "bushel.columns",
+    "Report": "bushel.reading",
     "Schema": "bushel.schema",
     "SchemaMismatch": "bushel.errors",
+    "Sparse": "bushel.reading",
+    "SparseColumn": "bushel.reading",
+    "Split": "bushel.reading",
+    "Workers": "bushel.reading",
     "Writer": "bushel.writing",
+    "batches": "bushel.reading",
     "infer_schema": "bushel.survey",
     "info": "bushel.survey",
     "load_index": "bushel.index",
+    "mix": "bushel.reading",
+    "open": "bushel.reading",
     "payloads": "bushel.records",
     "read": "bushel.records",
     "read_manifest": "bushel.manifest",
@@ -72,6 +87,21 @@ if TYPE_CHECKING:
     from bushel.index import write_index as write_index
     from bushel.manifest import Manifest as Manifest
     from bushel.manifest import read_manifest as read_manifest
+    from bushel.reading import Batch as Batch
+    from bushel.reading import Bucket as Bucket
+    from bushel.reading import Dataset as Dataset
+    from bushel.reading import Feed as Feed
+    from bushel.reading import Order as Order
+    from bushel.reading import Pack as Pack
+    from bushel.reading import Pad as Pad
+    from bushel.reading import Report as Report
+    from bushel.reading import Sparse as Sparse
+    from bushel.reading import SparseColumn as SparseColumn
+    from bushel.reading import Split as Split
+    from bushel.reading import Workers as Workers
+    from bushel.reading import batches as batches
+    from bushel.reading import mix as mix
+    from bushel.reading import open as open
     from bushel.records import payloads as payloads
     from bushel.records import read as read
     from bushel.records import scan as scan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import struct
@@ -17,11 +18,11 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.columns import BytesColumn, Column, Ragged, concatenate, count_of
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
-from bushel.files import RecordFile, open_file
+from bushel.files import FOOTER, HEADER, RecordFile, Skipped, open_file
 from bushel.records import to_column
 from bushel.storage import AnyPath, list_files, write_whole
 
-__all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "write_index"]
+__all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
 
 MAGIC = b"BUSHELIX"
 FORMAT = 1
@@ -147,6 +148,43 @@ def build_index(
     )
 
 
+def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
+    """The index that a file has, if it is fresh; else one scanned now, which is kept unless the file is damaged.
+
+    Damage that has no record of its own takes the place of one; the second value says which records are such.
+    """
+    try:
+        index = load_index(path)
+    except (StaleIndex, FormatError):
+        index = None
+    if index is not None:
+        return index, {}
+    index, damage = scan_index(path)
+    if not damage:
+        with contextlib.suppress(FileProblem):
+            save_index(path, index)
+    return index, damage
+
+
+def scan_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
+    """Find the records of a file by their headers alone, past any damage."""
+    file = open_file(Path(path))
+    places = [np.empty((0, 2), np.uint64)]
+    damage: dict[int, Skipped] = {}
+
+    def take(skipped: Skipped) -> None:
+        record = skipped.record if skipped.record >= 0 else sum(map(len, places))
+        damage[record] = skipped
+        length = min(max(skipped.length - HEADER - FOOTER, 0), 2**32 - 1)
+        places.append(np.array([[skipped.offset, length]], np.uint64))
+
+    for chunk in file.chunks(on_fault=take):
+        places.append(chunk.extents + np.array([chunk.base, 0], np.uint64))
+    extents = np.concatenate(places)
+    lengths = extents[:, 1].astype(np.uint32)
+    return Index(np.ascontiguousarray(extents[:, 0]), lengths, file.compression), damage
+
+
 def _names_in(file: RecordFile) -> list[str]:
     for chunk in file.chunks():
         _, _, others = _native.decode(chunk.memory, chunk.extents[:64], [], False, 1, True)
@@ -254,7 +292,8 @@ def load_index(path: AnyPath) -> Index | None:
 
 
 def _load(path: Path, place: Path) -> Index:
-    memory = np.memmap(place, np.uint8, "r") if place.stat().st_size else np.empty(0, np.uint8)
+    # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
+    memory = cast("NDArray[np.uint8]", _native.Mapping([(str(place), place.stat().st_size)]).memory)
     header = _read_header(memory, place)
     _check_tie(path, header.file)
     arrays = {column.name: _array(memory, column, header.records, place) for column in header.columns}

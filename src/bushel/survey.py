@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from bushel.files import RecordFile, Skipped, open_file
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Encoding, Feature, FeatureStatistics, RecordKind, Schema
 from bushel.storage import AnyPath, list_files
 
-__all__ = ["FileInfo", "Info", "infer_schema", "info"]
+__all__ = ["FileInfo", "Info", "infer_schema", "info", "probe_schema"]
 
 _FORMATS: tuple[Encoding, ...] = ("list", "jpeg", "png", "gif", "webp", "bmp", "tiff")
 _KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
@@ -64,6 +65,15 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         schema=_schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults)),
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
     )
+
+
+def probe_schema(path: AnyPath, *, records: int = 1024) -> Schema:
+    """Tell a schema from the first records of one file; what later ones hold may differ."""
+    survey = _native.Survey()
+    for chunk in open_file(Path(path)).chunks(on_fault=lambda _: None):
+        survey.add(chunk.memory, chunk.extents[:records], True)
+        break
+    return _schema_of(survey.result(), other_bytes=0)
 
 
 def _survey_file(file: RecordFile, survey: _native.Survey) -> tuple[int, list[Skipped]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from bushel import _native
+from bushel.columns import Column
 from bushel.records import Sample
 
-__all__ = ["Draw", "Transform"]
+__all__ = ["BatchTransform", "Draw", "Transform"]
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,25 @@ class Draw:
         key = (self.seed & (2**64 - 1)) | ((self.record & (2**64 - 1)) << 64)
         return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, salt, self.epoch]))
 
+    def uniforms(self, count: int, salt: int = 0) -> list[float]:
+        """A few numbers of 0 to 1, much cheaper than a generator's."""
+        values = (self.seed, self.epoch, self.record, salt)
+        key = struct.pack("<4Q", *(value & (2**64 - 1) for value in values))
+        return [(_native.xxh64(key, number) >> 11) / 2.0**53 for number in range(count)]
+
 
 class Transform(Protocol):
     """A value, picklable and comparable, that changes samples."""
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Return the changed sample; the one given is left as it was."""
+        ...
+
+
+@runtime_checkable
+class BatchTransform(Protocol):
+    """A transform of whole batches: what mixes rows, or is faster on all of them at once. Runs behind all others."""
+
+    def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
+        """Return the changed columns; those given are left as they were."""
         ...

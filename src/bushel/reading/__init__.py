@@ -1,0 +1,29 @@
+"""Reading: records at random, in any order, as ready batches."""
+
+from __future__ import annotations
+
+from bushel.reading.batch import Batch
+from bushel.reading.dataset import Dataset, Split, mix, open
+from bushel.reading.feed import Feed, batches
+from bushel.reading.layout import Bucket, Pack, Pad, Sparse, SparseColumn
+from bushel.reading.order import Order
+from bushel.reading.prepare import Workers
+from bushel.reading.report import Report
+
+__all__ = [
+    "Batch",
+    "Bucket",
+    "Dataset",
+    "Feed",
+    "Order",
+    "Pack",
+    "Pad",
+    "Report",
+    "Sparse",
+    "SparseColumn",
+    "Split",
+    "Workers",
+    "batches",
+    "mix",
+    "open",
+]

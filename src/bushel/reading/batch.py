@@ -1,0 +1,237 @@
+"""One batch, and the work that makes it from records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn, Column, Ragged
+from bushel.errors import BushelError
+from bushel.reading.dataset import Split
+from bushel.reading.layout import Bucket, Layout, Pack
+from bushel.reading.order import Sampler
+from bushel.reading.report import Passed, Tally
+from bushel.reading.rows import aligned, sample_at, stack
+from bushel.reading.shards import Wanted
+from bushel.records import Sample
+from bushel.transforms import BatchTransform, Draw, Transform
+
+__all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
+
+Ints: TypeAlias = NDArray[np.int64]
+OnFault: TypeAlias = Literal["raise", "skip", "replace"]
+
+
+class Place(NamedTuple):
+    """Where reading stands: all that is needed to go on."""
+
+    epoch: int = 0
+    position: int = 0  # records that all ranks together have consumed in this epoch
+    bin: int = 0  # of rows packed from the records behind that position
+
+
+class Batch(dict[str, Any]):
+    """Columns with one row a record, by name; and which records they are.
+
+    `rows` are their numbers in the shards. `real` is False where a row only fills up a step or stands in for a damaged
+    record, None where all are real.
+    """
+
+    rows: Ints
+    real: NDArray[np.bool_] | None
+    epoch: int
+
+    def __init__(self, columns: dict[str, Any], rows: Ints, real: NDArray[np.bool_] | None, epoch: int) -> None:
+        super().__init__(columns)
+        self.rows = rows
+        self.real = real
+        self.epoch = epoch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (dict(self), self.rows, self.real, self.epoch)
+
+
+class Part(NamedTuple):
+    """What one batch is made of: positions of the order, or records that were packed into bins."""
+
+    positions: Ints
+    real: NDArray[np.bool_] | None
+    after: Place
+    bins: Ints | None = None
+    bin_count: int = 0
+
+
+class Task(NamedTuple):
+    """A few batches of one epoch that are made in one go."""
+
+    epoch: int
+    parts: list[Part]
+
+
+@dataclass
+class Made:
+    """Batches, where reading stands behind each, and what making them took."""
+
+    batches: list[tuple[Batch, Place]] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    end: Place = field(default_factory=Place)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes batches: a pure function of a task."""
+
+    split: Split
+    sampler: Sampler
+    wanted: Wanted
+    seed: int
+    transforms: tuple[Transform | BatchTransform, ...] = ()
+    layout: tuple[Layout, ...] = ()
+    on_fault: OnFault = "raise"
+
+    def __call__(self, task: Task) -> Made:
+        """Make the batches of a task."""
+        made = Made(end=task.parts[-1].after)
+        rows = self._rows(task, np.concatenate([part.positions for part in task.parts]))
+        columns = self._read(rows, made.tally)
+        if columns is None:
+            self._make_each(task, made)
+            return made
+        at = 0
+        for part in task.parts:
+            end = at + len(part.positions)
+            piece = columns if len(task.parts) == 1 else {name: cut(c, at, end) for name, c in columns.items()}
+            batch = self._finish(piece, rows[at:end], part, task.epoch, made.tally)
+            made.batches.append((batch, part.after))
+            at = end
+        return made
+
+    def _rows(self, task: Task, positions: Ints) -> Ints:
+        if task.parts[0].bins is not None:  # packed: the plan has already looked the records up
+            return positions
+        return self.sampler.rows(task.epoch, positions)
+
+    def _read(self, rows: Ints, tally: Tally) -> dict[str, Column] | None:
+        """The columns; None if a record is at fault."""
+        begin = perf_counter()
+        decoded = self.split.decode(rows, self.wanted)
+        tally.storage += decoded.seconds_fetching
+        if decoded.faults:
+            return None
+        columns = self.split.shape(decoded, self.wanted, rows)
+        tally.decode += perf_counter() - begin - decoded.seconds_fetching
+        return columns
+
+    def _make_each(self, task: Task, made: Made) -> None:
+        """The way for tasks with damage: batch by batch, records at fault raised, left out or replaced."""
+        for part in task.parts:
+            rows = self._rows(task, part.positions)
+            kept = self._intact(rows, made.tally)
+            self._make_kept(task, part, rows, kept, made)
+
+    def _make_kept(self, task: Task, part: Part, rows: Ints, kept: Ints, made: Made) -> None:
+        chosen, real = self._stand_ins(kept, len(rows), part.real)
+        if not len(chosen):
+            return
+        columns = self._read(rows[chosen], made.tally)
+        assert columns is not None
+        bins = None if part.bins is None else part.bins[chosen]
+        part = part._replace(real=real, bins=bins)
+        batch = self._finish(columns, rows[chosen], part, task.epoch, made.tally)
+        made.batches.append((batch, part.after))
+
+    def _intact(self, rows: Ints, tally: Tally) -> Ints:
+        """Which rows can be read; the others are counted, or raised."""
+        shards = self.split.shards
+        faults = self.split.decode(rows, self.wanted).faults
+        for row, fault, column in faults:
+            if self.on_fault == "raise":
+                raise shards.error(int(rows[row]), fault, self.wanted[column][0] if column >= 0 else None)
+            tally.passed.append(Passed.of(shards.skipped(int(rows[row]), fault)))
+        return np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
+
+    def _stand_ins(
+        self, kept: Ints, count: int, real: NDArray[np.bool_] | None
+    ) -> tuple[Ints, NDArray[np.bool_] | None]:
+        """Rows to use instead of all: those kept, or for each the next that was."""
+        if self.on_fault != "replace" or not len(kept) or len(kept) == count:
+            return kept, real if real is None else real[kept]
+        chosen = kept[np.searchsorted(kept, np.arange(count)) % len(kept)]
+        stands = chosen == np.arange(count)
+        return chosen, stands if real is None else real & stands
+
+    def _finish(self, columns: dict[str, Column], rows: Ints, part: Part, epoch: int, tally: Tally) -> Batch:
+        if self.transforms:
+            begin = perf_counter()
+            columns, kept = self._transform(columns, rows, epoch, tally)
+            if kept is not None:
+                kept, real = self._stand_ins(kept, len(rows), part.real)
+                rows, part = rows[kept], part._replace(real=real, bins=None if part.bins is None else part.bins[kept])
+            tally.transform += perf_counter() - begin
+        begin = perf_counter()
+        for step in self.layout:
+            if isinstance(step, Bucket):
+                continue
+            if isinstance(step, Pack):
+                assert part.bins is not None
+                columns, cut_rows = step.apply(columns, part.bins, part.bin_count)
+            else:
+                columns, cut_rows = step.apply(columns)
+            tally.truncated += cut_rows
+        columns = {name: aligned(c) if isinstance(c, np.ndarray) else c for name, c in columns.items()}
+        tally.layout += perf_counter() - begin
+        return Batch(columns, rows, part.real, epoch)
+
+    def _transform(
+        self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally
+    ) -> tuple[dict[str, Column], Ints | None]:
+        """The columns transformed, and which rows came through if not all did."""
+        samples: list[Sample] = []
+        kept: list[int] = []
+        on_samples = [step for step in self.transforms if not isinstance(step, BatchTransform)]
+        on_batches = [step for step in self.transforms if isinstance(step, BatchTransform)]
+        for at, row in enumerate(rows.tolist() if on_samples else ()):
+            draw = Draw(self.seed, epoch, row)
+            try:
+                sample = sample_at(columns, self.split.schema, at)
+                for step in on_samples:
+                    sample = step.apply(sample, draw)
+            except BushelError as error:
+                self._take_refusal(row, error, tally)
+                continue
+            samples.append(sample)
+            kept.append(at)
+        came_through = None
+        if on_samples:
+            came_through = np.array(kept, np.int64) if len(kept) < len(rows) else None
+            if came_through is not None:
+                chosen, _ = self._stand_ins(came_through, len(rows), None)
+                samples = [samples[at] for at in np.searchsorted(came_through, chosen).tolist()]
+            columns = stack(samples)
+        for change in on_batches:
+            columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0])))
+        return columns, came_through
+
+    def _take_refusal(self, row: int, error: BushelError, tally: Tally) -> None:
+        """A record whose data a transform cannot use is at fault like one that is damaged."""
+        place = self.split.shards.skipped(row, 0)
+        if self.on_fault == "raise":
+            error.help = (*error.help, f"It is record {place.record} of {place.path}.")[-2:]
+            raise error
+        tally.passed.append(Passed.of(place, error.message))
+
+
+def cut(column: Column, begin: int, end: int) -> Column:
+    """Some rows of a column, without a copy of what they hold."""
+    if isinstance(column, np.ndarray):
+        return column[begin:end]
+    if isinstance(column, BytesColumn):
+        first, last = int(column.offsets[begin]), int(column.offsets[end])
+        return BytesColumn(column.offsets[begin : end + 1] - first, column.data[first:last])
+    first, last = int(column.row_splits[begin]), int(column.row_splits[end])
+    present = None if column.present is None else column.present[begin:end]
+    return Ragged(cut(column.values, first, last), column.row_splits[begin : end + 1] - first, present)

@@ -1,0 +1,320 @@
+"""A dataset open for reading: its splits, and their records at random."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate
+from bushel.errors import MissingName, SchemaMismatch
+from bushel.index import hash_keys
+from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.reading.rows import sample_at
+from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
+from bushel.reading.streams import Stream
+from bushel.records import Sample, shape_column, to_column
+from bushel.schema import BYTES_KIND, Feature, Schema, read_sidecar
+from bushel.storage import AnyPath, list_files
+from bushel.survey import probe_schema
+
+__all__ = ["Dataset", "Part", "Split", "mix", "open"]
+
+Ints: TypeAlias = NDArray[np.int64]
+
+_AT_A_TIME = 8192  # records that a whole column is read in
+_NAMED_SPLITS = {
+    "train": "train",
+    "training": "train",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "test": "test",
+    "testing": "test",
+}
+_SPLIT_IN_NAME = re.compile(rf"(?:^|[-_.])({'|'.join(_NAMED_SPLITS)})(?=[-_.]|$)", re.IGNORECASE)
+
+
+def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) -> Dataset:
+    """Open a dataset, or any TFRecord files, to read their records in any order.
+
+    Files without a manifest have one split, `all`, unless the name of each says train, val or test. Their schema is
+    the one given, the one beside them, or told from the first records. An index that is missing or out of date is made
+    and kept.
+    """
+    if isinstance(paths, str | PathLike) and (Path(paths) / MANIFEST_NAME).is_file():
+        return _open_manifest(Path(paths), schema)
+    files = list_files(paths)
+    schema = schema or read_sidecar(files[0])
+    groups = _group_by_split(files)
+    return Dataset({name: Split(name, group, schema) for name, group in groups.items()}, where=str(files[0].parent))
+
+
+def _open_manifest(folder: Path, schema: Schema | None) -> Dataset:
+    manifest = read_manifest(folder)
+    label = manifest.label.feature if manifest.label else "label"
+    splits = {
+        name: Split(name, [folder / shard.path for shard in split.shards], schema or manifest.schema, label=label)
+        for name, split in manifest.splits.items()
+    }
+    return Dataset(splits, where=str(folder), manifest=manifest)
+
+
+def _group_by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
+    names = [_split_named_by(file) for file in files]
+    if None in names:
+        return {"all": list(files)}
+    groups: dict[str, list[Path]] = {}
+    for file, name in zip(files, names, strict=True):
+        groups.setdefault(str(name), []).append(file)
+    return groups
+
+
+def _split_named_by(file: Path) -> str | None:
+    found = _SPLIT_IN_NAME.search(file.name)
+    return _NAMED_SPLITS[found[1].lower()] if found else None
+
+
+class Dataset:
+    """The splits of a dataset, by name."""
+
+    def __init__(self, splits: dict[str, Split], *, where: str, manifest: Manifest | None = None) -> None:
+        self.splits = splits
+        self.where = where
+        self.manifest = manifest
+
+    def __getitem__(self, name: str) -> Split:
+        if name not in self.splits:
+            raise MissingName("split", name, self.splits, where=self.where)
+        return self.splits[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.splits
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.where!r}, splits: {', '.join(self.splits)})"
+
+    @property
+    def schema(self) -> Schema:
+        """What the records of the first split hold."""
+        return next(iter(self.splits.values())).schema
+
+
+class Part:
+    """One of the splits that a mixture draws from: its first record, how many it has, and its weight."""
+
+    def __init__(self, first: int, records: int, weight: float) -> None:
+        self.first = first
+        self.records = records
+        self.weight = weight
+
+
+class Split:
+    """A named part of a dataset: records by number, in any order.
+
+    >>> train = bushel.open("data")["train"]
+    >>> train[7]["label"], train[[5, 900, 3]]["label"], len(train.where("label", 3))
+    """
+
+    def __init__(
+        self,
+        name: str,
+        paths: Sequence[Path],
+        schema: Schema | None = None,
+        *,
+        label: str = "label",
+        rows: Ints | None = None,
+        parts: Sequence[Part] = (),
+    ) -> None:
+        self.name = name
+        self.paths = tuple(paths)
+        self.label = label
+        self.rows = rows  # the records chosen, by their number in the shards; None: all
+        self.parts = tuple(parts)  # of a mixture
+        self._schema = schema
+
+    @cached_property
+    def shards(self) -> ShardSet:
+        """The files and where their records are."""
+        return open_shards(self.paths)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """What the records hold."""
+        return self._schema or probe_schema(self.paths[0])
+
+    @cached_property
+    def stream(self) -> Stream | None:
+        """How compressed shards are read; None where records are read at random."""
+        return Stream(self.shards) if self.shards.is_compressed else None
+
+    def __len__(self) -> int:
+        return len(self.shards) if self.rows is None else len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"Split({self.name!r}, {len(self)} records in {len(self.paths)} shards)"
+
+    @overload
+    def __getitem__(self, key: int | np.integer[Any]) -> Sample: ...
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | NDArray[Any]) -> dict[str, Column]: ...
+    def __getitem__(self, key: Any) -> Any:
+        """One sample by number; columns of several by a slice, a list or an array of numbers or booleans."""
+        if isinstance(key, int | np.integer):
+            rows = self._rows_at(np.array([key], np.int64))
+            return sample_at(self.read(rows), self.schema, 0)
+        if isinstance(key, slice):
+            return self.read(self._rows_at(np.arange(*key.indices(len(self)), dtype=np.int64)))
+        numbers = np.asarray(key)
+        if numbers.dtype == bool:
+            if len(numbers) != len(self):
+                raise IndexError(f"a mask must have {len(self)} values, got {len(numbers)}")
+            numbers = np.flatnonzero(numbers)
+        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+            raise TypeError(f"records are chosen by numbers, a slice or a mask; got {key!r}")
+        return self.read(self._rows_at(numbers.astype(np.int64)))
+
+    def _rows_at(self, numbers: Ints) -> Ints:
+        count = len(self)
+        outside = (numbers < -count) | (numbers >= count)
+        if outside.any():
+            raise IndexError(f"record must be below {count}, got {int(numbers[outside][0])}")
+        numbers = np.where(numbers < 0, numbers + count, numbers)
+        return numbers if self.rows is None else self.rows[numbers]
+
+    def wanted(self, columns: Sequence[str] | None = None) -> Wanted:
+        """What to ask the core for."""
+        if isinstance(columns, str):
+            raise ValueError(f"columns must be a list of names, got the string {columns!r}")
+        for name in columns or ():
+            if name not in self.schema:
+                raise MissingName("feature", name, self.schema, where=self.paths[0])
+        names = list(self.schema if columns is None else columns)
+        return [(name, self.schema[name].sequence, self.schema[name].kind) for name in names]
+
+    def read(self, rows: Ints, columns: Sequence[str] | None = None) -> dict[str, Column]:
+        """Columns of records by their number in the shards; a damaged record is an error."""
+        wanted = self.wanted(columns)
+        decoded = self.decode(rows, wanted)
+        for row, fault, column in decoded.faults:
+            raise self.shards.error(int(rows[row]), fault, wanted[column][0] if column >= 0 else None)
+        return self.shape(decoded, wanted, rows)
+
+    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        """Decode records by their number in the shards."""
+        return self.shards.decode(rows, wanted) if self.stream is None else self.stream.decode(rows, wanted)
+
+    def shape(self, decoded: Decoded, wanted: Wanted, rows: Ints) -> dict[str, Column]:
+        """Give decoded columns the types and shapes of the schema."""
+        shaped: dict[str, Column] = {}
+        for (name, _, _), found in zip(wanted, decoded.columns, strict=True):
+            feature = self.schema[name]
+            try:
+                column = shape_column(to_column(found), feature, name=name) if len(rows) else _no_rows(feature)
+            except SchemaMismatch as error:
+                raise self._mismatch(error, name, rows) from None
+            # What may be absent is ragged even where these rows all have it: a batch is what its feature is.
+            shaped[name] = column if feature.required or feature.sequence else _with_presence(as_ragged(column))
+        return shaped
+
+    def _mismatch(self, error: SchemaMismatch, name: str, rows: Ints) -> SchemaMismatch:
+        """The same error, at the record that it is about."""
+        row = int(error.at.removeprefix("record ").split("/")[0]) if error.at.startswith("record ") else 0
+        shard, record = self.shards.locate(int(rows[row]))
+        help = [] if self._schema else [f"Only the first records were looked at; for all: bushel schema {shard.path}"]
+        return SchemaMismatch(error.what, at=f"{shard.path}: record {record}/{name}", help=help)
+
+    def values(self, name: str) -> Column:
+        """One feature of all records: from the indexes where they carry it, else read."""
+        place = "label" if name == self.label else name
+        carried = self.shards.values(place)
+        if carried is not None and not any(place in shard.index.hashed for shard in self.shards.shards):
+            return carried if self.rows is None else carried[self.rows]
+        rows = np.arange(len(self.shards), dtype=np.int64) if self.rows is None else self.rows
+        pieces = [self.read(rows[at : at + _AT_A_TIME], [name]) for at in range(0, len(rows), _AT_A_TIME)]
+        return concatenate([piece[name] for piece in pieces]) if pieces else np.empty(0, np.int64)
+
+    def lengths(self, name: str) -> Ints:
+        """How many values of a feature each record of the shards has: from the indexes, or counted now."""
+        carried = self.shards.values(f"length/{name}")
+        if carried is not None:
+            return carried.astype(np.int64, copy=False)
+        column = Split(self.name, self.paths, self._schema, label=self.label).values(name)
+        if isinstance(column, Ragged | BytesColumn):
+            return column.lengths
+        return np.full(len(column), 1 if column.ndim == 1 else column.shape[1], np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("shards", "stream")}
+
+    def where(self, name: str, value: Any) -> Split:
+        """The records whose feature has this value, or one of these values."""
+        column = self.values(name)
+        if isinstance(column, Ragged):
+            raise SchemaMismatch("records are chosen by a feature of one value", at=name)
+        if isinstance(column, BytesColumn):
+            texts = [value] if isinstance(value, str | bytes) else list(value)
+            chosen = np.isin(hash_keys(column), hash_keys(BytesColumn.of(texts)))
+        else:
+            chosen = np.isin(column, np.atleast_1d(np.asarray(value)))
+        numbers = np.flatnonzero(chosen)
+        return self.select(numbers)
+
+    def select(self, numbers: Ints | Sequence[int]) -> Split:
+        """Only these records of this split, in this order."""
+        rows = self._rows_at(np.asarray(numbers, np.int64))
+        chosen = Split(self.name, self.paths, self._schema, label=self.label, rows=rows)
+        chosen.__dict__.update({key: self.__dict__[key] for key in ("shards", "schema") if key in self.__dict__})
+        return chosen
+
+
+def _no_rows(feature: Feature) -> Column:
+    inner = [size for size in feature.shape if size is not None]
+    is_text = feature.kind == BYTES_KIND and feature.encoding != "raw"
+    values: Column = BytesColumn.of([]) if is_text else np.empty((0, *inner), feature.dtype)
+    return Ragged(values, np.zeros(1, np.int64)) if feature.is_ragged or feature.sequence else values
+
+
+def _with_presence(column: Ragged) -> Ragged:
+    return (
+        column if column.present is not None else Ragged(column.values, column.row_splits, np.ones(len(column), bool))
+    )
+
+
+def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Split:
+    """Several splits as one that draws from each in proportion to its weight (default: to its size).
+
+    An epoch has as many records as all of them together; the records of each come round in turn.
+    """
+    if not splits:
+        raise ValueError("splits must name at least one split, got none")
+    shares = [len(split) for split in splits] if weights is None else list(weights)
+    if len(shares) != len(splits) or min(shares) < 0 or sum(shares) <= 0:
+        raise ValueError(f"weights must be {len(splits)} numbers of at least 0 that are not all 0, got {shares}")
+    parts: list[Part] = []
+    rows: list[Ints] = []
+    first = 0
+    for split, share in zip(splits, shares, strict=True):
+        own = np.arange(len(split.shards), dtype=np.int64) if split.rows is None else split.rows
+        parts.append(Part(len(np.concatenate(rows)) if rows else 0, len(own), float(share)))
+        rows.append(own + first)
+        first += len(split.shards)
+    schema = splits[0].schema
+    for split in splits[1:]:
+        if differing := [str(d) for d in schema.differences(split.schema)]:
+            raise SchemaMismatch(f"splits to be mixed must hold the same: {differing[0]}", at=str(split.paths[0]))
+    paths = [path for split in splits for path in split.paths]
+    name = "+".join(split.name for split in splits)
+    return Split(name, paths, schema, label=splits[0].label, rows=np.concatenate(rows), parts=parts)

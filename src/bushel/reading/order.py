@@ -1,0 +1,243 @@
+"""Order is arithmetic: which record stands at which position of which epoch, computed and never stored."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.columns import BytesColumn
+from bushel.errors import SchemaMismatch
+from bushel.index import hash_keys
+from bushel.reading.dataset import Part, Split
+from bushel.reading.shards import ShardSet
+
+__all__ = ["Order", "Sampler", "Uneven", "sampler_of"]
+
+Ints: TypeAlias = NDArray[np.int64]
+Uneven: TypeAlias = Literal["drop", "pad", "wrap"]
+
+# What keys are drawn for, so that no two uses of one seed are the same permutation.
+_RECORDS, _BLOCKS, _WITHIN, _SHIFT, _SLOTS, _PARTS, _SHARDS, _BUFFER = range(8)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Order:
+    """In which order records are read, and by whom.
+
+    `shuffle` is a permutation of the whole dataset, another one for each epoch. With `block`, blocks of so many
+    neighbouring records are permuted, and records within `window` blocks: for disks where reading at random costs.
+    `weights` (an array, or the name of a feature) draws records in proportion; `balance` names a feature of which
+    every value shall come equally often. Each of `world` ranks reads its own share; `uneven` says what becomes of the
+    last step if that does not come out even. Compressed shards are shuffled as shards, and records in a `buffer`.
+    """
+
+    shuffle: bool = False
+    seed: int = 0
+    rank: int = 0
+    world: int = 1
+    uneven: Uneven = "drop"
+    block: int | None = None
+    window: int = 16
+    weights: NDArray[Any] | str | None = field(default=None, repr=False)
+    balance: str | None = None
+    buffer: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.world < 1:
+            raise ValueError(f"world must be at least 1, got {self.world}")
+        if not 0 <= self.rank < self.world:
+            raise ValueError(f"rank must be at least 0 and below world ({self.world}), got {self.rank}")
+        if self.uneven not in ("drop", "pad", "wrap"):
+            raise ValueError(f"uneven must be one of drop, pad, wrap; got {self.uneven!r}")
+        for name in ("block", "window", "buffer"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.block is not None and not self.shuffle:
+            raise ValueError(f"block must come with shuffle=True, got {self.block}")
+        if self.weights is not None and self.balance is not None:
+            raise ValueError("balance must not come with weights: it is weights of its own")
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A pure function of epoch and position, and how many positions an epoch has."""
+
+    size: int
+    rows: Callable[[int, Ints], Ints]  # epoch, positions -> records by their number in the shards
+
+
+def sampler_of(split: Split, order: Order) -> Sampler:
+    """What `order` makes of the records of `split`."""
+    size = len(split)
+    if size == 0:
+        return Sampler(0, lambda _, positions: positions)
+    if split.stream is not None:
+        return _streamed(split, order)
+    if order.weights is not None or order.balance is not None:
+        return _selected(split, Sampler(size, _weighted(*_weights(split, order), order)))
+    if split.parts:
+        return _selected(split, Sampler(size, _mixed(split.parts, size, order)))
+    if not order.shuffle:
+        return _selected(split, Sampler(size, lambda _, positions: positions))
+    if order.block is not None and order.block < size:
+        return _selected(split, Sampler(size, _block_shuffled(size, order)))
+    return _selected(
+        split, Sampler(size, lambda epoch, positions: permute(positions, size, order.seed, epoch, _RECORDS))
+    )
+
+
+def _selected(split: Split, sampler: Sampler) -> Sampler:
+    chosen = split.rows
+    if chosen is None:
+        return sampler
+    return Sampler(sampler.size, lambda epoch, positions: chosen[sampler.rows(epoch, positions)])
+
+
+def key_of(seed: int, *salts: int) -> int:
+    """A key for one use of a seed."""
+    wrapped = [value & (2**64 - 1) for value in (seed, *salts)]
+    return _native.xxh64(struct.pack(f"<{len(wrapped)}Q", *wrapped))
+
+
+def permute(positions: Ints, size: int, seed: int, *salts: int) -> Ints:
+    """Where the positions of 0 .. size - 1 go."""
+    return cast("Ints", _native.permute(positions, size, key_of(seed, *salts)))
+
+
+def _block_shuffled(size: int, order: Order) -> Callable[[int, Ints], Ints]:
+    """Permute full blocks, and records among `window` of them.
+
+    What is left of a block comes last: a shift, another one for each epoch, makes it other records every time.
+    """
+    assert order.block is not None
+    block, seed = order.block, order.seed
+    blocks = size // block
+    region = block * order.window
+
+    def rows(epoch: int, positions: Ints) -> Ints:
+        out = positions.copy()
+        inside = np.flatnonzero(positions < blocks * block)
+        for number in np.unique(positions[inside] // region).tolist():
+            at = inside[positions[inside] // region == number]
+            length = min(region, blocks * block - number * region)
+            within = permute(positions[at] - number * region, length, seed, epoch, _WITHIN, number)
+            chosen = permute(number * order.window + within // block, blocks, seed, epoch, _BLOCKS)
+            out[at] = chosen * block + within % block
+        shifted: Ints = (out + key_of(seed, epoch, _SHIFT) % size) % size
+        return shifted
+
+    return rows
+
+
+def _weighted(weights: NDArray[np.float64], by_class: Ints | None, order: Order) -> Callable[[int, Ints], Ints]:
+    """Draw with replacement, evenly.
+
+    Each slot draws from its own of equal slices of the total weight, at random within it, so that a record comes as
+    often as its weight says, give or take one.
+    """
+    ends = np.cumsum(weights if by_class is None else weights[by_class])
+    size = len(weights)
+
+    def rows(epoch: int, positions: Ints) -> Ints:
+        slots = permute(positions, size, order.seed, epoch, _SLOTS) if order.shuffle else positions
+        jitter = _uniforms(slots, key_of(order.seed, epoch, _WITHIN))
+        found = np.searchsorted(ends, (slots + jitter) / size * ends[-1], side="right")
+        drawn = np.asarray(np.minimum(found, size - 1), np.int64)
+        return drawn if by_class is None else by_class[drawn]
+
+    return rows
+
+
+def _uniforms(numbers: Ints, key: int) -> NDArray[np.float64]:
+    """A number of 0 to 1 for each integer: splitmix64."""
+    z = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
+def _weights(split: Split, order: Order) -> tuple[NDArray[np.float64], Ints | None]:
+    """The weight of each record; and the records class by class, so that slices of the weight are of one class."""
+    if order.balance is not None:
+        column = split.values(order.balance)
+        classes = hash_keys(column) if isinstance(column, BytesColumn) else column
+        if not isinstance(classes, np.ndarray) or classes.ndim != 1:
+            raise SchemaMismatch("balance takes a feature of one value", at=order.balance)
+        _, members, counts = np.unique(classes, return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / counts[members], np.float64), np.argsort(members, kind="stable")
+    given = split.values(order.weights) if isinstance(order.weights, str) else order.weights
+    weights = np.asarray(given, np.float64)
+    if weights.shape != (len(split),):
+        raise ValueError(f"weights must be {len(split)} numbers, one a record; got shape {weights.shape}")
+    if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
+        raise ValueError(f"weights must be finite, at least 0 and not all 0; got a least of {weights.min()}")
+    return weights, None
+
+
+def _mixed(parts: tuple[Part, ...], size: int, order: Order) -> Callable[[int, Ints], Ints]:
+    """Each part has a share of the epoch's slots; its own records follow each other through all epochs."""
+    total = sum(part.weight for part in parts)
+    bounds = np.rint(np.cumsum([0.0, *(part.weight for part in parts)]) / total * size).astype(np.int64)
+    seed = order.seed
+
+    def rows(epoch: int, positions: Ints) -> Ints:
+        slots = permute(positions, size, seed, epoch, _PARTS)
+        owners = np.searchsorted(bounds, slots, side="right") - 1
+        out = np.empty_like(slots)
+        for number in np.unique(owners).tolist():
+            part, at = parts[number], np.flatnonzero(owners == number)
+            share = int(bounds[number + 1] - bounds[number])
+            turns = epoch * share + slots[at] - bounds[number]
+            places = turns % part.records
+            if order.shuffle:
+                for turn in np.unique(turns // part.records).tolist():
+                    of = turns // part.records == turn
+                    places[of] = permute(places[of], part.records, seed, turn, _RECORDS, number)
+            out[at] = part.first + places
+        return out
+
+    return rows
+
+
+def _streamed(split: Split, order: Order) -> Sampler:
+    """Shards in a permuted order, and their records in a buffer: windows of so many, each permuted on its own."""
+    if order.weights is not None or order.balance is not None or split.parts or split.rows is not None:
+        raise ValueError(
+            f"{split.paths[0]}: compressed shards cannot be read at random, so weights, balance, mixtures and "
+            "selections need uncompressed ones"
+        )
+    shards, size = split.shards, len(split)
+    if not order.shuffle:
+        return Sampler(size, lambda _, positions: positions)
+    assert split.stream is not None
+    mean = sum(int(shard.index.lengths.sum()) for shard in shards.shards) / size + 16
+    split.stream.hold(int(3 * order.buffer * mean))
+    arranged = lru_cache(maxsize=4)(lambda epoch: _arrange_shards(shards, order.seed, epoch))
+
+    def rows(epoch: int, positions: Ints) -> Ints:
+        places = positions.copy()
+        for number in np.unique(positions // order.buffer).tolist():
+            at = np.flatnonzero(positions // order.buffer == number)
+            first = number * order.buffer
+            length = min(order.buffer, size - first)
+            places[at] = first + permute(positions[at] - first, length, order.seed, epoch, _BUFFER, number)
+        firsts, starts = arranged(epoch)
+        turn = np.searchsorted(starts, places, side="right") - 1
+        return np.asarray(firsts[turn] + places - starts[turn], np.int64)
+
+    return Sampler(size, rows)
+
+
+def _arrange_shards(shards: ShardSet, seed: int, epoch: int) -> tuple[Ints, Ints]:
+    """The first record of each shard in this epoch's order, and where it comes in the stream."""
+    chosen = permute(np.arange(len(shards.shards)), len(shards.shards), seed, epoch, _SHARDS)
+    counts = np.diff(shards.first)[chosen]
+    return shards.first[chosen], np.cumsum(counts) - counts

@@ -1,0 +1,107 @@
+"""Columns to samples and back: what transforms see, and what becomes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn, Column, Ragged, as_ragged
+from bushel.errors import SchemaMismatch
+from bushel.records import Sample
+from bushel.schema import Feature, Schema
+
+__all__ = ["aligned", "aligned_empty", "sample_at", "stack"]
+
+ALIGNMENT = 64
+
+
+def sample_at(columns: dict[str, Column], schema: Schema, row: int) -> Sample:
+    """One row as `bushel.scan` gives it; a feature that the row lacks is not in it."""
+    sample: Sample = {}
+    for name, column in columns.items():
+        if isinstance(column, Ragged) and column.present is not None and not column.present[row]:
+            continue
+        sample[name] = _value_at(column, schema.features.get(name), row)
+    return sample
+
+
+def _value_at(column: Column, feature: Feature | None, row: int) -> Any:
+    value = column[row]
+    is_text = feature is not None and feature.dtype == "str"
+    if isinstance(value, bytes):
+        return value.decode() if is_text else value
+    if isinstance(value, np.ndarray):
+        is_one = feature is not None and feature.is_one_value and feature.encoding == "list"
+        return value.item() if value.ndim == 0 or (is_one and value.size == 1) else value
+    if isinstance(value, BytesColumn):
+        values: list[Any] = [text.decode() for text in value] if is_text else value.to_list()
+        return values[0] if feature is not None and feature.is_one_value and len(values) == 1 else values
+    return value.to_list() if isinstance(value, Ragged) else value.item()
+
+
+def stack(samples: Sequence[Sample]) -> dict[str, Column]:
+    """Samples as columns: dense where all have one shape, ragged where the first axis varies."""
+    names = dict.fromkeys(name for sample in samples for name in sample)
+    return {name: _stack_values(name, [sample.get(name) for sample in samples]) for name in names}
+
+
+def _stack_values(name: str, values: Sequence[Any]) -> Column:
+    if any(value is None for value in values):
+        return _stack_some(name, values)
+    first = values[0]
+    if isinstance(first, bytes | str):
+        return BytesColumn.of(values)
+    if isinstance(first, list) and any(isinstance(item, bytes | str) for row in values for item in row):
+        return Ragged.of(values)
+    arrays = [np.asarray(value) for value in values]
+    shape, dtype = arrays[0].shape, _dtype_of(arrays[0])
+    if all(array.shape == shape for array in arrays):
+        out = aligned_empty((len(arrays), *shape), dtype)
+        for row, array in enumerate(arrays):
+            out[row] = array
+        return out
+    if any(array.shape[1:] != shape[1:] or not array.shape for array in arrays):
+        shapes = sorted({array.shape for array in arrays})[:3]
+        raise SchemaMismatch(f"samples of one batch must have one shape, got {shapes}", at=name, help=[_SAME_SHAPE])
+    splits = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum([len(array) for array in arrays], out=splits[1:])
+    return Ragged(np.concatenate(arrays).astype(dtype, copy=False), splits)
+
+
+_SAME_SHAPE = "Resize or crop images to one size, pad series to one length."
+
+
+def _stack_some(name: str, values: Sequence[Any]) -> Ragged:
+    """A column where some rows lack the feature."""
+    present = np.array([value is not None for value in values])
+    filled = as_ragged(_stack_values(name, [value for value in values if value is not None]))
+    splits = np.zeros(len(values) + 1, np.int64)
+    splits[1:][present] = filled.lengths
+    return Ragged(filled.values, np.cumsum(splits), present)
+
+
+def _dtype_of(array: NDArray[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if array.ndim == 0 and array.dtype == np.float64 else array.dtype
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """An array that begins at a multiple of 64 bytes, as frameworks need it to take it without a copy."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    out: NDArray[Any] = memory[start : start + size].view(dtype).reshape(shape)
+    return out
+
+
+def aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """The array itself if it is aligned and in C order, else a copy that is."""
+    if array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous:
+        return array
+    out = aligned_empty(array.shape, array.dtype)
+    out[...] = array
+    return out

@@ -1,0 +1,107 @@
+"""Compressed shards: they can only be read from the beginning, so a window of records is held inflated."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bushel import _native
+from bushel.files import Chunk, open_file
+from bushel.reading.shards import Decoded, Ints, RowFaults, ShardSet, Wanted
+
+__all__ = ["Stream"]
+
+_CHUNK_BYTES = 4 << 20
+_HELD_BYTES = 64 << 20  # inflated and kept, beside the chunk in use
+
+
+@dataclass
+class _Reading:
+    """One pass over a shard, which goes on where it stopped."""
+
+    chunks: Iterator[Chunk]
+    done: int = 0  # records read so far
+
+
+class Stream:
+    """Records of compressed shards by number. Cheap where the numbers asked for lie close together and go up.
+
+    Safe to use from several threads, one of which reads at a time.
+    """
+
+    def __init__(self, shards: ShardSet, held_bytes: int = _HELD_BYTES) -> None:
+        self.shards = shards
+        self._held_bytes = held_bytes
+        self._held: OrderedDict[tuple[int, int], Chunk] = OrderedDict()
+        self._size = 0
+        self._readings: dict[int, _Reading] = {}
+        self._lock = threading.Lock()
+
+    def hold(self, size: int) -> None:
+        """Keep at least this many bytes inflated: a shuffle needs its whole buffer at once."""
+        self._held_bytes = max(self._held_bytes, size)
+
+    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        """Decode features of the records, in the order given."""
+        memory, extents = self._gather(rows)
+        columns, faults, _ = _native.decode(memory, extents, wanted)
+        found: RowFaults = self.shards.with_damage(rows, faults)
+        return Decoded(columns, found, 0.0)
+
+    def _gather(self, rows: Ints) -> tuple[Any, Any]:
+        """The framed records behind each other, and where each is."""
+        pieces: list[bytes] = [b""] * len(rows)
+        with self._lock:
+            for place in np.argsort(rows, kind="stable").tolist():
+                shard = int(np.searchsorted(self.shards.first, rows[place], side="right")) - 1
+                pieces[place] = self._record(shard, int(rows[place] - self.shards.first[shard]))
+        extents = np.zeros((len(rows), 2), np.uint64)
+        sizes = np.array([len(piece) for piece in pieces], np.uint64)
+        np.cumsum(sizes[:-1], out=extents[1:, 0])
+        extents[:, 1] = np.maximum(sizes, 16) - np.uint64(16)
+        return b"".join(pieces), extents
+
+    def _record(self, shard: int, record: int) -> bytes:
+        opened = self.shards.shards[shard]
+        if record in opened.damage:
+            return b""
+        chunk = self._chunk_with(shard, record)
+        offset, length = (int(value) for value in chunk.extents[record - chunk.first])
+        return bytes(memoryview(chunk.memory)[offset : offset + length + 16])
+
+    def _chunk_with(self, shard: int, record: int) -> Chunk:
+        for (owner, first), chunk in reversed(self._held.items()):
+            if owner == shard and first <= record < first + len(chunk.extents):
+                return chunk
+        reading = self._readings.get(shard)
+        if reading is None or record < reading.done:
+            reading = self._restart(shard)
+        for chunk in reading.chunks:
+            reading.done = chunk.first + len(chunk.extents)
+            self._keep(shard, chunk)
+            if record < reading.done:
+                return chunk
+        raise IndexError(f"record must be in {self.shards.shards[shard].path}, got {record}")
+
+    def _restart(self, shard: int) -> _Reading:
+        while len(self._readings) > 2:
+            self._readings.pop(next(iter(self._readings)))
+        file = open_file(self.shards.shards[shard].path)
+        self._readings[shard] = _Reading(file.chunks(on_fault=lambda _: None, max_bytes=_CHUNK_BYTES))
+        return self._readings[shard]
+
+    def _keep(self, shard: int, chunk: Chunk) -> None:
+        self._held[shard, chunk.first] = chunk
+        self._size += _bytes_of(chunk)
+        while self._size > self._held_bytes and len(self._held) > 1:
+            _, old = self._held.popitem(last=False)
+            self._size -= _bytes_of(old)
+
+
+def _bytes_of(chunk: Chunk) -> int:
+    return int(chunk.extents[:, 1].sum()) + 16 * len(chunk.extents)
