@@ -208,11 +208,12 @@ def _carried(
             raise FileProblem(file.path, f"feature {name!r} does not hold one value in each record")
     for name in lengths:
         column = columns.get(name, np.empty(0, np.int64))
-        carried[f"length/{name}"] = _row_lengths(column).astype(np.int64)
+        carried[f"length/{name}"] = row_lengths(column).astype(np.int64)
     return carried, frozenset(hashed)
 
 
-def _row_lengths(column: Column) -> NDArray[np.int64]:
+def row_lengths(column: Column) -> NDArray[np.int64]:
+    """How many values each row has, or bytes where it is one value of bytes."""
     if isinstance(column, Ragged | BytesColumn):
         return column.lengths
     return np.full(len(column), count_of(column.shape[1:]), np.int64)

@@ -12,6 +12,7 @@
 #include "crc32c.h"
 #include "encode.h"
 #include "hash.h"
+#include "image.h"
 #include "order.h"
 #include "pad.h"
 #include "sample.h"
@@ -703,6 +704,23 @@ class PyShards {
   Places places_;
 };
 
+template <typename T>
+using Image = nb::ndarray<const T, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
+
+template <typename In, typename Out>
+nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t width, bool antialias) {
+  const ImageSize from{image.shape(0), image.shape(1), image.shape(2)}, to{height, width, from.channels};
+  if (from.height == 0 || from.width == 0 || from.channels == 0 || height == 0 || width == 0)
+    throw nb::value_error("images must have at least one pixel");
+  auto* owned = new Buffer(height * width * from.channels * sizeof(Out));
+  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  {
+    nb::gil_scoped_release nogil;
+    resize(image.data(), from, owned->as<Out>(), to, antialias);
+  }
+  return nb::cast(nb::ndarray<nb::numpy, Out>(owned->as<Out>(), {height, width, from.channels}, owner));
+}
+
 Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
   const Rows rows{values.bytes(), fill.bytes().size(), {splits.data(), splits.shape(0)}};
   if (!rows.is_valid()) throw nb::value_error("splits must be in order and within values");
@@ -804,4 +822,10 @@ NB_MODULE(_native, m) {
   m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");
   m.def("lay_out", &lay_out_rows, "values"_a, "splits"_a, "bins"_a, "count"_a, "length"_a, "fill"_a,
         "(values, segments, positions), flat, of rows laid side by side in their bins.");
+  m.def("resize_to_bytes", &resize_image<std::uint8_t, std::uint8_t>, "image"_a, "height"_a, "width"_a,
+        "antialias"_a = false, "A uint8 image of height x width x channels, resized and rounded.");
+  m.def("resize_to_floats", &resize_image<std::uint8_t, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
+        "A uint8 image, resized, as float32.");
+  m.def("resize_floats", &resize_image<float, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
+        "A float32 image, resized.");
 }

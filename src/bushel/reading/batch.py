@@ -79,6 +79,7 @@ class Made:
     batches: list[tuple[Batch, Place]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     end: Place = field(default_factory=Place)
+    error: BushelError | None = None  # that ends the work behind these batches
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,11 @@ class Maker:
         """The way for tasks with damage: batch by batch, records at fault raised, left out or replaced."""
         for part in task.parts:
             rows = self._rows(task, part.positions)
-            kept = self._intact(rows, made.tally)
+            try:
+                kept = self._intact(rows, made.tally)
+            except BushelError as error:
+                made.error = error
+                return
             self._make_kept(task, part, rows, kept, made)
 
     def _make_kept(self, task: Task, part: Part, rows: Ints, kept: Ints, made: Made) -> None:
@@ -192,14 +197,14 @@ class Maker:
         """The columns transformed, and which rows came through if not all did."""
         samples: list[Sample] = []
         kept: list[int] = []
-        on_samples = [step for step in self.transforms if not isinstance(step, BatchTransform)]
-        on_batches = [step for step in self.transforms if isinstance(step, BatchTransform)]
+        numbered = list(enumerate(self.transforms))
+        on_samples = [(number, step) for number, step in numbered if not isinstance(step, BatchTransform)]
+        on_batches = [(number, step) for number, step in numbered if isinstance(step, BatchTransform)]
         for at, row in enumerate(rows.tolist() if on_samples else ()):
-            draw = Draw(self.seed, epoch, row)
             try:
                 sample = sample_at(columns, self.split.schema, at)
-                for step in on_samples:
-                    sample = step.apply(sample, draw)
+                for number, step in on_samples:
+                    sample = step.apply(sample, Draw(self.seed, epoch, row, number))
             except BushelError as error:
                 self._take_refusal(row, error, tally)
                 continue
@@ -212,8 +217,8 @@ class Maker:
                 chosen, _ = self._stand_ins(came_through, len(rows), None)
                 samples = [samples[at] for at in np.searchsorted(came_through, chosen).tolist()]
             columns = stack(samples)
-        for change in on_batches:
-            columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0])))
+        for number, change in on_batches:
+            columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0]), number))
         return columns, came_through
 
     def _take_refusal(self, row: int, error: BushelError, tally: Tally) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.index import hash_keys
+from bushel.index import hash_keys, row_lengths
 from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.reading.rows import sample_at
 from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
@@ -251,10 +251,10 @@ class Split:
         carried = self.shards.values(f"length/{name}")
         if carried is not None:
             return carried.astype(np.int64, copy=False)
-        column = Split(self.name, self.paths, self._schema, label=self.label).values(name)
-        if isinstance(column, Ragged | BytesColumn):
-            return column.lengths
-        return np.full(len(column), 1 if column.ndim == 1 else column.shape[1], np.int64)
+        wanted, rows = self.wanted([name]), np.arange(len(self.shards), dtype=np.int64)
+        pieces = [self.decode(rows[at : at + _AT_A_TIME], wanted) for at in range(0, len(rows), _AT_A_TIME)]
+        # A damaged record has no values; it is found again, and taken as the policy says, when it is read.
+        return np.concatenate([row_lengths(to_column(piece.columns[0])) for piece in pieces] or [rows])
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("shards", "stream")}

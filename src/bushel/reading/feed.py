@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from bushel.errors import BushelError
 from bushel.reading.batch import Batch, Made, OnFault, Place
 from bushel.reading.dataset import Dataset, Split
 from bushel.reading.helper import Process
@@ -95,6 +96,7 @@ class Feed:
         self._is_through = False
         self._ready: deque[tuple[Batch, Place]] = deque()
         self._pipeline: Pipeline | None = None
+        self._error: BushelError | None = None  # to be raised behind the batches that are ready
         self._report = Report(threads=threads_of(settings))
         self._begun: float | None = None
         self._returned = 0.0
@@ -136,6 +138,8 @@ class Feed:
         begin = perf_counter()
         try:
             while not self._ready:
+                if self._error is not None:
+                    raise self._error
                 if self._pipeline is None:
                     self._pipeline = self._start()
                 made = self._pipeline.next()
@@ -144,6 +148,7 @@ class Feed:
                     break
                 self._report.add(made.tally)
                 self._ready.extend(made.batches)
+                self._error = made.error
                 if not made.batches:
                     self._place = made.end
         except BaseException:
@@ -185,7 +190,7 @@ class Feed:
 
     def close(self) -> None:
         """End all work; the next batch asked for begins it anew where reading stands."""
-        pipeline, self._pipeline = self._pipeline, None
+        pipeline, self._pipeline, self._error = self._pipeline, None, None
         self._ready.clear()
         if pipeline is not None:
             pipeline.close()

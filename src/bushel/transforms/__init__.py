@@ -1,56 +1,49 @@
-"""Sample to sample, the same at build time and at reading time."""
+"""Sample to sample, the same at build time and at reading time. Each is a value; several run in the order given.
+
+from bushel import transforms as t
+
+bushel.batches(train, batch_size=64, transforms=[t.decode_image("image"), t.resize("image", 224, 224)])
+"""
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from bushel.transforms.augment import (
+    brightness,
+    contrast,
+    cutout,
+    hue,
+    random_crop,
+    random_flip,
+    random_resized_crop,
+    rotate,
+    saturation,
+)
+from bushel.transforms.image import center_crop, decode_image, resize
+from bushel.transforms.mixing import cutmix, mixup
+from bushel.transforms.numeric import cast, jitter, normalise, scale, window
+from bushel.transforms.protocol import BatchTransform, Draw, Transform
 
-import numpy as np
-
-from bushel import _native
-from bushel.columns import Column
-from bushel.records import Sample
-
-__all__ = ["BatchTransform", "Draw", "Transform"]
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Where the randomness of one sample comes from.
-
-    A transform that draws from it changes the same record in the same epoch the same way, whatever the number of
-    threads or workers.
-    """
-
-    seed: int
-    epoch: int
-    record: int  # its number, or the hash of its key
-
-    def generator(self, salt: int = 0) -> np.random.Generator:
-        """Make a generator of this draw's own; `salt` tells apart transforms of one sample."""
-        key = (self.seed & (2**64 - 1)) | ((self.record & (2**64 - 1)) << 64)
-        return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, salt, self.epoch]))
-
-    def uniforms(self, count: int, salt: int = 0) -> list[float]:
-        """A few numbers of 0 to 1, much cheaper than a generator's."""
-        values = (self.seed, self.epoch, self.record, salt)
-        key = struct.pack("<4Q", *(value & (2**64 - 1) for value in values))
-        return [(_native.xxh64(key, number) >> 11) / 2.0**53 for number in range(count)]
-
-
-class Transform(Protocol):
-    """A value, picklable and comparable, that changes samples."""
-
-    def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Return the changed sample; the one given is left as it was."""
-        ...
-
-
-@runtime_checkable
-class BatchTransform(Protocol):
-    """A transform of whole batches: what mixes rows, or is faster on all of them at once. Runs behind all others."""
-
-    def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
-        """Return the changed columns; those given are left as they were."""
-        ...
+__all__ = [
+    "BatchTransform",
+    "Draw",
+    "Transform",
+    "brightness",
+    "cast",
+    "center_crop",
+    "contrast",
+    "cutmix",
+    "cutout",
+    "decode_image",
+    "hue",
+    "jitter",
+    "mixup",
+    "normalise",
+    "random_crop",
+    "random_flip",
+    "random_resized_crop",
+    "resize",
+    "rotate",
+    "saturation",
+    "scale",
+    "window",
+]

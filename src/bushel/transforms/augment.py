@@ -1,0 +1,197 @@
+"""Images changed at random, each record of each epoch in its own way. Colours are 0 to 255 whatever the dtype."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.errors import SchemaMismatch
+from bushel.records import Sample
+from bushel.transforms.image import crop, resize_pixels
+from bushel.transforms.protocol import Draw
+from bushel.transforms.values import image_of
+
+__all__ = [
+    "brightness",
+    "contrast",
+    "cutout",
+    "hue",
+    "random_crop",
+    "random_flip",
+    "random_resized_crop",
+    "rotate",
+    "saturation",
+]
+
+_GREY = np.array([0.299, 0.587, 0.114], np.float32)
+_TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]], np.float32)
+
+
+class RandomFlip(msgspec.Struct, frozen=True, tag="random_flip"):
+    """Left to right half of the time; with `vertical`, upside down as often."""
+
+    feature: str
+    vertical: bool = False
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Flip the image, or not."""
+        image = image_of(sample, self.feature)
+        across, down = draw.uniforms(2)
+        if across < 0.5:
+            image = image[:, ::-1]
+        if self.vertical and down < 0.5:
+            image = image[::-1]
+        return {**sample, self.feature: image}
+
+
+class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
+    """A part of the image of this size, anywhere."""
+
+    feature: str
+    height: int
+    width: int
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Cut the image."""
+        down, across = draw.uniforms(2)
+        return {**sample, self.feature: crop(image_of(sample, self.feature), self, (down, across))}
+
+
+class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
+    """A part of a random size and shape, resized: the usual augmentation for ImageNet."""
+
+    feature: str
+    height: int
+    width: int
+    area: tuple[float, float] = (0.08, 1.0)  # of the image
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)  # width to height
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Cut the image and resize what is left."""
+        image = image_of(sample, self.feature)
+        size, shape, down, across = draw.uniforms(4)
+        area = image.shape[0] * image.shape[1] * (self.area[0] + size * (self.area[1] - self.area[0]))
+        low, high = (math.log(side) for side in self.ratio)
+        ratio = math.exp(low + shape * (high - low))
+        width = min(max(1, round(math.sqrt(area * ratio))), image.shape[1])
+        height = min(max(1, round(math.sqrt(area / ratio))), image.shape[0])
+        top, left = int(down * (image.shape[0] - height + 1)), int(across * (image.shape[1] - width + 1))
+        part = image[top : top + height, left : left + width]
+        return {**sample, self.feature: resize_pixels(part, self.height, self.width, image.dtype)}
+
+
+class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
+    """Lighter or darker by up to this share of the full range."""
+
+    feature: str
+    most: float = 0.2
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Add to all colours."""
+        image = image_of(sample, self.feature)
+        changed = image.astype(np.float32) + np.float32(255 * draw.between(-self.most, self.most))
+        return {**sample, self.feature: _like(changed, image)}
+
+
+class Contrast(msgspec.Struct, frozen=True, tag="contrast"):
+    """Colours moved from, or to, the mean of their channel by a factor of 1 - most to 1 + most."""
+
+    feature: str
+    most: float = 0.2
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Spread the colours."""
+        image = image_of(sample, self.feature)
+        mean = image.mean(axis=(0, 1), dtype=np.float32)
+        factor = np.float32(draw.between(1 - self.most, 1 + self.most))
+        return {**sample, self.feature: _like((image - mean) * factor + mean, image)}
+
+
+class Saturation(msgspec.Struct, frozen=True, tag="saturation"):
+    """Colours moved from, or to, their grey by a factor of 1 - most to 1 + most."""
+
+    feature: str
+    most: float = 0.2
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Strengthen the colours."""
+        image = _coloured(sample, self.feature)
+        grey = (image @ _GREY)[..., None]
+        factor = np.float32(draw.between(1 - self.most, 1 + self.most))
+        return {**sample, self.feature: _like((image - grey) * factor + grey, image)}
+
+
+class Hue(msgspec.Struct, frozen=True, tag="hue"):
+    """Colours turned round the wheel by up to this share of it, with their lightness (Y of YIQ) kept."""
+
+    feature: str
+    most: float = 0.05
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Turn the colours."""
+        image = _coloured(sample, self.feature)
+        angle = 2 * math.pi * draw.between(-self.most, self.most)
+        cosine, sine = math.cos(angle), math.sin(angle)
+        turn = np.array([[1, 0, 0], [0, cosine, -sine], [0, sine, cosine]], np.float32)
+        matrix = np.linalg.inv(_TO_YIQ) @ turn @ _TO_YIQ
+        return {**sample, self.feature: _like(image @ matrix.T.astype(np.float32), image)}
+
+
+class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
+    """Turned about its middle by up to so many degrees; what comes from outside is `fill`. For uint8 pixels."""
+
+    feature: str
+    most: float = 15.0
+    fill: int = 0
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Turn the image."""
+        from PIL import Image
+
+        image = image_of(sample, self.feature)
+        if image.dtype != np.uint8:
+            raise SchemaMismatch("rotate takes uint8 pixels; put it before what makes them float", at=self.feature)
+        angle = draw.between(-self.most, self.most)
+        channels = image.shape[2]
+        picture = Image.fromarray(np.ascontiguousarray(image[..., 0] if channels == 1 else image))
+        fill = self.fill if channels == 1 else (self.fill,) * channels
+        turned = picture.rotate(angle, Image.Resampling.BILINEAR, fillcolor=fill)
+        return {**sample, self.feature: np.array(turned).reshape(image.shape)}
+
+
+class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
+    """A square of this side, anywhere in the image, becomes `fill`."""
+
+    feature: str
+    size: int
+    fill: float = 0
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Blank a square."""
+        image = image_of(sample, self.feature).copy()
+        middle_y, middle_x = (int(u * side) for u, side in zip(draw.uniforms(2), image.shape[:2], strict=True))
+        top, left = max(0, middle_y - self.size // 2), max(0, middle_x - self.size // 2)
+        bottom, right = middle_y + (self.size + 1) // 2, middle_x + (self.size + 1) // 2
+        image[top:bottom, left:right] = self.fill
+        return {**sample, self.feature: image}
+
+
+def _coloured(sample: Sample, feature: str) -> NDArray[Any]:
+    image = image_of(sample, feature)
+    if image.shape[2] != 3:
+        raise SchemaMismatch(f"expected 3 channels, got {image.shape[2]}", at=feature)
+    return image
+
+
+def _like(changed: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
+    """Back to the range and the dtype of the image."""
+    changed = np.clip(changed, 0, 255)
+    return np.rint(changed).astype(np.uint8) if image.dtype == np.uint8 else changed.astype(np.float32, copy=False)
+
+
+random_flip, random_crop, random_resized_crop = RandomFlip, RandomCrop, RandomResizedCrop
+brightness, contrast, saturation, hue, rotate, cutout = Brightness, Contrast, Saturation, Hue, Rotate, Cutout
