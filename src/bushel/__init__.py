@@ -45,6 +45,7 @@ _HOMES = {
     "infer_schema": "bushel.survey",
     "info": "bushel.survey",
     "load_index": "bushel.index",
+    "measure": "bushel.reading",
     "mix": "bushel.reading",
     "open": "bushel.reading",
     "payloads": "bushel.records",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from bushel.reading import Split as Split
     from bushel.reading import Workers as Workers
     from bushel.reading import batches as batches
+    from bushel.reading import measure as measure
     from bushel.reading import mix as mix
     from bushel.reading import open as open
     from bushel.records import payloads as payloads

@@ -286,7 +286,8 @@ def _tie(path: Path) -> _Tie:
 def load_index(path: AnyPath) -> Index | None:
     """The index of a file, mapped, if it has one. Raises `StaleIndex` if the file has changed since."""
     path = Path(path)
-    for place in (index_path(path), cached_index_path(path)):
+    for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to tell
+        place = place_of(path)
         if place.exists():
             return _load(path, place)
     return None

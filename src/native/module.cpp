@@ -817,6 +817,9 @@ NB_MODULE(_native, m) {
       .def("extents", &PyShards::extents, "rows"_a, "Where in the mapping the records are.")
       .def("decode", &PyShards::decode_rows, "rows"_a, "names"_a, "verify"_a = true,
            "(columns, faults, seconds it took to have the records in memory) of the features `names`.");
+  m.def(
+      "empty", [](std::size_t size) { return to_array<std::uint8_t>(Buffer(size)); }, "size"_a,
+      "So many bytes, not filled, aligned to 64; large ones in huge pages.");
   m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
         "(values, mask), flat, of rows cut or filled up to `length`.");
   m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");

@@ -92,6 +92,7 @@ def test_a_manifest_says_which_files_are_which(numbered: Path) -> None:
     )
     data = bushel.open(numbered)
     assert list(data) == ["train", "holdout"]
+    assert list(bushel.open([numbered])) == ["train", "holdout"]
     assert data["holdout"][0]["number"] == 78
     assert data.schema == schema
 

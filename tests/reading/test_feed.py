@@ -206,6 +206,7 @@ def test_several_splits_are_not_one(tmp_path: Path) -> None:
         bushel.batches(bushel.open(tmp_path), batch_size=1)
 
 
+@pytest.mark.filterwarnings("ignore::bushel.reading.order.BufferedShuffle")
 def test_gzip_shards_are_shuffled_by_shard_and_buffer(tmp_path: Path) -> None:
     train = bushel.open(write_numbered(tmp_path / "gz", suffix=".gz"))["train"]
     assert train[77]["number"] == 77
@@ -245,3 +246,9 @@ def test_an_error_in_a_helper_process_is_raised_here(numbered: Path) -> None:
     flip(numbered / "train-00001-of-00004.tfrecord", at=40)
     with pytest.raises(bushel.CorruptRecord, match="record 0 at byte 0: checksum of the data does not match"):
         list(make(numbered, "in order", workers=Workers(process=True)))
+
+
+def test_a_shuffle_of_compressed_shards_says_what_it_is(tmp_path: Path) -> None:
+    train = bushel.open(write_numbered(tmp_path / "gz", suffix=".gz"))["train"]
+    with pytest.warns(UserWarning, match="shuffled by shard, and in a buffer of 20 records"):
+        bushel.batches(train, batch_size=10, order=Order(shuffle=True, buffer=20))

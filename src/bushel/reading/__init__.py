@@ -9,6 +9,7 @@ from bushel.reading.layout import Bucket, Pack, Pad, Sparse, SparseColumn
 from bushel.reading.order import Order
 from bushel.reading.prepare import Workers
 from bushel.reading.report import Report
+from bushel.reading.timing import measure
 
 __all__ = [
     "Batch",
@@ -24,6 +25,7 @@ __all__ = [
     "Split",
     "Workers",
     "batches",
+    "measure",
     "mix",
     "open",
 ]

@@ -9,15 +9,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.columns import BytesColumn, Column, Ragged, take
 from bushel.errors import BushelError
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack
 from bushel.reading.order import Sampler
 from bushel.reading.report import Passed, Tally
-from bushel.reading.rows import aligned, sample_at, stack
+from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.reading.shards import Wanted
-from bushel.records import Sample
 from bushel.transforms import BatchTransform, Draw, Transform
 
 __all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
@@ -195,7 +194,7 @@ class Maker:
         self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally
     ) -> tuple[dict[str, Column], Ints | None]:
         """The columns transformed, and which rows came through if not all did."""
-        samples: list[Sample] = []
+        stack = Stack(len(rows))
         kept: list[int] = []
         numbered = list(enumerate(self.transforms))
         on_samples = [(number, step) for number, step in numbered if not isinstance(step, BatchTransform)]
@@ -208,15 +207,15 @@ class Maker:
             except BushelError as error:
                 self._take_refusal(row, error, tally)
                 continue
-            samples.append(sample)
+            stack.add(sample)
             kept.append(at)
-        came_through = None
+        came_through: Ints | None = None
         if on_samples:
-            came_through = np.array(kept, np.int64) if len(kept) < len(rows) else None
-            if came_through is not None:
+            columns = stack.columns()
+            if len(kept) < len(rows):
+                came_through = np.array(kept, np.int64)
                 chosen, _ = self._stand_ins(came_through, len(rows), None)
-                samples = [samples[at] for at in np.searchsorted(came_through, chosen).tolist()]
-            columns = stack(samples)
+                columns = {name: take(c, np.searchsorted(came_through, chosen)) for name, c in columns.items()}
         for number, change in on_batches:
             columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0]), number))
         return columns, came_through

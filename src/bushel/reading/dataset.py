@@ -48,9 +48,10 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
     the one given, the one beside them, or told from the first records. An index that is missing or out of date is made
     and kept.
     """
-    if isinstance(paths, str | PathLike) and (Path(paths) / MANIFEST_NAME).is_file():
-        return _open_manifest(Path(paths), schema)
-    files = list_files(paths)
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    if len(given) == 1 and (Path(given[0]) / MANIFEST_NAME).is_file():
+        return _open_manifest(Path(given[0]), schema)
+    files = list_files(given)
     schema = schema or read_sidecar(files[0])
     groups = _group_by_split(files)
     return Dataset({name: Split(name, group, schema) for name, group in groups.items()}, where=str(files[0].parent))

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import warnings
 from typing import Any
 
 from bushel import _native
@@ -83,7 +84,9 @@ def serve() -> None:
 
 
 def _serve_all(link: socket.socket, split: Split, settings: Any, place: Place, until: int | None) -> None:
-    maker, plan = prepare(split, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the parent has said them
+        maker, plan = prepare(split, settings)
     threads = Threads(
         maker,
         plan.through(until).tasks(place),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,13 +19,17 @@ from bushel.index import hash_keys
 from bushel.reading.dataset import Part, Split
 from bushel.reading.shards import ShardSet
 
-__all__ = ["Order", "Sampler", "Uneven", "sampler_of"]
+__all__ = ["BufferedShuffle", "Order", "Sampler", "Uneven", "sampler_of"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Uneven: TypeAlias = Literal["drop", "pad", "wrap"]
 
 # What keys are drawn for, so that no two uses of one seed are the same permutation.
 _RECORDS, _BLOCKS, _WITHIN, _SHIFT, _SLOTS, _PARTS, _SHARDS, _BUFFER = range(8)
+
+
+class BufferedShuffle(UserWarning):
+    """Compressed shards that are shuffled as shards and in a buffer, not as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -218,6 +223,12 @@ def _streamed(split: Split, order: Order) -> Sampler:
     if not order.shuffle:
         return Sampler(size, lambda _, positions: positions)
     assert split.stream is not None
+    warnings.warn(
+        f"{split.paths[0]}: compressed shards cannot be read at random: shuffled by shard, and in a buffer of "
+        f"{order.buffer} records",
+        BufferedShuffle,
+        stacklevel=5,
+    )
     mean = sum(int(shard.index.lengths.sum()) for shard in shards.shards) / size + 16
     split.stream.hold(int(3 * order.buffer * mean))
     arranged = lru_cache(maxsize=4)(lambda epoch: _arrange_shards(shards, order.seed, epoch))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.columns import BytesColumn, Column, Ragged, as_ragged
 from bushel.errors import SchemaMismatch
 from bushel.records import Sample
 from bushel.schema import Feature, Schema
 
-__all__ = ["aligned", "aligned_empty", "sample_at", "stack"]
+__all__ = ["Stack", "aligned", "aligned_empty", "sample_at"]
 
 ALIGNMENT = 64
+_LARGE = 4096  # bytes of an array that goes straight to its place in the batch
 
 
 def sample_at(columns: dict[str, Column], schema: Schema, row: int) -> Sample:
@@ -43,10 +45,52 @@ def _value_at(column: Column, feature: Feature | None, row: int) -> Any:
     return value.to_list() if isinstance(value, Ragged) else value.item()
 
 
-def stack(samples: Sequence[Sample]) -> dict[str, Column]:
-    """Samples as columns: dense where all have one shape, ragged where the first axis varies."""
-    names = dict.fromkeys(name for sample in samples for name in sample)
-    return {name: _stack_values(name, [sample.get(name) for sample in samples]) for name in names}
+class Stack:
+    """Samples as columns: dense where all have one shape, ragged where the first axis varies.
+
+    A large array goes straight to its place in the batch, while it is still in the cache, and need not be kept.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._count = 0
+        self._values: dict[str, list[Any]] = {}
+        self._placed: dict[str, NDArray[Any]] = {}
+
+    def add(self, sample: Sample) -> None:
+        """Take one more sample."""
+        for name, value in sample.items():
+            values = self._values.setdefault(name, [None] * self._count)
+            values.append(self._place(name, value) if isinstance(value, np.ndarray) else value)
+        self._count += 1
+        for values in self._values.values():
+            if len(values) < self._count:
+                values.append(None)
+
+    def _place(self, name: str, value: NDArray[Any]) -> NDArray[Any]:
+        if value.nbytes < _LARGE:
+            return value
+        if name not in self._placed:
+            self._placed[name] = aligned_empty((self._rows, *value.shape), value.dtype)
+        out = self._placed[name]
+        if out.shape[1:] != value.shape or out.dtype != value.dtype:
+            return value
+        place: NDArray[Any] = out[self._count]
+        place[...] = value
+        return place
+
+    def columns(self) -> dict[str, Column]:
+        """The columns of the samples so far."""
+        return {name: self._column(name, values) for name, values in self._values.items()}
+
+    def _column(self, name: str, values: list[Any]) -> Column:
+        out = self._placed.get(name)
+        if out is not None and all(isinstance(value, np.ndarray) and value.base is not None for value in values):
+            first = out.ctypes.data
+            step = out.strides[0]
+            if all(value.ctypes.data == first + row * step for row, value in enumerate(values)):
+                return out[: len(values)]
+        return _stack_values(name, values)
 
 
 def _stack_values(name: str, values: Sequence[Any]) -> Column:
@@ -91,11 +135,8 @@ def _dtype_of(array: NDArray[Any]) -> np.dtype[Any]:
 def aligned_empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """An array that begins at a multiple of 64 bytes, as frameworks need it to take it without a copy."""
     dtype = np.dtype(dtype)
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    out: NDArray[Any] = memory[start : start + size].view(dtype).reshape(shape)
-    return out
+    memory = cast("NDArray[np.uint8]", _native.empty(math.prod(shape) * dtype.itemsize))
+    return cast("NDArray[Any]", memory.view(dtype).reshape(shape))
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from bushel import _native
-from bushel.files import Chunk, open_file
+from bushel.files import FOOTER, HEADER, Chunk, open_file
 from bushel.reading.shards import Decoded, Ints, RowFaults, ShardSet, Wanted
 
 __all__ = ["Stream"]
 
+_FRAMING = HEADER + FOOTER
 _CHUNK_BYTES = 4 << 20
 _HELD_BYTES = 64 << 20  # inflated and kept, beside the chunk in use
 
@@ -54,25 +55,29 @@ class Stream:
         return Decoded(columns, found, 0.0)
 
     def _gather(self, rows: Ints) -> tuple[Any, Any]:
-        """The framed records behind each other, and where each is."""
-        pieces: list[bytes] = [b""] * len(rows)
-        with self._lock:
-            for place in np.argsort(rows, kind="stable").tolist():
-                shard = int(np.searchsorted(self.shards.first, rows[place], side="right")) - 1
-                pieces[place] = self._record(shard, int(rows[place] - self.shards.first[shard]))
-        extents = np.zeros((len(rows), 2), np.uint64)
-        sizes = np.array([len(piece) for piece in pieces], np.uint64)
-        np.cumsum(sizes[:-1], out=extents[1:, 0])
-        extents[:, 1] = np.maximum(sizes, 16) - np.uint64(16)
-        return b"".join(pieces), extents
-
-    def _record(self, shard: int, record: int) -> bytes:
-        opened = self.shards.shards[shard]
-        if record in opened.damage:
-            return b""
-        chunk = self._chunk_with(shard, record)
-        offset, length = (int(value) for value in chunk.extents[record - chunk.first])
-        return bytes(memoryview(chunk.memory)[offset : offset + length + 16])
+        """Memory that holds the framed records, and where each is."""
+        places = np.argsort(rows, kind="stable")
+        ordered = rows[places]
+        pieces: list[Any] = [b""] * len(rows)
+        at = 0
+        while at < len(rows):
+            shard = int(np.searchsorted(self.shards.first, ordered[at], side="right")) - 1
+            base = int(self.shards.first[shard])
+            if int(ordered[at]) - base in self.shards.shards[shard].damage:
+                at += 1  # there is no such record; its place is at fault
+                continue
+            with self._lock:
+                chunk = self._chunk_with(shard, int(ordered[at]) - base)
+            first = base + chunk.first
+            end = int(np.searchsorted(ordered, first + len(chunk.extents)))
+            if end - at == len(rows):
+                return chunk.memory, chunk.extents[rows - first]
+            view = memoryview(chunk.memory)
+            starts, lengths = chunk.extents[ordered[at:end] - first].T.tolist()
+            for place, start, length in zip(places[at:end].tolist(), starts, lengths, strict=True):
+                pieces[place] = view[start : start + length + _FRAMING]
+            at = end
+        return _joined(pieces)
 
     def _chunk_with(self, shard: int, record: int) -> Chunk:
         for (owner, first), chunk in reversed(self._held.items()):
@@ -103,5 +108,13 @@ class Stream:
             self._size -= _bytes_of(old)
 
 
+def _joined(pieces: list[Any]) -> tuple[bytes, Any]:
+    sizes = np.array([len(piece) for piece in pieces], np.uint64)
+    extents = np.zeros((len(pieces), 2), np.uint64)
+    np.cumsum(sizes[:-1], out=extents[1:, 0])
+    extents[:, 1] = np.maximum(sizes, _FRAMING) - np.uint64(_FRAMING)
+    return b"".join(pieces), extents
+
+
 def _bytes_of(chunk: Chunk) -> int:
-    return int(chunk.extents[:, 1].sum()) + 16 * len(chunk.extents)
+    return int(chunk.extents[:, 1].sum()) + _FRAMING * len(chunk.extents)

@@ -1,0 +1,62 @@
+"""`measure`: how fast a dataset is read here, and which stage sets the pace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from time import perf_counter
+
+from bushel.errors import MissingName
+from bushel.reading.dataset import Split, open
+from bushel.reading.feed import batches
+from bushel.reading.order import Order
+from bushel.reading.prepare import Workers
+from bushel.reading.report import Report
+from bushel.schema import IMAGE_ENCODINGS
+from bushel.storage import AnyPath
+from bushel.transforms import Transform, decode_image
+
+__all__ = ["measure"]
+
+
+def measure(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    split: str | None = None,
+    batch_size: int = 256,
+    columns: Sequence[str] | None = None,
+    order: Order | None = None,
+    seconds: float = 5.0,
+    decode_images: bool = True,
+    workers: Workers | None = None,
+) -> Report:
+    """Read a dataset for some seconds, from the first split unless one is named, and report where time went.
+
+    Encoded images are decoded, as training would; batches of those that differ in size are made of one.
+    """
+    data = open(paths)
+    chosen = data[split] if split is not None else next(iter(data.splits.values()))
+    transforms = _decoders(chosen, columns) if decode_images else []
+    feed = batches(
+        chosen,
+        batch_size=1 if transforms else batch_size,
+        columns=columns,
+        order=order or Order(shuffle=True),
+        transforms=transforms,
+        epochs=None,
+        on_fault="skip",
+        workers=workers,
+    )
+    end = perf_counter() + seconds
+    with feed:
+        for _ in feed:
+            if perf_counter() >= end:
+                break
+        return feed.report()
+
+
+def _decoders(split: Split, columns: Sequence[str] | None) -> list[Transform]:
+    for name in columns or ():
+        if name not in split.schema:
+            raise MissingName("feature", name, split.schema, where=split.paths[0])
+    names = list(split.schema if columns is None else columns)
+    return [decode_image(name) for name in names if split.schema[name].encoding in IMAGE_ENCODINGS]

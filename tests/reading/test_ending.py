@@ -1,0 +1,80 @@
+"""What is left behind when reading ends: nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bushel
+from bushel import Order, Workers
+
+LOOP = """
+import sys, threading, bushel
+feed = bushel.batches(bushel.open(sys.argv[1])["train"], batch_size=4, epochs=None, order=bushel.Order(shuffle=True),
+                      workers=bushel.Workers(process=sys.argv[2] == "process"))
+try:
+    for number, batch in enumerate(feed):
+        if number == 3:
+            child = getattr(feed._pipeline, "_child", None)
+            print("ready", child.pid if child else 0, flush=True)
+except KeyboardInterrupt:
+    feed.close()
+    print("left", threading.active_count(), flush=True)
+"""
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[0]
+
+
+@pytest.mark.parametrize("mode", ["threads", "process"])
+def test_ctrl_c_ends_at_once_and_leaves_no_process_and_no_thread(numbered: Path, mode: str) -> None:
+    command = [sys.executable, "-c", LOOP, str(numbered), mode]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        helper = int(program.stdout.readline().split()[1])
+        program.send_signal(signal.SIGINT)
+        assert program.stdout.readline().split() == ["left", "1"]
+        assert program.wait(20) == 0
+    assert helper == 0 or not is_running(helper)
+
+
+def test_a_killed_program_leaves_no_helper_process(numbered: Path) -> None:
+    command = [sys.executable, "-c", LOOP, str(numbered), "process"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        helper = int(program.stdout.readline().split()[1])
+        program.kill()
+    for _ in range(200):
+        if not is_running(helper):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the helper process is still there")
+
+
+def held() -> tuple[int, int]:
+    maps = len(Path("/proc/self/maps").read_text().splitlines())
+    return maps, len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_thousand_openings_leak_no_mapping_and_no_file(numbered: Path) -> None:
+    def read(times: int) -> None:
+        for _ in range(times):
+            train = bushel.open(numbered)["train"]
+            with bushel.batches(train, batch_size=50, order=Order(shuffle=True), workers=Workers(threads=1)) as feed:
+                next(feed)
+
+    read(20)
+    maps, files = held()
+    read(1000)
+    more_maps, more_files = held()
+    assert more_files == files
+    assert more_maps - maps < 20  # the allocator's own come and go

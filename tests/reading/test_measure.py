@@ -1,0 +1,78 @@
+"""Where reading time goes."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bushel
+from bushel import Order
+from tests.reading.conftest import flip
+
+
+def test_a_slow_consumer_is_named(numbered: Path) -> None:
+    feed = bushel.batches(bushel.open(numbered)["train"], batch_size=10)
+    for _ in feed:
+        time.sleep(0.01)
+    report = feed.report()
+    assert report.slowest == "consumer"
+    assert report.consumer > report.waited
+    assert (report.records, report.batches) == (103, 11)
+    assert "slowest: consumer. Reading keeps up" in str(report)
+
+
+def test_a_slow_transform_is_named(numbered: Path) -> None:
+    class Slow:
+        def apply(self, sample: bushel.Batch, draw: object) -> bushel.Batch:
+            time.sleep(0.002)
+            return sample
+
+    feed = bushel.batches(bushel.open(numbered)["train"], batch_size=10, transforms=[Slow()])
+    assert sum(len(batch["number"]) for batch in feed) == 103
+    assert feed.report().slowest == "transform"
+    assert "Workers(threads=...)" in feed.report().advice
+
+
+def test_rows_that_are_cut_are_counted(numbered: Path) -> None:
+    feed = bushel.batches(bushel.open(numbered)["train"], batch_size=10, layout=[bushel.Pad("tokens", length=6)])
+    assert all(batch["tokens"].shape[1] == 6 for batch in feed)
+    assert feed.report().truncated == sum(number % 7 == 6 for number in range(103))
+
+
+def test_a_dataset_is_measured(numbered: Path) -> None:
+    report = bushel.measure(numbered, batch_size=10, order=Order(), seconds=0.05)
+    assert report.records >= 10
+    assert report.records_per_second > 0
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bushel", "bench", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_command_prints_a_report_and_json(numbered: Path) -> None:
+    said = run(str(numbered), "--seconds", "0.05", "--column", "x")
+    assert said.returncode == 0, said.stderr
+    assert "records/s" in said.stdout
+    assert "slowest: " in said.stdout
+    facts = json.loads(run(str(numbered), "--seconds", "0.05", "--json", "--in-order").stdout)
+    assert facts["records"] > 0
+    assert facts["slowest"] in ("consumer", "storage", "decode", "transform", "layout")
+
+
+def test_the_command_ends_with_1_where_records_are_damaged(numbered: Path) -> None:
+    flip(numbered / "train-00001-of-00004.tfrecord", at=40)
+    said = run(str(numbered), "--seconds", "0.3", "--batch-size", "103")
+    assert said.returncode == 1
+    assert "record 0 at byte 0: checksum of the data does not match" in said.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--split", "tran"), ("--column", "lable")])
+def test_wrong_names_end_with_2(numbered: Path, arguments: tuple[str, str]) -> None:
+    said = run(str(numbered), *arguments)
+    assert said.returncode == 2
+    assert "did you mean" in said.stderr
