@@ -8,6 +8,7 @@ model.fit(dataset("data", "train", batch_size=64, order=bushel.Order(shuffle=Tru
 from __future__ import annotations
 
 from bushel.tensorflow.feeding import dataset
+from bushel.tensorflow.keras_feed import py_dataset
 from bushel.tensorflow.parsing import parse_fn, parse_spec
 
-__all__ = ["dataset", "parse_fn", "parse_spec"]
+__all__ = ["dataset", "parse_fn", "parse_spec", "py_dataset"]

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from bushel.errors import FileProblem, MissingName
+from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.reading import Batch, Bucket, Dataset, Feed, Order, Pack, Split, Workers
 from bushel.reading import open as open_dataset
 from bushel.reading.prepare import Settings
 from bushel.schema import IMAGE_ENCODINGS, Schema
 from bushel.storage import AnyPath
 
-__all__ = ["Data", "Fields", "Request", "open_split", "probe", "request_of"]
+__all__ = ["Data", "Fields", "Request", "fields_of", "open_split", "probe", "request_of"]
 
 Data: TypeAlias = AnyPath | Iterable[AnyPath] | Dataset | Split
 
@@ -73,6 +73,14 @@ class Fields:
             return bare
         pair = (bare, columns[self.label])
         return (*pair, weight) if self.is_weighted else pair
+
+
+def fields_of(request: Request, columns: Iterable[str]) -> Fields:
+    """How such columns are arranged."""
+    names = tuple(columns)
+    if request.label is not None and request.label not in names:
+        raise SchemaMismatch("the transforms leave no label", at=request.label)
+    return Fields(tuple(name for name in names if name != request.label), request.label, request.is_weighted)
 
 
 def request_of(split: Split, settings: Settings, label: str | None) -> Request:

@@ -12,7 +12,7 @@ from bushel.errors import SchemaMismatch
 from bushel.reading import Pack, Pad, SparseColumn
 from bushel.schema import BYTES_KIND, Feature
 from bushel.tensorflow.framework import load, value_dtype
-from bushel.tensorflow.request import Fields, Request, probe
+from bushel.tensorflow.request import Fields, Request, fields_of, probe
 
 __all__ = ["assemble", "components", "flat_specs", "plan"]
 
@@ -31,10 +31,7 @@ def plan(request: Request) -> tuple[Fields, dict[str, Any]]:
             specs[name] = _spec_of_feature(schema[name], request.rows)
         else:
             specs[name] = _spec_of_column(column, request.rows, varies=_is_padded_to_longest(name, settings.layout))
-    if request.label is not None and request.label not in specs:
-        raise SchemaMismatch("the transforms leave no label", at=request.label)
-    features = tuple(name for name in specs if name != request.label)
-    return Fields(features, request.label, request.is_weighted), specs
+    return fields_of(request, specs), specs
 
 
 def _changes(step: Any, name: str) -> bool:
