@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bushel.errors import missing_package
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Feature
 
-__all__ = ["load", "stored_dtype", "value_dtype"]
+__all__ = ["as_graph", "load", "stored_dtype", "value_dtype"]
 
 _STORED = {BYTES_KIND: "string", FLOAT_KIND: "float32", INT_KIND: "int64"}
 
@@ -19,6 +20,11 @@ def load() -> Any:
     except ImportError:
         raise missing_package("TensorFlow", extra="tensorflow", purpose="bushel.tensorflow") from None
     return tensorflow
+
+
+def as_graph(function: Callable[..., Any]) -> Any:
+    """A function for `Dataset.map` that is made of ops already, so that no time goes into rewriting its source."""
+    return load().autograph.experimental.do_not_convert(function)
 
 
 def stored_dtype(feature: Feature) -> Any:

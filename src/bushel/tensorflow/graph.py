@@ -9,7 +9,7 @@ from bushel.errors import SchemaMismatch
 from bushel.files import open_file
 from bushel.reading import Bucket, Pack
 from bushel.reading.steps import Steps
-from bushel.tensorflow.framework import load
+from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.layouts import bucket_records, lay_out
 from bushel.tensorflow.operations import is_random, transform_batch
 from bushel.tensorflow.parsing import parse_fn
@@ -45,7 +45,7 @@ def graph_dataset(request: Request, *, skip: int) -> Any:
         seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
         groups = tf.data.Dataset.zip(groups, seeds)
     count = tf.data.INFINITE_CARDINALITY if settings.epochs is None else steps.count() * settings.epochs
-    batches = groups.map(to_structure, tf.data.AUTOTUNE, deterministic=True)
+    batches = groups.map(as_graph(to_structure), tf.data.AUTOTUNE, deterministic=True)
     return batches.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
 
 
@@ -94,10 +94,10 @@ def _blocks(request: Request) -> Any:
         return tf.data.TFRecordDataset(path, kind).batch(_READ_AT_ONCE)
 
     if not order.shuffle:
-        return files.flat_map(read)
+        return files.flat_map(as_graph(read))
     files = files.shuffle(len(paths), order.seed, reshuffle_each_iteration=True)
     return files.interleave(
-        read,
+        as_graph(read),
         cycle_length=min(len(paths), _FILES_AT_ONCE),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,

@@ -11,7 +11,7 @@ from bushel.reading import Bucket, Pad, Sparse
 from bushel.reading.layout import Layout
 from bushel.reading.prepare import Settings
 from bushel.schema import Schema
-from bushel.tensorflow.framework import load
+from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.parsing import parse_fn
 
 __all__ = ["bucket_records", "lay_out"]
@@ -82,4 +82,4 @@ def bucket_records(blocks: Any, step: Bucket, schema: Schema, settings: Settings
 
     windows = blocks.rebatch(step.window * size)
     seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
-    return tf.data.Dataset.zip(windows, seeds).map(arrange, tf.data.AUTOTUNE, deterministic=True)
+    return tf.data.Dataset.zip(windows, seeds).map(as_graph(arrange), tf.data.AUTOTUNE, deterministic=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from bushel.errors import SchemaMismatch
 from bushel.reading import Batch, Feed
-from bushel.tensorflow.framework import load
+from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.request import Request
 from bushel.tensorflow.specs import assemble, components, flat_specs, plan
 
@@ -41,7 +41,7 @@ def native_dataset(request: Request, *, skip: int) -> Any:
         columns = {name: assemble(spec, [left.pop(0) for _ in flat[name]]) for name, spec in specs.items()}
         return fields.arrange(columns, left[0] if left else None)
 
-    dataset = tf.data.Dataset.from_generator(arrays, output_signature=(*signature, *weight)).map(to_structure)
+    dataset = tf.data.Dataset.from_generator(arrays, output_signature=(*signature, *weight)).map(as_graph(to_structure))
     if (count := passes.count) is not None:
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
     return dataset.prefetch(_PREFETCHED)

@@ -10,7 +10,7 @@ import numpy as np
 from bushel.columns import count_of
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.schema import BYTES_KIND, Feature, Schema
-from bushel.tensorflow.framework import load, stored_dtype, value_dtype
+from bushel.tensorflow.framework import as_graph, load, stored_dtype, value_dtype
 
 __all__ = ["parse_fn", "parse_spec"]
 
@@ -66,7 +66,7 @@ def parse_fn(schema: Schema, columns: Columns | None = None) -> Callable[[Any], 
             return {name: _first_row(value) for name, value in parse_batch(records[None]).items()}
         return parse_batch(records)
 
-    return parse
+    return as_graph(parse)  # type: ignore[no-any-return]
 
 
 def choose(schema: Schema, columns: Columns | None) -> dict[str, Feature]:
