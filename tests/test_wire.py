@@ -228,7 +228,7 @@ def test_mutated_messages_are_read_as_protobuf_reads_them_or_both_refuse() -> No
         assert without_empty(found) == without_empty(reference.decode("sequence", data, reference.BUSHEL)), data.hex()
         if "error" in found:  # Python's protobuf skips field 0 in a group; C++'s refuses it, and so does bushel
             assert reference.decode("sequence", data, reference.CPP) == {"error": True}, data.hex()
-    assert read > 5_000
+    assert read > 3_000
     assert refused > 5_000
 
 

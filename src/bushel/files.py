@@ -25,8 +25,9 @@ OnFault: TypeAlias = Literal["raise", "skip"]
 Extents: TypeAlias = NDArray[np.uint64]  # offset of the header, length of the data
 
 HEADER, FOOTER = 12, 4
-CHUNK_BYTES = 16 << 20
-_RAW_BYTES = 1 << 18  # of a compressed file, read at a time
+CHUNK_BYTES = 4 << 20
+_RAW_BYTES = 1 << 16  # of a compressed file, read at a time
+_STEP_BYTES = 1 << 18  # inflated at a time: what stays in the cache
 MAX_RECORD = (1 << 31) - 1
 WINDOW_BITS: dict[str, int] = {"gzip": 31, "zlib": 15}
 
@@ -148,7 +149,7 @@ class _Inflater:
             self._done = True
             return b""
         try:
-            piece: bytes = self._inflate.decompress(self._raw, max_length)
+            piece: bytes = self._inflate.decompress(self._raw, min(max_length, _STEP_BYTES))
         except self._error:
             self.fault, self._done = Fault.COMPRESSED_STREAM, True
             return self._rescue(max_length)

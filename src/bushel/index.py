@@ -295,7 +295,8 @@ def load_index(path: AnyPath) -> Index | None:
 
 def _load(path: Path, place: Path) -> Index:
     # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
-    memory = cast("NDArray[np.uint8]", _native.Mapping([(str(place), place.stat().st_size)]).memory)
+    size = place.stat().st_size
+    memory = cast("NDArray[np.uint8]", _native.Mapping([(str(place), size)]).memory)[:size]  # less the rest of its page
     header = _read_header(memory, place)
     _check_tie(path, header.file)
     arrays = {column.name: _array(memory, column, header.records, place) for column in header.columns}

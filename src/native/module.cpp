@@ -15,6 +15,7 @@
 #include "image.h"
 #include "order.h"
 #include "pad.h"
+#include "pool.h"
 #include "sample.h"
 #include "shards.h"
 #include "survey.h"
@@ -704,6 +705,21 @@ class PyShards {
   Places places_;
 };
 
+// Buffers that are used again while this lives, and when nothing holds their arrays any more.
+class PyPool {
+ public:
+  explicit PyPool(std::size_t most) : shelf_(std::make_shared<Shelf>(most)) {}
+
+  nb::object empty(std::size_t size) const {
+    auto* lent = new Lent(shelf_, size);
+    nb::capsule owner(lent, [](void* p) noexcept { delete static_cast<Lent*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(lent->buffer.data(), {size}, owner));
+  }
+
+ private:
+  std::shared_ptr<Shelf> shelf_;
+};
+
 template <typename T>
 using Image = nb::ndarray<const T, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
 
@@ -712,13 +728,15 @@ nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t 
   const ImageSize from{image.shape(0), image.shape(1), image.shape(2)}, to{height, width, from.channels};
   if (from.height == 0 || from.width == 0 || from.channels == 0 || height == 0 || width == 0)
     throw nb::value_error("images must have at least one pixel");
-  auto* owned = new Buffer(height * width * from.channels * sizeof(Out));
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<Buffer*>(p); });
+  // Resized images are mostly copied into a batch and dropped: the next takes the memory while it is in the cache.
+  static const auto shelf = std::make_shared<Shelf>(8);
+  auto* lent = new Lent(shelf, height * width * from.channels * sizeof(Out));
+  nb::capsule owner(lent, [](void* p) noexcept { delete static_cast<Lent*>(p); });
   {
     nb::gil_scoped_release nogil;
-    resize(image.data(), from, owned->as<Out>(), to, antialias);
+    resize(image.data(), from, lent->buffer.as<Out>(), to, antialias);
   }
-  return nb::cast(nb::ndarray<nb::numpy, Out>(owned->as<Out>(), {height, width, from.channels}, owner));
+  return nb::cast(nb::ndarray<nb::numpy, Out>(lent->buffer.as<Out>(), {height, width, from.channels}, owner));
 }
 
 Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
@@ -817,9 +835,9 @@ NB_MODULE(_native, m) {
       .def("extents", &PyShards::extents, "rows"_a, "Where in the mapping the records are.")
       .def("decode", &PyShards::decode_rows, "rows"_a, "names"_a, "verify"_a = true,
            "(columns, faults, seconds it took to have the records in memory) of the features `names`.");
-  m.def(
-      "empty", [](std::size_t size) { return to_array<std::uint8_t>(Buffer(size)); }, "size"_a,
-      "So many bytes, not filled, aligned to 64; large ones in huge pages.");
+  nb::class_<PyPool>(m, "Pool", "Keeps up to `most` buffers that nothing holds any more, to use them again.")
+      .def(nb::init<std::size_t>(), "most"_a)
+      .def("empty", &PyPool::empty, "size"_a, "So many bytes, not filled, aligned to 64.");
   m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
         "(values, mask), flat, of rows cut or filled up to `length`.");
   m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");

@@ -94,11 +94,12 @@ std::uint64_t fetch(Bytes memory, std::span<const Extent> extents) {
   std::uint64_t sum = 0;
   for (const Extent extent : extents) {
     if (extent.offset >= memory.size()) continue;
-    const std::size_t size = std::min<std::size_t>(kHeader + extent.length, memory.size() - extent.offset);
+    const std::size_t size = std::min<std::size_t>(kHeader + extent.length + kFooter, memory.size() - extent.offset);
     const std::uint8_t* const data = memory.data() + extent.offset;
     const std::size_t near = std::min(size, kNear);
     for (std::size_t at = 0; at < near; at += kLine) sum += data[at];
     for (std::size_t at = near; at < size; at += page_size()) sum += data[at];
+    sum += data[size - 1];
   }
   return sum;
 }

@@ -1,5 +1,7 @@
 """Batches: the same whatever makes them, and resumable behind any of them."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -252,3 +254,34 @@ def test_a_shuffle_of_compressed_shards_says_what_it_is(tmp_path: Path) -> None:
     train = bushel.open(write_numbered(tmp_path / "gz", suffix=".gz"))["train"]
     with pytest.warns(UserWarning, match="shuffled by shard, and in a buffer of 20 records"):
         bushel.batches(train, batch_size=10, order=Order(shuffle=True, buffer=20))
+
+
+def test_a_bucketed_state_is_of_its_batch_size(numbered: Path) -> None:
+    state = make(numbered, "bucketed").state()
+    with pytest.raises(ValueError, match="state must be of a feed with bucket 20, got 10"):
+        make(numbered, "bucketed", batch_size=20).restore(state)
+
+
+MEMORY = """
+import sys, bushel
+def anonymous():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
+train = bushel.open(sys.argv[1])["train"]
+feed = bushel.batches(train, batch_size=64, order=bushel.Order(shuffle=True), epochs=None,
+                      workers=bushel.Workers(threads=2, ahead=8))
+for number, batch in enumerate(feed):
+    if number == 50:
+        early = anonymous()
+    if number == 1500:
+        print(anonymous() - early)
+        break
+"""
+
+
+def test_memory_does_not_grow_with_what_was_read(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with bushel.Writer(tmp_path / "data" / "train.tfrecord") as writer:
+        writer.write_batch({"x": np.zeros((20_000, 1024), np.float32)})  # 80 MB, each record read about five times
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "data")]
+    grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert grown < 16 << 10

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.columns import BytesColumn, Column, Ragged, take
 from bushel.errors import BushelError
 from bushel.reading.dataset import Split
@@ -23,6 +24,8 @@ __all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
 
 Ints: TypeAlias = NDArray[np.int64]
 OnFault: TypeAlias = Literal["raise", "skip", "replace"]
+
+_POOLED = 8  # arrays of batches that were dropped, kept to be filled again while the feed lives
 
 
 class Place(NamedTuple):
@@ -92,6 +95,7 @@ class Maker:
     transforms: tuple[Transform | BatchTransform, ...] = ()
     layout: tuple[Layout, ...] = ()
     on_fault: OnFault = "raise"
+    pool: _native.Pool = field(default_factory=lambda: _native.Pool(_POOLED))
 
     def __call__(self, task: Task) -> Made:
         """Make the batches of a task."""
@@ -194,7 +198,7 @@ class Maker:
         self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally
     ) -> tuple[dict[str, Column], Ints | None]:
         """The columns transformed, and which rows came through if not all did."""
-        stack = Stack(len(rows))
+        stack = Stack(len(rows), self.pool)
         kept: list[int] = []
         numbered = list(enumerate(self.transforms))
         on_samples = [(number, step) for number, step in numbered if not isinstance(step, BatchTransform)]

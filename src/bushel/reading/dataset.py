@@ -24,7 +24,7 @@ from bushel.schema import BYTES_KIND, Feature, Schema, read_sidecar
 from bushel.storage import AnyPath, list_files
 from bushel.survey import probe_schema
 
-__all__ = ["Dataset", "Part", "Split", "mix", "open"]
+__all__ = ["Dataset", "Share", "Split", "mix", "open"]
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -113,7 +113,7 @@ class Dataset:
         return next(iter(self.splits.values())).schema
 
 
-class Part:
+class Share:
     """One of the splits that a mixture draws from: its first record, how many it has, and its weight."""
 
     def __init__(self, first: int, records: int, weight: float) -> None:
@@ -137,7 +137,7 @@ class Split:
         *,
         label: str = "label",
         rows: Ints | None = None,
-        parts: Sequence[Part] = (),
+        parts: Sequence[Share] = (),
     ) -> None:
         self.name = name
         self.paths = tuple(paths)
@@ -304,12 +304,12 @@ def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Spli
     shares = [len(split) for split in splits] if weights is None else list(weights)
     if len(shares) != len(splits) or min(shares) < 0 or sum(shares) <= 0:
         raise ValueError(f"weights must be {len(splits)} numbers of at least 0 that are not all 0, got {shares}")
-    parts: list[Part] = []
+    parts: list[Share] = []
     rows: list[Ints] = []
     first = 0
     for split, share in zip(splits, shares, strict=True):
         own = np.arange(len(split.shards), dtype=np.int64) if split.rows is None else split.rows
-        parts.append(Part(len(np.concatenate(rows)) if rows else 0, len(own), float(share)))
+        parts.append(Share(len(np.concatenate(rows)) if rows else 0, len(own), float(share)))
         rows.append(own + first)
         first += len(split.shards)
     schema = splits[0].schema

@@ -14,7 +14,7 @@ from bushel.errors import BushelError
 from bushel.reading.batch import Batch, Made, OnFault, Place
 from bushel.reading.dataset import Dataset, Split
 from bushel.reading.helper import Process
-from bushel.reading.layout import Layout
+from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order
 from bushel.reading.pipeline import Threads
 from bushel.reading.prepare import Settings, Workers, prepare, tasks_ahead, threads_of
@@ -167,13 +167,20 @@ class Feed:
 
     def state(self) -> dict[str, int]:
         """Where reading stands behind the last batch *returned*: a few integers, the same on every rank."""
-        order = self.settings.order
-        return {"seed": order.seed, "records": self._plan.steps.size, **self._place._asdict()}
+        return {**self._signature(), **self._place._asdict()}
+
+    def _signature(self) -> dict[str, int]:
+        """What a state must have been taken with: other records, or other buckets, are not in the same places."""
+        is_bucketed = any(isinstance(step, Bucket) for step in self.settings.layout)
+        return {
+            "seed": self.settings.order.seed,
+            "records": self._plan.steps.size,
+            "bucket": self.settings.batch_size if is_bucketed else 0,
+        }
 
     def restore(self, state: dict[str, int]) -> None:
         """Go on where `state` was taken. With another number of ranks the remaining records are read, each once."""
-        mine = {"seed": self.settings.order.seed, "records": self._plan.steps.size}
-        for name, value in mine.items():
+        for name, value in self._signature().items():
             if state.get(name) != value:
                 raise ValueError(f"state must be of a feed with {name} {value}, got {state.get(name)}")
         self.close()

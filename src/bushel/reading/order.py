@@ -16,7 +16,7 @@ from bushel import _native
 from bushel.columns import BytesColumn
 from bushel.errors import SchemaMismatch
 from bushel.index import hash_keys
-from bushel.reading.dataset import Part, Split
+from bushel.reading.dataset import Share, Split
 from bushel.reading.shards import ShardSet
 
 __all__ = ["BufferedShuffle", "Order", "Sampler", "Uneven", "sampler_of"]
@@ -187,7 +187,7 @@ def _weights(split: Split, order: Order) -> tuple[NDArray[np.float64], Ints | No
     return weights, None
 
 
-def _mixed(parts: tuple[Part, ...], size: int, order: Order) -> Callable[[int, Ints], Ints]:
+def _mixed(parts: tuple[Share, ...], size: int, order: Order) -> Callable[[int, Ints], Ints]:
     """Each part has a share of the epoch's slots; its own records follow each other through all epochs."""
     total = sum(part.weight for part in parts)
     bounds = np.rint(np.cumsum([0.0, *(part.weight for part in parts)]) / total * size).astype(np.int64)

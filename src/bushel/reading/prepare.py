@@ -73,6 +73,8 @@ def tasks_ahead(settings: Settings, batches_at_once: int) -> int:
 
 def prepare(split: Split, settings: Settings) -> tuple[Maker, Plan]:
     """What makes batches, and what says which."""
+    if split.stream is None:
+        split.shards.map()  # once, not by each thread
     order = settings.order
     wanted = split.wanted(settings.columns)
     sampler = sampler_of(split, order)

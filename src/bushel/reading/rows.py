@@ -18,6 +18,7 @@ from bushel.schema import Feature, Schema
 __all__ = ["Stack", "aligned", "aligned_empty", "sample_at"]
 
 ALIGNMENT = 64
+_NO_POOL = _native.Pool(0)
 _LARGE = 4096  # bytes of an array that goes straight to its place in the batch
 
 
@@ -51,8 +52,9 @@ class Stack:
     A large array goes straight to its place in the batch, while it is still in the cache, and need not be kept.
     """
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, pool: _native.Pool) -> None:
         self._rows = rows
+        self._pool = pool
         self._count = 0
         self._values: dict[str, list[Any]] = {}
         self._placed: dict[str, NDArray[Any]] = {}
@@ -71,7 +73,7 @@ class Stack:
         if value.nbytes < _LARGE:
             return value
         if name not in self._placed:
-            self._placed[name] = aligned_empty((self._rows, *value.shape), value.dtype)
+            self._placed[name] = aligned_empty((self._rows, *value.shape), value.dtype, self._pool)
         out = self._placed[name]
         if out.shape[1:] != value.shape or out.dtype != value.dtype:
             return value
@@ -132,10 +134,10 @@ def _dtype_of(array: NDArray[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if array.ndim == 0 and array.dtype == np.float64 else array.dtype
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def aligned_empty(shape: tuple[int, ...], dtype: Any, pool: _native.Pool = _NO_POOL) -> NDArray[Any]:
     """An array that begins at a multiple of 64 bytes, as frameworks need it to take it without a copy."""
     dtype = np.dtype(dtype)
-    memory = cast("NDArray[np.uint8]", _native.empty(math.prod(shape) * dtype.itemsize))
+    memory = cast("NDArray[np.uint8]", pool.empty(math.prod(shape) * dtype.itemsize))
     return cast("NDArray[Any]", memory.view(dtype).reshape(shape))
 
 

@@ -85,6 +85,10 @@ class ShardSet:
         except OSError as error:
             raise describe_os_error(Path(error.filename), error) from None
 
+    def map(self) -> None:
+        """Map all shards now rather than when the first record is asked for."""
+        len(self._core)
+
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode features of the records, in the order given."""
         columns, faults, seconds = self._core.decode(rows, wanted)
