@@ -9,6 +9,7 @@ import pytest
 
 import bushel
 from bushel import Bucket, Order, Pad, Sparse
+from bushel.reading.order import BufferedShuffle
 from bushel.tensorflow import dataset, parse_fn
 
 tf = pytest.importorskip("tensorflow")
@@ -73,6 +74,13 @@ def test_shuffled_epochs_cover_every_sample_once_and_differ(floats: Path, engine
     again = dataset(floats, batch_size=16, order=Order(shuffle=True, seed=3), engine=engine)
     assert labels(again) == first
     assert labels(again) == second
+
+
+def test_a_graph_that_cannot_shuffle_all_at_once_says_so(floats: Path) -> None:
+    order = Order(shuffle=True, buffer=10)
+    with pytest.warns(BufferedShuffle, match='engine="graph" shuffles by shard, and in a buffer of 10 records'):
+        made = dataset(floats, batch_size=16, order=order, engine="graph")
+    assert sorted(labels(made)) == list(range(100))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from bushel.errors import SchemaMismatch
 from bushel.files import open_file
 from bushel.reading import Bucket, Pack
+from bushel.reading.order import BufferedShuffle
 from bushel.reading.steps import Steps
 from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.layouts import bucket_records, lay_out
@@ -74,6 +76,12 @@ def _groups(request: Request, steps: Steps) -> Any:
     blocks = _blocks(request)
     if order.shuffle:
         buffer = min(order.buffer, steps.size)
+        if buffer < steps.size:
+            warnings.warn(
+                f'{request.split.paths[0]}: engine="graph" shuffles by shard, and in a buffer of {buffer} records',
+                BufferedShuffle,
+                stacklevel=5,
+            )
         blocks = blocks.unbatch().shuffle(buffer, order.seed, reshuffle_each_iteration=True).batch(_READ_AT_ONCE)
     for step in settings.layout:
         if isinstance(step, Bucket):
