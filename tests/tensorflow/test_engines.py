@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bushel
-from bushel import Bucket, Order, Pad, Sparse
+from bushel import Bucket, Feature, Order, Pack, Pad, Schema, Sparse
 from bushel.reading.order import BufferedShuffle
 from bushel.tensorflow import dataset, parse_fn
 
@@ -211,13 +211,61 @@ def test_without_the_label_only_features_come(mixed: Path) -> None:
     assert (x, y) == (tf.TensorSpec([10, 2, 3], tf.float32), tf.TensorSpec([10, 3], tf.float64))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_damage_is_named_or_refused(floats: Path, tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize("lacking", [0, 3], ids=["none", "some"])
+def test_what_a_record_may_lack_is_a_flat_list_with_both_engines(tmp_path: Path, lacking: int, to_plain: Plain) -> None:
+    schema = Schema.of(
+        grid=Feature(dtype="float32", shape=(2, 3), required=False),
+        raw=Feature(dtype="int16", shape=(2,), required=False),
+        wave=Feature(dtype="int16", shape=(None, 2), encoding="raw", required=False),
+    )
+    values = {
+        "grid": np.ones((2, 3), np.float32),
+        "raw": np.arange(2, dtype=np.int16),
+        "wave": np.ones((3, 2), np.int16),
+    }
+    with bushel.Writer(tmp_path / "a.tfrecord", schema=schema) as writer:
+        for number in range(8):
+            writer.write(values if number >= lacking else {})
+    native, graph = (dataset(tmp_path / "a.tfrecord", batch_size=8, schema=schema, engine=engine) for engine in ENGINES)
+    assert native.element_spec == graph.element_spec
+    ours, theirs = to_plain(next(iter(native))), to_plain(next(iter(graph)))
+    assert ours == theirs
+    assert ours["raw"] == [[]] * lacking + [[0, 1]] * (8 - lacking)
+    assert [len(row) for row in ours["wave"]] == [0] * lacking + [6] * (8 - lacking)
+
+
+def test_packed_rows_come_with_all_labels_of_their_records(mixed: Path) -> None:
+    made = dataset(mixed, batch_size=4, columns=["tokens", "label"], layout=[Pack("tokens", length=16)])
+    assert made.cardinality() == tf.data.UNKNOWN_CARDINALITY
+    assert made.element_spec[0]["tokens"].shape.as_list() == [None, 16]
+    assert made.element_spec[1] == tf.RaggedTensorSpec([None, None], tf.int64, 1, tf.int64)
+    batches = list(made)
+    assert sum(int(label.values.shape[0]) for _, label in batches) == 50
+    assert max(int(tf.reduce_max(x["tokens/segments"])) for x, _ in batches) > 1
+
+
+@pytest.fixture
+def damaged(floats: Path, tmp_path: Path) -> Path:
+    """34 records of which the last cannot be read."""
     data = bytearray((floats / "train-00000-of-00003.tfrecord").read_bytes())
     data[-10] ^= 1
     path = tmp_path / "damaged.tfrecord"
     path.write_bytes(data)
+    return path
+
+
+def test_damage_is_left_out_or_replaced_with_no_weight(damaged: Path) -> None:
+    skipped = dataset(damaged, batch_size=17, on_fault="skip")
+    assert labels(skipped) == list(range(33))
+    assert skipped.element_spec[0].shape.as_list() == [None, 4]
+    x, _, weight = list(dataset(damaged, batch_size=17, on_fault="replace"))[1]
+    assert x.shape.as_list() == [17, 4]
+    assert weight.numpy().tolist() == [1.0] * 16 + [0.0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_damage_is_named_or_refused(damaged: Path, engine: str) -> None:
     with pytest.raises(tf.errors.OpError) as caught:
-        list(dataset(path, batch_size=8, engine=engine))
+        list(dataset(damaged, batch_size=8, engine=engine))
     if engine == "native":
-        assert f"{path}: record 33 at byte" in str(caught.value)
+        assert f"{damaged}: record 33 at byte" in str(caught.value)

@@ -131,7 +131,7 @@ def _restore(name: str, feature: Feature, value: Any) -> Any:
         inner = _restore_lists(name, feature, steps)
         return tf.RaggedTensor.from_row_splits(inner, value.row_splits, validate=False)
     if not feature.required:
-        return value
+        return _flat_raw(name, feature, value) if feature.encoding == "raw" else value
     if feature.encoding == "raw":
         return _decode_raw(name, feature, value)
     return _reshape_rows(name, feature, value) if feature.is_ragged and not feature.is_one_value else value
@@ -180,6 +180,17 @@ def _decode_raw(name: str, feature: Feature, value: Any) -> Any:
         rows = value.shape[0] if value.shape[0] is not None else tf.shape(value)[0]
         return tf.reshape(numbers, [rows, *inner])
     return tf.RaggedTensor.from_row_lengths(tf.reshape(numbers, [-1, *inner]), sizes // step, validate=False)
+
+
+def _flat_raw(name: str, feature: Feature, value: Any) -> Any:
+    """Raw tensors of which some records have none, as flat lists like all that a record may lack."""
+    tf = load()
+    decoded = _decode_raw(name, feature, value.values)
+    if not feature.is_ragged:
+        flat = tf.reshape(decoded, [-1])
+        return tf.RaggedTensor.from_row_splits(flat, value.row_splits * count_of(feature.shape), validate=False)
+    ends = tf.gather(decoded.row_splits, value.row_splits) * count_of(feature.shape)
+    return tf.RaggedTensor.from_row_splits(tf.reshape(decoded.values, [-1]), ends, validate=False)
 
 
 def _first_row(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,19 @@ def components(name: str, column: Any, spec: Any) -> list[NDArray[Any]]:
         column = as_ragged(column)
         splits.append(column.row_splits)
         column = column.values
-    return [_plain(column), *splits]
+    values, splits[-1] = _flat_values(column, splits[-1], spec)
+    return [values, *splits]
+
+
+def _flat_values(column: Any, splits: NDArray[Any], spec: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Values of the dimensions of the spec: what a record may lack comes as flat lists, whatever its shape."""
+    tf = load()
+    if isinstance(column, BytesColumn) and spec.dtype != tf.string:  # raw tensors, of which some rows have none
+        dtype = np.dtype(spec.dtype.as_numpy_dtype)
+        return column.data.view(dtype), column.offsets[splits] // dtype.itemsize
+    values = _plain(column)
+    width = math.prod(values.shape[spec.shape.rank - spec.ragged_rank :])
+    return values.reshape(-1, *spec.shape[spec.ragged_rank + 1 :]), splits * width
 
 
 def _plain(column: Any) -> NDArray[Any]:
