@@ -1,0 +1,14 @@
+"""Datasets as `tf.data` pipelines, and what it takes to write one by hand. TensorFlow is loaded when first used.
+
+from bushel.tensorflow import dataset
+
+model.fit(dataset("data", "train", batch_size=64, order=bushel.Order(shuffle=True)))
+"""
+
+from __future__ import annotations
+
+from bushel.tensorflow.feeding import dataset
+from bushel.tensorflow.keras_feed import py_dataset
+from bushel.tensorflow.parsing import parse_fn, parse_spec
+
+__all__ = ["dataset", "parse_fn", "parse_spec", "py_dataset"]

@@ -1,0 +1,151 @@
+"""The same dataset made of TensorFlow's ops alone: it serialises, and needs bushel no longer once it is made."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from bushel.errors import SchemaMismatch
+from bushel.files import open_file
+from bushel.reading import Bucket, Pack
+from bushel.reading.order import BufferedShuffle
+from bushel.reading.steps import Steps
+from bushel.tensorflow.framework import as_graph, load
+from bushel.tensorflow.layouts import bucket_records, lay_out
+from bushel.tensorflow.operations import is_random, transform_batch
+from bushel.tensorflow.parsing import parse_fn
+from bushel.tensorflow.request import Request
+from bushel.tensorflow.specs import plan
+
+__all__ = ["graph_dataset"]
+
+_READ_AT_ONCE = 64  # raw records that travel together from a file: one at a time costs ten times as much
+_FILES_AT_ONCE = 16
+_COMPRESSIONS = {None: "", "gzip": "GZIP", "zlib": "ZLIB"}
+
+
+def graph_dataset(request: Request, *, skip: int) -> Any:
+    """Read raw records, shuffle them while they are small, batch them, and only then parse, decode and transform."""
+    _refuse_what_only_the_native_engine_can(request, skip)
+    tf = load()
+    fields, specs = plan(request)
+    settings, schema = request.settings, request.split.schema
+    parse = parse_fn(schema, request.columns)
+    transform = transform_batch(settings.transforms, schema, specs)
+    steps = Steps(len(request.split), settings.batch_size, settings.order, settings.drop_last)
+    take_share = _share(steps)
+
+    def to_structure(records: Any, seed: Any = (0, 0)) -> Any:
+        records, weight = take_share(records)
+        columns = lay_out(settings.layout, transform(parse(records), seed))
+        columns = {name: _as_promised(columns[name], spec) for name, spec in specs.items()}
+        return fields.arrange(columns, weight)
+
+    groups = _groups(request, steps).repeat(settings.epochs)
+    if is_random(settings.transforms):
+        seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
+        groups = tf.data.Dataset.zip(groups, seeds)
+    count = tf.data.INFINITE_CARDINALITY if settings.epochs is None else steps.count() * settings.epochs
+    batches = groups.map(as_graph(to_structure), tf.data.AUTOTUNE, deterministic=True)
+    return batches.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
+
+
+def _refuse_what_only_the_native_engine_can(request: Request, skip: int) -> None:
+    settings, order = request.settings, request.settings.order
+    unable = {
+        "skip": skip > 0,
+        "on_fault": settings.on_fault != "raise",
+        "workers": settings.workers != type(settings.workers)(),
+        "order.weights": order.weights is not None,
+        "order.balance": order.balance is not None,
+        "order.block": order.block is not None,
+        "a layout that packs": any(isinstance(step, Pack) for step in settings.layout),
+        "a mixture of splits": bool(request.split.parts),
+        "a selection of records": request.split.rows is not None and not request.split.parts,
+    }
+    for what, is_asked in unable.items():
+        if is_asked:
+            raise ValueError(f'engine must be "native" for {what}: TensorFlow\'s own ops cannot do it')
+
+
+def _groups(request: Request, steps: Steps) -> Any:
+    """Raw records in the groups that all ranks together take in one step; the last may be smaller, or left out."""
+    settings, order = request.settings, request.settings.order
+    size = settings.batch_size * order.world
+    blocks = _blocks(request)
+    if order.shuffle:
+        buffer = min(order.buffer, steps.size)
+        if buffer < steps.size:
+            warnings.warn(
+                f'{request.split.paths[0]}: engine="graph" shuffles by shard, and in a buffer of {buffer} records',
+                BufferedShuffle,
+                stacklevel=5,
+            )
+        blocks = blocks.unbatch().shuffle(buffer, order.seed, reshuffle_each_iteration=True).batch(_READ_AT_ONCE)
+    for step in settings.layout:
+        if isinstance(step, Bucket):
+            blocks = bucket_records(blocks, step, request.split.schema, settings)
+    has_last = steps.count() > steps.size // size
+    return blocks.rebatch(size, drop_remainder=not has_last)
+
+
+def _blocks(request: Request) -> Any:
+    """Raw records a few at a time: file behind file, or from several shuffled files in turns."""
+    tf = load()
+    order = request.settings.order
+    paths = request.split.paths
+    kinds = [_COMPRESSIONS[open_file(path).compression] for path in paths]
+    files = tf.data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
+
+    def read(path: Any, kind: Any) -> Any:
+        return tf.data.TFRecordDataset(path, kind).batch(_READ_AT_ONCE)
+
+    if not order.shuffle:
+        return files.flat_map(as_graph(read))
+    files = files.shuffle(len(paths), order.seed, reshuffle_each_iteration=True)
+    return files.interleave(
+        as_graph(read),
+        cycle_length=min(len(paths), _FILES_AT_ONCE),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+def _share(steps: Steps) -> Callable[[Any], tuple[Any, Any]]:
+    """What one rank takes of a group, as `Steps` lays down, and the weight of each of its rows."""
+    tf = load()
+    order, size = steps.order, steps.batch_size
+    rest = steps.size % (size * order.world)
+    last = steps.at(steps.size - rest) if rest else None
+    share = 0 if last is None else len(last.positions)
+    if order.uneven == "wrap" and share * order.world > rest:
+        raise ValueError('engine must be "native" for uneven="wrap": TensorFlow\'s own ops cannot go back in the data')
+
+    def take(records: Any) -> tuple[Any, Any]:
+        if not rest or last is None:
+            own = tf.ensure_shape(records[order.rank * size : (order.rank + 1) * size], [size])
+            return own, tf.ones([size])
+        here = tf.shape(records)[0]
+        count = tf.where(here == size * order.world, size, share)
+        places = order.rank * count + tf.range(count)
+        own = tf.gather(records, tf.minimum(places, here - 1))
+        if steps.drop_last:
+            own = tf.ensure_shape(own, [size])
+        return own, tf.cast(places < here, tf.float32)
+
+    return take
+
+
+def _as_promised(value: Any, spec: Any) -> Any:
+    """A column with the type and static shape that the dataset tells; other values are an error when they come."""
+    tf = load()
+    if isinstance(spec, tf.TensorSpec):
+        value = value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
+        return tf.ensure_shape(tf.cast(value, spec.dtype) if spec.dtype != tf.string else value, spec.shape)
+    if isinstance(spec, tf.SparseTensorSpec):
+        shape = tf.stack([value.dense_shape[0], spec.shape[1]])
+        return tf.SparseTensor(value.indices, value.values, shape)
+    if not isinstance(value, tf.RaggedTensor):
+        raise SchemaMismatch("the graph made a dense tensor of what must be ragged", at=str(spec))
+    return value

@@ -1,0 +1,99 @@
+"""bushel's own batches handed over to `tf.data`: aligned memory that TensorFlow takes without a copy."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bushel.errors import SchemaMismatch
+from bushel.reading import Batch, Feed
+from bushel.tensorflow.framework import as_graph, load
+from bushel.tensorflow.request import Request
+from bushel.tensorflow.specs import assemble, components, flat_specs, plan
+
+__all__ = ["native_dataset"]
+
+_PREFETCHED = 2  # the feed itself reads ahead; this hides the handing over
+
+
+def native_dataset(request: Request, *, skip: int) -> Any:
+    """A dataset that every iterator reads by a feed of its own, each the epochs behind those of the one before."""
+    tf = load()
+    for name in request.columns:
+        if request.split.schema[name].encoding == "sparse":
+            raise SchemaMismatch('engine="native" reads sparse features by layout=[Sparse(...)]', at=name)
+    fields, specs = plan(request)
+    passes = _Passes(request, skip)
+    flat = {name: flat_specs(spec) for name, spec in specs.items()}
+    signature = tuple(tensor for tensors in flat.values() for tensor in tensors)
+    weight = (tf.TensorSpec([request.rows], tf.float32),) if request.is_weighted else ()
+
+    def arrays() -> Iterator[tuple[Any, ...]]:
+        for batch in passes.next():
+            parts = [array for name, spec in specs.items() for array in components(name, batch[name], spec)]
+            yield (*parts, _weights(batch)) if request.is_weighted else tuple(parts)
+
+    def to_structure(*tensors: Any) -> Any:
+        left = list(tensors)
+        columns = {name: assemble(spec, [left.pop(0) for _ in flat[name]]) for name, spec in specs.items()}
+        return fields.arrange(columns, left[0] if left else None)
+
+    dataset = tf.data.Dataset.from_generator(arrays, output_signature=(*signature, *weight)).map(as_graph(to_structure))
+    if (count := passes.count) is not None:
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(count))
+    return dataset.prefetch(_PREFETCHED)
+
+
+def _weights(batch: Batch) -> Any:
+    return np.ones(len(batch.rows), np.float32) if batch.real is None else batch.real.astype(np.float32)
+
+
+class _Passes:
+    """Which epochs come next. Iterators may be made in any thread, and be left before their end."""
+
+    def __init__(self, request: Request, skip: int) -> None:
+        self._request = request
+        self._skip = skip
+        self._lock = threading.Lock()
+        self._begun = 0
+        feed = Feed(request.split, request.settings)  # refuses at once what cannot be read
+        self._steps = len(feed) if skip or not request.is_packed else None
+
+    @property
+    def count(self) -> int | None:
+        """How many batches an iterator gives; None if that cannot be known, or is not the same for all."""
+        settings = self._request.settings
+        if settings.epochs is None:
+            return int(load().data.INFINITE_CARDINALITY)
+        if self._steps is None or settings.on_fault == "skip" or self._skip % max(1, self._steps * settings.epochs):
+            return None
+        return self._steps * settings.epochs
+
+    def next(self) -> Iterator[Batch]:
+        """The batches of the next pass."""
+        with self._lock:
+            turn, self._begun = self._begun, self._begun + 1
+        feed = Feed(self._request.split, self._request.settings)
+        epoch, position = self._place(turn)
+        feed.restore({**feed.state(), "epoch": epoch, "position": position, "bin": 0})
+        try:
+            first = next(iter(feed), None)
+            if first is None:  # a feed restored to the very end of a pass first ends that one
+                first = next(iter(feed), None)
+            if first is not None:
+                yield first
+                yield from feed
+        finally:
+            feed.close()
+
+    def _place(self, turn: int) -> tuple[int, int]:
+        settings = self._request.settings
+        epoch, step = divmod(self._skip, self._steps) if self._skip and self._steps else (0, 0)
+        position = step * settings.batch_size * settings.order.world
+        if turn == 0:
+            return epoch, position
+        passed = epoch // settings.epochs if settings.epochs else epoch
+        return (passed + turn) * (settings.epochs or 1), 0

@@ -1,0 +1,125 @@
+"""Transforms as TensorFlow's ops: the same arithmetic, for the engine that does without bushel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from bushel.schema import Schema
+from bushel.tensorflow.framework import load
+from bushel.tensorflow.pixels import PIXEL_OPS, decode
+from bushel.transforms import cast, center_crop, decode_image, jitter, normalise, resize, scale, window
+
+__all__ = ["is_random", "transform_batch"]
+
+Operation: TypeAlias = Callable[[Any, Any, Any], Any]  # transform, one sample's value, a few numbers of 0 to 1
+
+_UNIFORMS = 4  # that a transform may draw for one sample
+
+
+def transform_batch(
+    transforms: Sequence[Any], schema: Schema, specs: dict[str, Any]
+) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+    """A function that applies all transforms to a parsed batch; `seed` says what is drawn for it.
+
+    Each transform changes one feature, so the chain of each feature is applied on its own.
+    """
+    chains: dict[str, list[Any]] = {}
+    for step in transforms:
+        if not (type(step) is decode_image or type(step) in _OPERATIONS):
+            raise ValueError(f'engine must be "native" for {type(step).__name__}: there are no TensorFlow ops for it')
+        chains.setdefault(step.feature, []).append(step)
+
+    def apply(columns: dict[str, Any], seed: Any) -> dict[str, Any]:
+        for number, (name, chain) in enumerate(chains.items()):
+            change = _make_chain(chain, schema, name)
+            columns = {**columns, name: change(columns[name], specs[name], (seed[0], seed[1] + number))}
+        return columns
+
+    return apply
+
+
+def is_random(transforms: Sequence[Any]) -> bool:
+    """Whether any of them draws."""
+    return any(type(step) not in _FIXED for step in transforms)
+
+
+def _make_chain(chain: list[Any], schema: Schema, name: str) -> Callable[[Any, Any, Any], Any]:
+    if all(type(step) in _ELEMENTWISE for step in chain):
+        return lambda value, _, __: _map_values(chain, value)
+
+    def change(value: Any, spec: Any, seed: Any) -> Any:
+        """Each row on its own, because decoded rows may have any size until they are resized."""
+        tf = load()
+        rows = value.nrows() if isinstance(value, tf.RaggedTensor) else tf.shape(value)[0]
+        drawn = tf.random.stateless_uniform([rows, len(chain), _UNIFORMS], tf.stack(seed))
+
+        def one(row: tuple[Any, Any]) -> Any:
+            made, uniforms = row
+            for number, step in enumerate(chain):
+                if type(step) is decode_image:
+                    made = decode(step, made, schema[name].encoding)
+                else:
+                    made = _OPERATIONS[type(step)](step, made, uniforms[number])
+            return made
+
+        shape = spec.shape[1:]
+        if isinstance(spec, tf.RaggedTensorSpec):
+            row_spec = tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank - 1, tf.int64)
+        else:
+            row_spec = tf.TensorSpec(shape, spec.dtype)
+        return tf.map_fn(lambda row: tf.cast(one(row), spec.dtype), (value, drawn), fn_output_signature=row_spec)
+
+    return change
+
+
+def _map_values(chain: list[Any], value: Any) -> Any:
+    tf = load()
+    if isinstance(value, tf.RaggedTensor):
+        return value.with_flat_values(_map_values(chain, value.flat_values))
+    for step in chain:
+        value = _OPERATIONS[type(step)](step, value, None)
+    return value
+
+
+def _cast(step: Any, value: Any, _: Any) -> Any:
+    return load().cast(value, step.dtype)
+
+
+def _normalise(step: Any, value: Any, _: Any) -> Any:
+    tf = load()
+    mean, std = tf.constant(step.mean, tf.float32), tf.constant(step.std, tf.float32)
+    return (tf.cast(value, tf.float32) - mean) / std
+
+
+def _scale(step: Any, value: Any, uniforms: Any) -> Any:
+    tf = load()
+    return tf.cast(value, tf.float32) * (1 - step.most + 2 * step.most * uniforms[0])
+
+
+def _jitter(step: Any, value: Any, uniforms: Any) -> Any:
+    tf = load()
+    seed = tf.cast(uniforms[:2] * 2.0**31, tf.int64)
+    noise = tf.random.stateless_normal(tf.shape(value), seed, stddev=step.std)
+    return tf.cast(value, tf.float32) + noise
+
+
+def _window(step: Any, value: Any, uniforms: Any) -> Any:
+    tf = load()
+    room = tf.shape(value)[0] - step.length
+    message = f"{step.feature}: the series has fewer than {step.length} steps"
+    with tf.control_dependencies([tf.debugging.assert_non_negative(room, message)]):
+        at = uniforms[0] if step.random else 0.5
+        start = tf.minimum(tf.cast(at * tf.cast(room + 1, tf.float32), tf.int32), room)
+    return value[start : start + step.length]
+
+
+_ELEMENTWISE: dict[type, Operation] = {cast: _cast, normalise: _normalise}
+_FIXED = (cast, normalise, decode_image, resize, center_crop)  # draw nothing
+_OPERATIONS: dict[type, Operation] = {
+    **_ELEMENTWISE,
+    **PIXEL_OPS,
+    scale: _scale,
+    jitter: _jitter,
+    window: _window,
+}

@@ -1,0 +1,200 @@
+"""Records to tensors with TensorFlow's own ops, as the schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from bushel.columns import count_of
+from bushel.errors import MissingName, SchemaMismatch
+from bushel.schema import BYTES_KIND, Feature, Schema
+from bushel.tensorflow.framework import as_graph, load, stored_dtype, value_dtype
+
+__all__ = ["parse_fn", "parse_spec"]
+
+Tensors: TypeAlias = dict[str, Any]
+Columns: TypeAlias = Sequence[str] | Mapping[str, Any]
+
+_BITCAST = {"uint32": "int32", "uint64": "int64"}  # tf.io.decode_raw knows only the signed ones
+
+
+def parse_spec(schema: Schema, columns: Columns | None = None) -> Any:
+    """The features of a schema as `tf.io.parse_example` takes them.
+
+    For SequenceExamples it is a pair, of context and of sequence features, as `tf.io.parse_sequence_example` takes
+    them. `columns` names the features to parse (default: all), or maps each to the type or the `tf.io` feature that
+    it is believed to be; one that is not in the schema, or is of another type there, is refused.
+
+    >>> tf.io.parse_example(records, parse_spec(schema, ["image", "label"]))
+    """
+    chosen = choose(schema, columns)
+    given = columns if isinstance(columns, Mapping) else {}
+    parts: tuple[Tensors, Tensors] = ({}, {})
+    for name, feature in chosen.items():
+        expected = given.get(name)
+        own = expected if _is_tf_feature(expected) else _tf_feature(name, feature)
+        parts[feature.sequence][name] = own
+    return parts if schema.record == "sequence_example" else parts[0]
+
+
+def parse_fn(schema: Schema, columns: Columns | None = None) -> Callable[[Any], Tensors]:
+    """A function from records (a vector of strings, or one string) to a dict of tensors, made of TensorFlow's ops.
+
+    Raw tensors are decoded, shapes restored and known before the first record; what varies in length is ragged, what
+    a record may lack is ragged with no value there.
+
+    >>> tf.data.TFRecordDataset(files).batch(256).map(parse_fn(schema), tf.data.AUTOTUNE)
+    """
+    tf = load()
+    chosen = choose(schema, columns)
+    context = {name: _tf_feature(name, f) for name, f in chosen.items() if not f.sequence}
+    lists = {name: _tf_feature(name, f) for name, f in chosen.items() if f.sequence}
+
+    def parse_batch(records: Any) -> Tensors:
+        if schema.record == "sequence_example":
+            parsed, steps, _ = tf.io.parse_sequence_example(records, context or None, lists or None)
+            parsed = {**parsed, **steps}
+        else:
+            parsed = tf.io.parse_example(records, context)
+        return {name: _restore(name, feature, parsed[name]) for name, feature in chosen.items()}
+
+    def parse(records: Any) -> Tensors:
+        records = tf.convert_to_tensor(records, tf.string)
+        if records.shape.rank == 0:
+            return {name: _first_row(value) for name, value in parse_batch(records[None]).items()}
+        return parse_batch(records)
+
+    return as_graph(parse)  # type: ignore[no-any-return]
+
+
+def choose(schema: Schema, columns: Columns | None) -> dict[str, Feature]:
+    """The features to parse; refuses names that the schema does not have, and types that are not the schema's."""
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a list of names, got the string {columns!r}")
+    if schema.record == "bytes":
+        raise SchemaMismatch("the records are plain bytes, there is nothing to parse", at="schema")
+    names = schema.features if columns is None else columns
+    for name in names:
+        if name not in schema:
+            raise MissingName("feature", name, schema, where="schema")
+        _check_shape(name, schema[name])
+        if isinstance(columns, Mapping) and columns[name] is not None:
+            _check_expected(name, schema[name], columns[name])
+    return {name: schema[name] for name in names}
+
+
+def _check_shape(name: str, feature: Feature) -> None:
+    if None in feature.shape[1:]:
+        raise ValueError(f"shape of {name!r}: only the first size may vary, got {feature.shape}")
+    if feature.encoding == "sparse" and (len(feature.shape) != 1 or None in feature.shape):
+        raise ValueError(f"shape of {name!r}: a sparse feature must have one known size, got {feature.shape}")
+
+
+def _is_tf_feature(expected: Any) -> bool:
+    return hasattr(expected, "dtype") and type(expected).__name__.endswith("Feature")
+
+
+def _check_expected(name: str, feature: Feature, expected: Any) -> None:
+    """Refuse what someone believes a feature to be if it is something else."""
+    tf = load()
+    is_spec = _is_tf_feature(expected)
+    wanted = tf.dtypes.as_dtype(expected.dtype if is_spec else expected)
+    actual = stored_dtype(feature) if is_spec else value_dtype(feature)
+    if wanted != actual:
+        raise SchemaMismatch(f"expected {wanted.name}, got {feature.describe()}", at=name)
+    if not isinstance(expected, tf.io.FixedLenFeature | tf.io.FixedLenSequenceFeature):
+        return
+    shape = [] if feature.is_one_value else list(feature.shape)
+    if list(expected.shape) != shape or (not feature.required and getattr(expected, "default_value", 0) is None):
+        raise SchemaMismatch(f"expected {wanted.name}{list(expected.shape)}, got {feature.describe()}", at=name)
+
+
+def _tf_feature(name: str, feature: Feature) -> Any:
+    tf = load()
+    dtype = stored_dtype(feature)
+    if feature.encoding == "sparse":
+        return tf.io.SparseFeature(f"{name}/indices", f"{name}/values", value_dtype(feature), feature.shape[0])
+    if feature.sequence or not feature.required or (feature.is_ragged and not feature.is_one_value):
+        return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
+    return tf.io.FixedLenFeature([] if feature.is_one_value else feature.shape, dtype)
+
+
+def _restore(name: str, feature: Feature, value: Any) -> Any:
+    """What was parsed as what was stored: raw tensors decoded, shapes given back."""
+    tf = load()
+    if feature.encoding == "sparse":
+        return value
+    if feature.sequence:
+        steps = value.values  # one row a step, of all records
+        inner = _restore_lists(name, feature, steps)
+        return tf.RaggedTensor.from_row_splits(inner, value.row_splits, validate=False)
+    if not feature.required:
+        return _flat_raw(name, feature, value) if feature.encoding == "raw" else value
+    if feature.encoding == "raw":
+        return _decode_raw(name, feature, value)
+    return _reshape_rows(name, feature, value) if feature.is_ragged and not feature.is_one_value else value
+
+
+def _restore_lists(name: str, feature: Feature, rows: Any) -> Any:
+    """The steps of sequences: ragged rows as what one step is."""
+    tf = load()
+    if feature.is_ragged and not feature.is_one_value:
+        return _reshape_rows(name, feature, rows)
+    count = 1 if feature.is_one_value else count_of(feature.shape)
+    message = f"{name}: a step does not hold {feature.describe().removeprefix('sequence of ')}"
+    with tf.control_dependencies([tf.debugging.assert_equal(rows.row_lengths(), np.int64(count), message)]):
+        values = tf.identity(rows.values)
+    if feature.encoding == "raw":
+        return _decode_raw(name, feature, values)
+    return values if feature.is_one_value else tf.reshape(values, [-1, *feature.shape])
+
+
+def _reshape_rows(name: str, feature: Feature, rows: Any) -> Any:
+    """Rows of flat values as rows of values of more dimensions."""
+    tf = load()
+    inner = feature.shape[1:]
+    if not inner or feature.kind == BYTES_KIND:
+        return rows
+    width = np.int64(count_of(inner))
+    message = f"{name}: a record does not hold {feature.describe()}"
+    with tf.control_dependencies([tf.debugging.assert_equal(rows.row_lengths() % width, np.int64(0), message)]):
+        values = tf.reshape(rows.values, [-1, *inner])
+    return tf.RaggedTensor.from_row_splits(values, rows.row_splits // width, validate=False)
+
+
+def _decode_raw(name: str, feature: Feature, value: Any) -> Any:
+    tf = load()
+    inner = [size for size in feature.shape if size is not None]
+    step = np.dtype(feature.dtype).itemsize * count_of(inner)
+    sizes = tf.cast(tf.strings.length(value), tf.int64)
+    remainder = sizes % step if feature.is_ragged else sizes - step
+    message = f"{name}: the bytes of a record are not {feature.describe()}, which takes {step}"
+    with tf.control_dependencies([tf.debugging.assert_equal(remainder, np.int64(0), message)]):
+        joined = tf.strings.reduce_join(value) if feature.is_ragged else tf.identity(value)
+    numbers = tf.io.decode_raw(joined, _BITCAST.get(feature.dtype, feature.dtype))
+    if feature.dtype in _BITCAST:
+        numbers = tf.bitcast(numbers, feature.dtype)
+    if not feature.is_ragged:
+        rows = value.shape[0] if value.shape[0] is not None else tf.shape(value)[0]
+        return tf.reshape(numbers, [rows, *inner])
+    return tf.RaggedTensor.from_row_lengths(tf.reshape(numbers, [-1, *inner]), sizes // step, validate=False)
+
+
+def _flat_raw(name: str, feature: Feature, value: Any) -> Any:
+    """Raw tensors of which some records have none, as flat lists like all that a record may lack."""
+    tf = load()
+    decoded = _decode_raw(name, feature, value.values)
+    if not feature.is_ragged:
+        flat = tf.reshape(decoded, [-1])
+        return tf.RaggedTensor.from_row_splits(flat, value.row_splits * count_of(feature.shape), validate=False)
+    ends = tf.gather(decoded.row_splits, value.row_splits) * count_of(feature.shape)
+    return tf.RaggedTensor.from_row_splits(tf.reshape(decoded.values, [-1]), ends, validate=False)
+
+
+def _first_row(value: Any) -> Any:
+    tf = load()
+    if isinstance(value, tf.SparseTensor):
+        return tf.sparse.reshape(value, value.dense_shape[1:])
+    return value[0]
