@@ -114,7 +114,7 @@ class Across {
 };
 
 // Both are the same to the last bit: without fused multiplication, wider registers change nothing.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define BUSHEL_WIDE
