@@ -31,6 +31,8 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
             parts[0] += f":{self.line}:{self.column}"
         if self.record is not None:
             parts.append(f"record {self.record}" + (f" at byte {self.byte}" if self.byte is not None else ""))
+        elif self.byte:
+            parts.append(f"byte {self.byte}")
         if self.feature is not None:
             parts.append(f"feature {self.feature!r}")
         return ", ".join(part for part in parts if part)
