@@ -32,7 +32,6 @@ class Probe:
     final_loss: float
     blind_loss: float  # of the same steps on inputs that say nothing
     inference_loss: float
-    skipped: str | None = None
 
 
 def run_probes(facts: ModelFacts, data: Data) -> Probe | None:
