@@ -10,7 +10,9 @@ import contextlib
 import hashlib
 import io
 import itertools
+import linecache
 import os
+import runpy
 import signal
 import sys
 import tempfile
@@ -67,8 +69,11 @@ def digest(source: str, root: Path, scripts: Path) -> str:
     signal.alarm(MAX_SECONDS)
     try:
         os.chdir(root)
-        with contextlib.redirect_stdout(printed), tempfile.TemporaryDirectory():
-            exec(compile(source, "script.py", "exec"), {"__name__": "__main__"})
+        with contextlib.redirect_stdout(printed), tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "script.py"  # a file, so that AutoGraph finds the source of its functions
+            script.write_text(source)
+            linecache.clearcache()
+            runpy.run_path(str(script), run_name="__main__")
     except Exception as error:
         printed.write(f"ended with {type(error).__name__}")
     finally:

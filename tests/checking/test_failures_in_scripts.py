@@ -411,3 +411,23 @@ def test_the_script_is_never_run(tmp_path: Path) -> None:
     script.write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
     bushel.check(script=script)
     assert not (tmp_path / "ran").exists()
+
+
+WRITER_NEEDS_A_BLOCK = "PIP060"
+
+
+@pytest.mark.parametrize(("row", "rule", "data", "code"), CASES, ids=[f"{rule}-{row}" for row, rule, _, _ in CASES])
+def test_the_corrected_line_mends_it(row: str, rule: str, data: str, code: str, corpus: Path, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(code)
+    found = next(finding for finding in check(corpus / data, script) if finding.rule == rule)
+    corrected = found.evidence.get("corrected")
+    if corrected is None or rule == WRITER_NEEDS_A_BLOCK:
+        assert found.help
+        return
+    lines = code.splitlines()
+    number = (found.locations[0].line or 0) - 1
+    indent = lines[number][: len(lines[number]) - len(lines[number].lstrip())]
+    lines[number] = indent + corrected
+    script.write_text("\n".join(lines) + "\n")
+    assert rule not in {finding.rule for finding in check(corpus / data, script)}

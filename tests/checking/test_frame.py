@@ -208,3 +208,15 @@ def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path) -> None:
     assert "error[FIL001]" in done.stdout
     assert "stopped before the end" in done.stdout
     assert done.returncode == 1
+
+
+def test_a_feature_whose_name_is_no_utf8_is_reported(tmp_path: Path) -> None:
+    from bushel import _native
+
+    # An Example { features { feature { key: "\xb8" value { float_list { value: NaN } } } } }
+    example = b"\x0a\x0f\x0a\x0d\x0a\x01\xb8\x12\x08\x12\x06\x0a\x04\x00\x00\xc0\x7f"
+    path = tmp_path / "odd.tfrecord"
+    path.write_bytes(_native.frame(example) * 3)
+    for form in ("--json", "--sarif", "--junit", "--github"):
+        assert "dcb8" in run(path, form).stdout
+    assert run(path, "--write-baseline", tmp_path / "old.json").exit_code == 0

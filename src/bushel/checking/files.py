@@ -25,7 +25,10 @@ def _is_something_else(file: FileFacts) -> bool:
 
 
 def _places(faults: list[Skipped]) -> list[Location]:
-    return [Location(file=fault.path, record=max(fault.record, 0), byte=fault.offset) for fault in faults]
+    return [
+        Location(file=fault.path, record=fault.record if fault.record >= 0 else None, byte=fault.offset)
+        for fault in faults
+    ]
 
 
 def _faults(data: Data, *kinds: Fault) -> Iterator[tuple[FileFacts, list[Skipped]]]:

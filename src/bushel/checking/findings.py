@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Confidence", "Finding", "Location", "Severity", "at_least", "count_of_things"]
+__all__ = ["Confidence", "Finding", "Location", "Severity", "at_least", "count_of_things", "encodable"]
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Confidence: TypeAlias = Literal["proven", "likely", "hint"]
@@ -31,6 +31,8 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
             parts[0] += f":{self.line}:{self.column}"
         if self.record is not None:
             parts.append(f"record {self.record}" + (f" at byte {self.byte}" if self.byte is not None else ""))
+        elif self.byte:
+            parts.append(f"byte {self.byte}")
         if self.feature is not None:
             parts.append(f"feature {self.feature!r}")
         return ", ".join(part for part in parts if part)
@@ -70,6 +72,19 @@ class Finding(msgspec.Struct, frozen=True):
             "evidence": self.evidence,
             "help": self.help,
         }
+
+
+def encodable(value: Any) -> Any:
+    """The same with bytes that are no UTF-8 as escapes: names of features come from anywhere."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encodable(item) for item in value]
+    if isinstance(value, Location):
+        return msgspec.structs.replace(value, file=encodable(value.file), feature=encodable(value.feature))
+    return value
 
 
 def at_least(severity: Severity | None, floor: Severity) -> bool:

@@ -118,7 +118,7 @@ def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
     counts = _counts(data)
     low, high = min(counts), max(counts)
     classes = _classes(data)
-    if low < 0 or (classes is not None and low == 0):
+    if low < 0 or (classes is not None and low == 0) or sum(counts.values()) < MIN_RECORDS:
         return
     missing = [label for label in range(low, high + 1) if label not in counts] if high - low < MAX_CLASSES else []
     is_ascii = {chr(label) for label in counts if label < 128} <= set("0123456789") and low >= 48

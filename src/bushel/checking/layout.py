@@ -76,7 +76,7 @@ def list_type_mismatch(data: Data) -> Iterator[Finding]:
         declared = data.schema.features.get(feature.name) if data.schema else None
         rare = min(kinds, key=lambda name: kinds[name])
         kind = next(kind for kind, name in KIND_NAMES.items() if name == rare)
-        if len(kinds) > 1:
+        if len(kinds) > 1 and not _is_drift(data, feature.name):
             yield Finding(
                 f"{feature.name!r} is {feature.dtype} in most records and {rare} in {kinds[rare]:,}",
                 locations=data.locations(feature.seen["kind_places"][kind], feature.name),
@@ -90,6 +90,12 @@ def list_type_mismatch(data: Data) -> Iterator[Finding]:
                 evidence={"measured": feature.dtype, "expected": declared.dtype, "examined": data.examined()},
                 help=[f"declare it as {feature.dtype}, or write it as {declared.dtype}"],
             )
+
+
+def _is_drift(data: Data, name: str) -> bool:
+    """Whether each split is of one type by itself, which SCH008 reports."""
+    kinds = [split.features[name].seen["kinds"][1:] for split in data.splits.values() if name in split.features]
+    return len(kinds) > 1 and all(sum(count > 0 for count in counts) == 1 for counts in kinds)
 
 
 @rule("SCH003", "value-count-mismatch")

@@ -1,4 +1,4 @@
-"""MDL and TRN: a Keras model beside the data. Keras is imported here, when a model is given, and nowhere before."""
+"""MDL: a Keras model beside the data. Keras is imported when a model is given, and not before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bushel.checking.facts import Data, FeatureFacts
 from bushel.checking.findings import Finding, Location
@@ -17,10 +16,7 @@ from bushel.checking.labels import is_classification
 from bushel.checking.rules import rule
 from bushel.errors import FileProblem, missing_package
 
-__all__ = ["ModelFacts", "Probe", "look_at_model", "run_probes"]
-
-PROBE_ROWS = 64
-PROBE_STEPS = 120
+__all__ = ["ModelFacts", "look_at_model"]
 
 # What applications of Keras want to be fed, by how their names begin.
 APPLICATIONS = {
@@ -70,14 +66,14 @@ class ModelFacts:
         """The feature that the model is fed: the one whose values fit its input."""
         if self.data is None:
             return None
-        size = _size_of(self.input_shape)
+        size = size_of(self.input_shape)
         features = [f for f in self.data.features.values() if f.is_number and f.name != self.data.label]
         fitting = [f for f in features if size is not None and f.length == size]
         widest = sorted(features, key=lambda f: -(f.length or 0))
         return next(iter(fitting or widest), None)
 
 
-def _size_of(shape: tuple[int | None, ...] | None) -> int | None:
+def size_of(shape: tuple[int | None, ...] | None) -> int | None:
     if shape is None or any(size is None for size in shape[1:]):
         return None
     return math.prod(size for size in shape[1:] if size is not None)
@@ -146,7 +142,7 @@ def span_of(feature: FeatureFacts) -> str | None:
     return None
 
 
-def _model_place(facts: ModelFacts) -> list[Location]:
+def model_place(facts: ModelFacts) -> list[Location]:
     return [Location(file=facts.name)]
 
 
@@ -166,7 +162,7 @@ def input_range_mismatch(facts: ModelFacts) -> Iterator[Finding]:
         yield Finding(
             f"the model is made for {expected}, and {feature.name!r} is {span}",
             confidence="likely",
-            locations=[*_model_place(facts), Location(feature=feature.name)],
+            locations=[*model_place(facts), Location(feature=feature.name)],
             evidence={"measured": [feature.min, feature.max], "expected": expected},
             help=[
                 f"feed {expected}: do not scale before the model" if expected == "0..255" else f"scale to {expected}"
@@ -186,7 +182,7 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
     """
     if facts.loss is None or "crossentropy" not in facts.loss:
         return
-    place = _model_place(facts)
+    place = model_place(facts)
     if facts.activation == "linear" and not facts.from_logits:
         yield Finding("the model gives logits, and the loss takes them for probabilities", locations=place,
                       evidence={"measured": "linear", "expected": "softmax or from_logits=True"},
@@ -229,7 +225,7 @@ def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
         yield Finding(
             f"the output has {facts.classes} units, and labels go up to {classes - 1}",
             severity="error" if facts.classes < classes else "warning",
-            locations=[*_model_place(facts), Location(feature=data.label)],
+            locations=[*model_place(facts), Location(feature=data.label)],
             evidence={"measured": facts.classes, "expected": classes},
             help=[f"use {classes} units"],
         )
@@ -245,13 +241,13 @@ def input_shape_mismatch(facts: ModelFacts) -> Iterator[Finding]:
     Ignore: where the script changes the shape.
     Reports: https://github.com/tensorflow/tensorflow/issues/44250
     """
-    feature, size = facts.input_feature(), _size_of(facts.input_shape)
+    feature, size = facts.input_feature(), size_of(facts.input_shape)
     has_images = facts.data is not None and any(f.is_image for f in facts.data.features.values())
     if feature is None or size is None or feature.length is None or has_images or feature.length in (1, size):
         return
     yield Finding(
         f"the model takes {size} values, and {feature.name!r} holds {feature.length}",
-        locations=[*_model_place(facts), Location(feature=feature.name)],
+        locations=[*model_place(facts), Location(feature=feature.name)],
         evidence={"measured": feature.length, "expected": list(facts.input_shape or ())},
         help=[f"use an input of {feature.length} values"],
     )
@@ -273,7 +269,7 @@ def normalisation_not_adapted(facts: ModelFacts) -> Iterator[Finding]:
             if not np.any(mean):
                 yield Finding(
                     f"layer {layer.name!r} was never adapted",
-                    locations=_model_place(facts),
+                    locations=model_place(facts),
                     evidence={"measured": "mean 0, variance 1"},
                     help=["call adapt() with the train split before training"],
                 )
@@ -291,7 +287,7 @@ def batch_norm_on_batches_of_one(facts: ModelFacts) -> Iterator[Finding]:
     """
     has = any(type(layer).__name__ == "BatchNormalization" for layer in facts.layers)
     if has and facts.data is not None and facts.data.plan.batch_size == 1:
-        yield Finding("the model normalises by batch, and a batch is one record", locations=_model_place(facts),
+        yield Finding("the model normalises by batch, and a batch is one record", locations=model_place(facts),
                       help=["use a larger batch, or GroupNormalization"])  # fmt: skip
 
 
@@ -312,155 +308,6 @@ def padding_not_masked(facts: ModelFacts) -> Iterator[Finding]:
             yield Finding(
                 f"{name!r} is padded with 0 in {seen['padded']:,} records, and {layer.name!r} does not mask it",
                 confidence="likely",
-                locations=_model_place(facts),
+                locations=model_place(facts),
                 help=["use mask_zero=True"],
             )
-
-
-@dataclass
-class Probe:
-    """What a few steps of training on one batch told."""
-
-    facts: ModelFacts
-    rows: int
-    classes: int
-    initial_loss: float
-    final_loss: float
-    blind_loss: float  # of the same steps on inputs that say nothing
-    inference_loss: float
-    skipped: str | None = None
-
-
-def run_probes(facts: ModelFacts, data: Data) -> Probe | None:
-    """Train a copy of the model on one batch, and once more on a batch whose inputs are all the same."""
-    import keras
-
-    batch = _first_batch(facts, data)
-    if batch is None or facts.loss is None:
-        return None
-    x, y = batch
-    classes = len(np.unique(y))
-    initial = float(_loss_of(facts.model, x, y))
-    trained, blind = _fresh(keras, facts.model), _fresh(keras, facts.model)
-    final = _train(trained, x, y)
-    blind_loss = _train(blind, np.repeat(x.mean(axis=0, keepdims=True), len(x), axis=0), y)
-    return Probe(facts, len(x), classes, initial, final, blind_loss, float(_loss_of(trained, x, y)))
-
-
-def _fresh(keras: Any, model: Any) -> Any:
-    copy = keras.models.clone_model(model)
-    copy.set_weights(model.get_weights())
-    copy.compile(optimizer=keras.optimizers.Adam(1e-2), loss=model.loss)
-    return copy
-
-
-def _train(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
-    loss = math.inf
-    for _ in range(PROBE_STEPS):
-        model.reset_metrics()  # else what comes back is the mean over all steps so far
-        loss = float(np.asarray(model.train_on_batch(x, y)).reshape(-1)[0])
-    return loss
-
-
-def _loss_of(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
-    model.reset_metrics()
-    return float(np.asarray(model.test_on_batch(x, y)).reshape(-1)[0])
-
-
-def _first_batch(facts: ModelFacts, data: Data) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    from bushel.records import scan
-
-    feature, split = facts.input_feature(), data.train
-    if feature is None or split is None or data.label is None or facts.input_shape is None:
-        return None
-    files = [file.path for file in data.files_of(split.name) if file.problem is None and file.path.exists()]
-    wanted = [feature.name, data.label]
-    total = max(split.records // PROBE_ROWS, 1)
-    rows = [sample for i, sample in enumerate(scan(files, wanted, on_fault="skip")) if i % total == 0][:PROBE_ROWS]
-    if not rows or _size_of(facts.input_shape) != feature.length:
-        return None
-    shape = [size or 1 for size in facts.input_shape[1:]]
-    x = np.stack([np.asarray(row[feature.name], np.float32).reshape(shape) for row in rows])
-    return x, np.array([row[data.label] for row in rows])
-
-
-@rule("TRN001", "loss-at-initialisation", severity="warning", needs="probe")
-def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
-    """A first loss that is far from that of guessing.
-
-    Why: an untrained classifier of K classes has a loss near ln K. Far above it, inputs are not scaled or labels do not
-    fit; far below, the model has seen the data.
-    Example: a loss of 40 for 10 classes, on inputs of 0..255.
-    Fix: scale the inputs; look at the loss and its `from_logits`.
-    Ignore: for a model that is trained already.
-    Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/tensorflow/docs/pull/2102
-    """
-    expected = math.log(max(probe.facts.classes or probe.classes, 2))
-    if "crossentropy" in (probe.facts.loss or "") and probe.initial_loss > 3 * expected + 1:
-        yield Finding(
-            f"the first loss is {probe.initial_loss:.2f}, and guessing has {expected:.2f}",
-            locations=_model_place(probe.facts),
-            evidence={"measured": round(probe.initial_loss, 3), "expected": round(expected, 3), "rows": probe.rows},
-            help=["scale the inputs, and look at from_logits"],
-        )
-
-
-@rule("TRN002", "cannot-overfit-one-batch", needs="probe")
-def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
-    """A model that does not learn one small batch by heart.
-
-    Why: what cannot learn 64 records cannot learn 64,000: a wrong loss, dead units, inputs without information.
-    Example: `Dense(10)` logits taken for probabilities.
-    Fix: loss, activation and range of inputs first; learning rate after that.
-    Ignore: for a model with heavy regularisation.
-    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
-    """
-    if not probe.final_loss < 0.5 * probe.initial_loss:
-        yield Finding(
-            f"after {PROBE_STEPS} steps on {probe.rows} records the loss is still {probe.final_loss:.3f}",
-            confidence="likely",
-            locations=_model_place(probe.facts),
-            evidence={"measured": probe.final_loss, "expected": f"below {0.5 * probe.initial_loss:.3f}"},
-            help=["check loss, activation and range of inputs"],
-        )
-
-
-@rule("TRN003", "inputs-tell-nothing", severity="warning", needs="probe")
-def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
-    """The model does as well on inputs that are all the same.
-
-    Why: then it learns the shares of the labels, and nothing of the inputs: they are constant, black or shuffled.
-    Example: pixels that were divided by 255 twice.
-    Fix: look at what the model is really fed.
-    Ignore: never.
-    Reports: https://github.com/mindee/doctr/pull/375
-    """
-    if probe.classes > 1 and probe.final_loss > 0.9 * probe.blind_loss:
-        yield Finding(
-            f"the loss is {probe.final_loss:.3f}, and {probe.blind_loss:.3f} on inputs that are all the same",
-            confidence="likely",
-            locations=_model_place(probe.facts),
-            evidence={"measured": probe.final_loss, "expected": f"well below {probe.blind_loss:.3f}"},
-            help=["look at the batch that the model is fed: is anything left of the inputs?"],
-        )
-
-
-@rule("TRN004", "worse-at-inference", severity="warning", needs="probe")
-def worse_at_inference(probe: Probe) -> Iterator[Finding]:
-    """On the very batch that was learned, the loss at inference is far above that of training.
-
-    Why: BatchNormalization's moving statistics have not caught up, or the batch is too small for them.
-    Example: batches of one record.
-    Fix: larger batches, a lower momentum, or GroupNormalization.
-    Ignore: for short probes of large momentum.
-    Reports: https://github.com/keras-team/keras/issues/8837
-    """
-    has_norm = any(type(layer).__name__ == "BatchNormalization" for layer in probe.facts.layers)
-    if has_norm and probe.inference_loss > 5 * probe.final_loss + 0.5:
-        yield Finding(
-            f"the loss on one batch is {probe.final_loss:.3f} in training, {probe.inference_loss:.3f} at inference",
-            confidence="hint",
-            locations=_model_place(probe.facts),
-            evidence={"measured": probe.inference_loss, "expected": probe.final_loss},
-            help=["use larger batches or GroupNormalization"],
-        )

@@ -53,7 +53,7 @@ def measure_mixing(codes: NDArray[np.int32], classes: int, *, buffer: int, batch
 
 
 def smallest_buffer(codes: NDArray[np.int32], classes: int, *, batch: int) -> int:
-    """The smallest power-of-ten-ish buffer behind which batches are as good as random."""
+    """The smallest of 10, 20, 50, 100, ... behind which batches are as good as random."""
     total = len(codes)
     for exponent in range(1, 9):
         for step in (1, 2, 5):

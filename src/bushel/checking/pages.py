@@ -37,9 +37,38 @@ LATER = (
 )
 
 
+USE = """\
+```
+bushel check data/                                            a dataset, or anyone's TFRecords
+bushel check 'train-*.tfrecord' --against 'val-*.tfrecord'
+bushel check data/ --script train.py                          the pipeline code, parsed and never run
+bushel check data/ --model model.keras --probe
+bushel check data/ --batch-size 32 --shuffle-buffer 1000
+```
+
+A finding has evidence, a confidence (proven, likely, hint), a place, and help apart from the fact. Exit: 0 nothing at
+`--fail-on` (default error) or above, 1 findings, 2 could not check. `--select` and `--ignore` take ids or how they
+begin. `--json`, `--sarif`, `--junit` and `--github` print for programs.
+
+What is known and accepted is suppressed, with a reason, in `bushel.toml` of the working folder or of the dataset:
+
+```toml
+[check]
+ignore = ["IMG004"]
+rules = ["our_rules.py"]          # own rules: functions decorated with bushel.checking.rule
+baseline = "check-baseline.json"  # old findings, written by --write-baseline
+
+[[check.suppress]]
+rule = "LBL005"
+where = "train-*"                 # pattern of files or features; all, if left out
+reason = "the classes are as rare as in the world"
+```
+"""
+
+
 def rules_page() -> str:
     """All rules by family, then what only a model or training can show."""
-    lines = ["# Checks", "", "Written from the rules' own docstrings by `python -m bushel.checking.pages`.", ""]
+    lines = ["# Checks", "", "Written from the rules' own docstrings by `python -m bushel.checking.pages`.", "", USE]
     rules = [rule for rule in all_rules() if rule.id[:3] in FAMILIES]
     for family, title in FAMILIES.items():
         lines += [f"## {family}: {title}", ""]

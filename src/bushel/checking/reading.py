@@ -368,7 +368,7 @@ def _found_in(facts: list[dict[str, Any]], label: str | None, group: str | None)
         label_text=_label_text(label, by_name, one_value),
         groups=sorted(groups),
         identity=[*identity, *groups],
-        has_content=any(_is_telling(fact) for fact in content) or any(fact["sequence"] for fact in facts),
+        has_content=any(_is_telling(fact) for fact in [*content, *(f for f in facts if f["sequence"])]),
         images=[name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]],
         texts=[
             n
@@ -392,4 +392,4 @@ def _is_telling(fact: dict[str, Any]) -> bool:
     """Whether two records that agree in this feature are hardly so by chance."""
     if fact["kinds"][BYTES_KIND]:
         return bool(fact["max_size"] >= 16)
-    return bool(fact["max_count"] >= 8)
+    return bool(fact["max_count"] >= 8 or (fact["sequence"] and fact["max_steps"] >= 8))

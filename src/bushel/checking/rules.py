@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from bushel.checking.findings import Finding, Severity
+from bushel.checking.findings import Finding, Severity, encodable
 from bushel.errors import MissingName
 
 __all__ = ["Page", "Rule", "all_rules", "find_rule", "rule", "rules_as_they_were", "select"]
@@ -80,12 +80,12 @@ class Rule:
         """Its findings, with its id, name and severity filled in."""
         for finding in self.check(subject):
             yield Finding(
-                message=finding.message,
+                message=encodable(finding.message),
                 severity=finding.severity or self.severity,
                 confidence=finding.confidence,
-                locations=finding.locations,
-                evidence=finding.evidence,
-                help=finding.help,
+                locations=encodable(finding.locations),
+                evidence=encodable(finding.evidence),
+                help=encodable(finding.help),
                 rule=self.id,
                 name=self.name,
             )

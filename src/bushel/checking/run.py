@@ -187,7 +187,8 @@ class _Run:
         """Load the model, and train it on a few batches if that is asked for."""
         if model is None:
             return
-        from bushel.checking.models import look_at_model, run_probes
+        from bushel.checking.models import look_at_model
+        from bushel.checking.probes import run_probes
 
         self.model = look_at_model(model, self.data)
         self.checked["model"] = self.model.name

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bushel.checking.facts import Data, SplitFacts
+from bushel.checking.facts import Data, FeatureFacts, SplitFacts
 from bushel.checking.findings import Finding, Location, count_of_things
 from bushel.checking.labels import is_classification
 from bushel.checking.rules import rule
@@ -246,12 +246,10 @@ def _distance(
     return float(np.abs(left - right).max())
 
 
-def _is_running_number(feature: object, other: object) -> bool:
+def _is_running_number(feature: FeatureFacts, other: FeatureFacts) -> bool:
     """Whether a feature counts records, so that one split goes on where the other ends."""
-    f, o = feature, other
-    lengths = {getattr(f, "length", None), getattr(o, "length", None)}
-    disjoint = getattr(f, "min", 0) > getattr(o, "max", 0) or getattr(f, "max", 0) < getattr(o, "min", 0)
-    return lengths == {1} and disjoint and getattr(f, "dtype", "") == "int64"
+    is_apart = feature.min > other.max or feature.max < other.min
+    return feature.length == other.length == 1 and is_apart and feature.dtype == "int64"
 
 
 @rule("SPL007", "normalised-by-its-own-statistics", severity="warning")

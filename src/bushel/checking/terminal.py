@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bushel.checking.findings import SEVERITIES, Finding, Location, count_of_things
+from bushel.checking.findings import SEVERITIES, Finding, count_of_things
 from bushel.checking.rules import Rule
 
 __all__ = ["finding_lines", "page_text", "summary"]
@@ -104,8 +104,3 @@ def page_text(rule: Rule) -> str:
     for name, body in page.sections.items():
         lines += ["", f"{name}:", *(f"  {line}" for line in body.split("\n"))]
     return "\n".join(lines)
-
-
-def place_of(location: Location) -> str:
-    """A location in one word, for tables."""
-    return str(location) or "-"

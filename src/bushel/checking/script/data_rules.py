@@ -143,8 +143,12 @@ def _spec_text(name: str, facts: FeatureFacts) -> str:
     shape = "[]" if facts.length == 1 else f"[{facts.length}]" if facts.length is not None else None
     dtype = TF_NAMES[facts.dtype]
     if shape is None or facts.records < facts.total:
-        return f'"{name}": tf.io.RaggedFeature({dtype}),'
-    return f'"{name}": tf.io.FixedLenFeature({shape}, {dtype}),'
+        return f'"{name}": tf.io.RaggedFeature({dtype})'
+    return f'"{name}": tf.io.FixedLenFeature({shape}, {dtype})'
+
+
+def _spec_source(node: ast.AST, spec: Spec, source: Source) -> str:
+    return f"{source.segment(node)}: {spec.source.segment(spec.node)}"
 
 
 @rule("PIP023", "feature-not-in-data", needs="script")
@@ -168,6 +172,7 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
                 source,
                 f"no record has {name!r}" + (f"; did you mean {close!r}?" if close else ""),
                 corrected=_spec_text(close, trace.data.features[close]) if close else None,
+                replaces=_spec_source(node, spec, source),
                 measured=sorted(trace.data.features),
                 expected=name,
             )
@@ -177,6 +182,7 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
                 source,
                 f"{facts.total - facts.records:,} of {facts.total:,} records have no {name!r}",
                 corrected=_spec_text(name, facts),
+                replaces=_spec_source(node, spec, source),
                 measured=facts.records,
                 expected=facts.total,
             )
@@ -199,6 +205,7 @@ def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
                 source,
                 f"{name!r} is read as tf.{spec.dtype}, and the records hold {facts.dtype}",
                 corrected=_spec_text(name, facts),
+                replaces=_spec_source(node, spec, source),
                 measured=facts.dtype,
                 expected=spec.dtype,
             )
@@ -225,6 +232,7 @@ def feature_of_another_shape(trace: Trace) -> Iterator[Finding]:
                 source,
                 f"{name!r} is read as {list(spec.shape)}, and {sum(wrong.values()):,} records hold {min(wrong)} values",
                 corrected=_spec_text(name, facts),
+                replaces=_spec_source(node, spec, source),
                 measured=facts.lengths,
                 expected=expected,
             )
@@ -255,6 +263,7 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
                 + (f"; did you mean {close!r}?" if close else ""),
                 severity="error" if facts is None else "warning",
                 corrected=_spec_text(close, trace.data.features[close]) if close else None,
+                replaces=_spec_source(node, spec, source),
                 measured=present,
                 expected=total,
             )
@@ -284,6 +293,7 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
                 source,
                 f"{name!r} is read as a SparseTensor, and always holds {facts.length} values",
                 corrected=_spec_text(name, facts),
+                replaces=_spec_source(node, spec, source),
                 measured=facts.length,
             )
 
@@ -316,7 +326,7 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
                 decoded,
                 event.source,
                 f"{tensor.feature!r} gives {tensor.count:,} {tensor.dtype}, and {math.prod(shape):,} wanted: {real}",
-                corrected=f"tf.io.decode_raw(..., {real})",
+                corrected=_with_argument(decoded, event.source, 1, real.split(" or ")[0]),
                 measured=tensor.count,
                 expected=math.prod(shape),
             )
@@ -332,6 +342,14 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
                 measured=size,
                 expected=f"a multiple of {step}",
             )
+
+
+def _with_argument(node: ast.AST, source: Source, position: int, text: str) -> str:
+    """A call with another argument."""
+    arguments = node.args if isinstance(node, ast.Call) else []
+    if len(arguments) <= position:
+        return text
+    return text.join(source.segment(node).rsplit(source.segment(arguments[position]), 1))
 
 
 def _is_decode_raw(node: ast.AST | None) -> bool:
@@ -383,7 +401,7 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
             event.node,
             event.source,
             f"{tensor.feature!r} holds {tensor.count:,} values, and {list(shape)} takes {math.prod(shape):,}",
-            corrected=f"tf.reshape(..., {fits})",
+            corrected=_with_argument(event.node, event.source, 1, fits),
             measured=tensor.count,
             expected=math.prod(shape),
         )

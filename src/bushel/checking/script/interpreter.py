@@ -6,10 +6,10 @@ Nothing of the script is run. What is not known is UNKNOWN, and nothing is concl
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import Any
 
 from bushel.checking.script import objects, pipelines, tensors
+from bushel.checking.script.expressions import Expressions
+from bushel.checking.script.scopes import Local, Scope, let_go
 from bushel.checking.script.source import Source, read_source
 from bushel.checking.script.trace import Trace, Use
 from bushel.checking.script.values import (
@@ -22,7 +22,6 @@ from bushel.checking.script.values import (
     Instance,
     Layer,
     Loss,
-    Mapping,
     Model,
     Module,
     Seq,
@@ -39,45 +38,12 @@ MAX_DEPTH = 24
 MAX_CALLS = 4000
 MAX_ITEMS = 8
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-}
-
-
-class Scope:
-    """Names of one function or module."""
-
-    def __init__(self, parent: Scope | None = None) -> None:
-        self.names: dict[str, Value] = {}
-        self.parent = parent
-
-    def get(self, name: str) -> Value:
-        """What a name stands for."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.parent
-        return Module(f"builtins.{name}")
-
 
 class _Return(Exception):
     pass
 
 
-class Local(Value):
-    """A module beside the script."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-
-
-class Interpreter:
+class Interpreter(Expressions):
     """Follows one script, and the modules beside it that it imports."""
 
     def __init__(self, trace: Trace) -> None:
@@ -199,7 +165,7 @@ class Interpreter:
 
     def do_Return(self, node: ast.Return, scope: Scope) -> None:
         value = self.evaluate(node.value, scope) if node.value is not None else Const(None)
-        _let_go(value)
+        let_go(value)
         self.returned.append(value)
         raise _Return
 
@@ -296,159 +262,6 @@ class Interpreter:
         self.block(node.orelse, scope)
         self.block(node.finalbody, scope)
 
-    # Expressions
-
-    def evaluate(self, node: ast.expr, scope: Scope) -> Value:
-        follow = getattr(self, f"see_{type(node).__name__}", None)
-        if follow is not None:
-            value: Value = follow(node, scope)
-            return value
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.expr):
-                self.evaluate(child, scope)
-        return UNKNOWN
-
-    def see_Constant(self, node: ast.Constant, scope: Scope) -> Value:  # noqa: ARG002
-        return Const(node.value)
-
-    def see_Name(self, node: ast.Name, scope: Scope) -> Value:
-        return scope.get(node.id)
-
-    def see_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> Value:
-        value = self.evaluate(node.value, scope)
-        self.bind(node.target, value, scope)
-        return value
-
-    def see_Attribute(self, node: ast.Attribute, scope: Scope) -> Value:
-        return self.attribute(self.evaluate(node.value, scope), node.attr)
-
-    def see_Lambda(self, node: ast.Lambda, scope: Scope) -> Value:
-        return Function(node, scope, self.source)
-
-    def see_List(self, node: ast.List, scope: Scope) -> Value:
-        return Seq([self.evaluate(item, scope) for item in node.elts])
-
-    def see_Tuple(self, node: ast.Tuple, scope: Scope) -> Value:
-        return Seq([self.evaluate(item, scope) for item in node.elts], is_tuple=True)
-
-    def see_Dict(self, node: ast.Dict, scope: Scope) -> Value:
-        mapping = Mapping({}, {}, self.source)
-        for key, item in zip(node.keys, node.values, strict=True):
-            value = self.evaluate(item, scope)
-            if key is None:
-                if isinstance(value, Mapping):
-                    mapping.items |= value.items
-                    mapping.nodes |= value.nodes
-                continue
-            name = self.evaluate(key, scope)
-            if isinstance(name, Const):
-                mapping.items[name.value], mapping.nodes[name.value] = value, key
-        return mapping
-
-    def see_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
-        parts = [self.evaluate(part, scope) for part in node.values]
-        if all(isinstance(part, Const) for part in parts):
-            return Const("".join(str(part.value) for part in parts if isinstance(part, Const)))
-        return UNKNOWN
-
-    def see_FormattedValue(self, node: ast.FormattedValue, scope: Scope) -> Value:
-        value = self.evaluate(node.value, scope)
-        if not isinstance(value, Const) or node.conversion != -1:
-            return UNKNOWN
-        form = self.evaluate(node.format_spec, scope) if node.format_spec is not None else Const("")
-        try:
-            return Const(format(value.value, form.value)) if isinstance(form, Const) else UNKNOWN
-        except (ValueError, TypeError):
-            return UNKNOWN
-
-    def see_BinOp(self, node: ast.BinOp, scope: Scope) -> Value:
-        return self.binary(node, node.op, self.evaluate(node.left, scope), self.evaluate(node.right, scope))
-
-    def binary(self, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
-        if isinstance(left, Const) and isinstance(right, Const) and type(operator) in _OPERATORS:
-            try:
-                if isinstance(left.value, str) and isinstance(operator, ast.Mult):
-                    return UNKNOWN
-                return Const(_OPERATORS[type(operator)](left.value, right.value))
-            except (TypeError, ValueError, ArithmeticError):
-                return UNKNOWN
-        if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(operator, ast.Add):
-            return Seq(left.items + right.items, left.is_tuple)
-        return tensors.arithmetic(self, node, operator, left, right)
-
-    def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
-        value = self.evaluate(node.operand, scope)
-        if isinstance(node.op, ast.Not):
-            known = self.truth(value)
-            return UNKNOWN if known is None else Const(not known)
-        if isinstance(node.op, ast.USub) and isinstance(value, Const) and isinstance(value.value, int | float):
-            return Const(-value.value)
-        return UNKNOWN
-
-    def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
-        truths = [self.truth(self.evaluate(value, scope)) for value in node.values]
-        if isinstance(node.op, ast.And):
-            return Const(False) if False in truths else Const(True) if None not in truths else UNKNOWN
-        return Const(True) if True in truths else Const(False) if None not in truths else UNKNOWN
-
-    def see_Compare(self, node: ast.Compare, scope: Scope) -> Value:
-        left = self.evaluate(node.left, scope)
-        right = self.evaluate(node.comparators[0], scope)
-        if len(node.ops) == 1 and isinstance(left, Const) and isinstance(right, Const):
-            if isinstance(node.ops[0], ast.Eq | ast.Is):
-                return Const(left.value == right.value)
-            if isinstance(node.ops[0], ast.NotEq | ast.IsNot):
-                return Const(left.value != right.value)
-        if isinstance(left, Dataset | Function | Module) and isinstance(right, Const) and right.value is None:
-            return Const(isinstance(node.ops[0], ast.IsNot))
-        return UNKNOWN
-
-    def see_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
-        known = self.truth(self.evaluate(node.test, scope))
-        if known is not None:
-            return self.evaluate(node.body if known else node.orelse, scope)
-        return join(self.evaluate(node.body, scope), self.evaluate(node.orelse, scope))
-
-    def see_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
-        value = self.evaluate(node.value, scope)
-        key = self.evaluate(node.slice, scope)
-        if isinstance(value, Mapping) and isinstance(key, Const):
-            return value.items.get(key.value, UNKNOWN)
-        if isinstance(value, Seq) and isinstance(key, Const) and isinstance(key.value, int):
-            return value.items[key.value] if -len(value.items) <= key.value < len(value.items) else UNKNOWN
-        if isinstance(value, Tensor):
-            return value.but(count=None)
-        return UNKNOWN
-
-    def see_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Value:
-        inner = Scope(scope)
-        for generator in node.generators:
-            iterable = self.evaluate(generator.iter, inner)
-            self.bind(generator.target, self.item_of(iterable, generator.iter, inner), inner)
-        self.evaluate(node.elt, inner)
-        return Module("builtins.set()") if isinstance(node, ast.SetComp) else UNKNOWN
-
-    see_SetComp = see_GeneratorExp = see_ListComp
-
-    def see_Set(self, node: ast.Set, scope: Scope) -> Value:  # noqa: ARG002
-        return Module("builtins.set()")
-
-    def see_DictComp(self, node: ast.DictComp, scope: Scope) -> Value:
-        inner = Scope(scope)
-        for generator in node.generators:
-            iterable = self.evaluate(generator.iter, inner)
-            self.bind(generator.target, self.item_of(iterable, generator.iter, inner), inner)
-        self.evaluate(node.key, inner)
-        self.evaluate(node.value, inner)
-        return UNKNOWN
-
-    def see_Await(self, node: ast.Await, scope: Scope) -> Value:
-        return self.evaluate(node.value, scope)
-
-    def see_Starred(self, node: ast.Starred, scope: Scope) -> Value:
-        self.evaluate(node.value, scope)
-        return UNKNOWN
-
     # Calls
 
     def see_Call(self, node: ast.Call, scope: Scope) -> Value:
@@ -496,7 +309,7 @@ class Interpreter:
         if isinstance(function, Const | Tensor):
             return UNKNOWN
         for value in (*args, *keywords.values()):
-            _let_go(value)
+            let_go(value)
         return UNKNOWN
 
     def apply(self, function: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
@@ -591,52 +404,3 @@ class Interpreter:
             found: Value = value.scope.names.get(name, UNKNOWN)
             return found
         return UNKNOWN
-
-    # Binding
-
-    def bind(self, target: ast.expr, value: Value, scope: Scope) -> None:
-        if isinstance(target, ast.Name):
-            scope.names[target.id] = value
-        elif isinstance(target, ast.Tuple | ast.List):
-            items = value.items if isinstance(value, Seq) and len(value.items) == len(target.elts) else None
-            for i, element in enumerate(target.elts):
-                self.bind(element, items[i] if items is not None else UNKNOWN, scope)
-        elif isinstance(target, ast.Attribute):
-            holder = self.evaluate(target.value, scope)
-            if isinstance(holder, Instance):
-                holder.attributes[target.attr] = value
-            _let_go(value)
-        elif isinstance(target, ast.Subscript):
-            holder, key = self.evaluate(target.value, scope), self.evaluate(target.slice, scope)
-            if isinstance(holder, Mapping) and isinstance(key, Const):
-                holder.items[key.value], holder.nodes[key.value] = value, target
-            _let_go(value)
-
-    def item_of(self, iterable: Value, node: ast.expr, scope: Scope) -> Value:
-        """What one step of a loop gives."""
-        if isinstance(iterable, Dataset):
-            return iterable.element
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-            inner = self.item_of(self.evaluate(node.args[0], scope), node.args[0], scope)
-            if node.func.id == "enumerate":
-                return Seq([UNKNOWN, inner], is_tuple=True)
-            if node.func.id in ("tqdm", "iter", "list"):
-                return inner
-        if isinstance(iterable, Seq) and iterable.items:
-            return iterable.items[0]
-        return UNKNOWN
-
-    def truth(self, value: Value) -> bool | None:
-        """Whether a value is true, if that is known."""
-        if isinstance(value, Const):
-            return bool(value.value)
-        if isinstance(value, Function | Dataset | Layer | Model):
-            return True
-        return None
-
-
-def _let_go(value: Value) -> None:
-    """Note that a writer is handed on, so that somebody else may close it."""
-    for part in value.items if isinstance(value, Seq) else [value]:
-        if isinstance(part, Writer):
-            part.escapes = True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from bushel.checking.findings import Finding
 from bushel.checking.order import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.rules import rule
 from bushel.checking.script.matching import matched_files, records_of
-from bushel.checking.script.trace import Trace, at_link, at_node, link_location
+from bushel.checking.script.trace import Trace, at_link, at_node, link_location, link_text, wrapped
 from bushel.checking.script.values import Const, Dataset, Link, Model
 
 __all__: list[str] = []
@@ -25,13 +26,16 @@ def _once(trace: Trace, name: str) -> Iterator[tuple[Dataset, int, Link]]:
                 yield dataset, i, link
 
 
+def _moved(link: Link, *, before: Link) -> str:
+    """The line with a link moved before another, if both stand in it."""
+    code, mine, other = link_location(link)[1], link_text(link), link_text(before)
+    if mine in code and other in code:
+        return code.replace(mine, "", 1).replace(other, mine + other, 1)
+    return f"{mine}{other}"
+
+
 def _names(links: tuple[Link, ...]) -> list[str]:
     return [link.name for link in links]
-
-
-def _text(link: Link) -> str:
-    arguments = ", ".join(link.source.segment(a) for a in (*link.node.args, *link.node.keywords))
-    return f".{link.name}({arguments})"
 
 
 @rule("PIP001", "shuffle-after-batch", needs="script")
@@ -55,7 +59,8 @@ def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
             yield at_link(
                 link,
                 "batches are shuffled, the records in them are not",
-                corrected=f"{_text(link)}{_text(other)}",
+                corrected=f"{link_text(link)}{link_text(other)}",
+                replaces=f"{link_text(other)}{link_text(link)}",
                 batch_at=str(link_location(other)[0]),
             )
 
@@ -73,7 +78,12 @@ def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
     for dataset, i, link in _once(trace, "shuffle"):
         before = [other for other in dataset.links[:i] if other.name == "repeat" and other.number(0, "count") != 1]
         if before:
-            yield at_link(link, "records of two epochs are mixed", corrected=f"{_text(link)}{_text(before[-1])}")
+            yield at_link(
+                link,
+                "records of two epochs are mixed",
+                corrected=f"{link_text(link)}{link_text(before[-1])}",
+                replaces=f"{link_text(before[-1])}{link_text(link)}",
+            )
 
 
 @rule("PIP003", "shuffle-then-split", needs="script")
@@ -94,7 +104,7 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
                 found |= {name for name in _names(dataset.links[i + 1 : i + 2]) if name in ("take", "skip")}
     for link, names in after.values():
         if names == {"take", "skip"}:
-            inner = _text(link)[:-1]
+            inner = link_text(link)[:-1]
             yield at_link(
                 link,
                 "train and validation are cut anew from another order in every epoch",
@@ -118,7 +128,8 @@ def random_map_before_cache(trace: Trace) -> Iterator[Finding]:
             yield at_link(
                 caches[0],
                 "what is random is drawn once and cached",
-                corrected=f".cache(){_text(link)}",
+                corrected=f".cache(){link_text(link)}",
+                replaces=f"{link_text(link)}{link_text(caches[0])}",
                 random_map_at=str(link_location(link)[0]),
             )
 
@@ -138,7 +149,9 @@ def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
         fixed = all(other.flag("reshuffle_each_iteration") is False for other in shuffles)
         if shuffles and not fixed and "shuffle" not in _names(dataset.links[i + 1 :]):
             yield at_link(
-                link, "the shuffled order is cached with the records", corrected=f".cache(){_text(shuffles[-1])}"
+                link,
+                "the shuffled order is cached with the records",
+                line=_moved(link, before=shuffles[-1]),
             )
 
 
@@ -159,7 +172,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
                 yield at_link(
                     link,
                     "what is predicted comes in an order that the labels do not have",
-                    corrected=f"without {_text(link)}" if link.name == "shuffle" else "deterministic=True",
+                    corrected="" if link.name == "shuffle" else link_text(link).replace("=False", "=True"),
                     predicted_at=str(use.source.location(use.node)),
                 )
         files = dataset.files.node if dataset.files else None
@@ -218,7 +231,7 @@ def batched_twice(trace: Trace) -> Iterator[Finding]:
         yield at_link(
             link,
             "batches are batched again",
-            corrected=f"without {_text(link)}",
+            corrected="",
             first_batch_at=str(link_location(first)[0]),
         )
 
@@ -241,7 +254,7 @@ def never_batched(trace: Trace) -> Iterator[Finding]:
                 use.node,
                 use.source,
                 f"the dataset for {what} is never batched",
-                help=["add .batch(32) before it is used"],
+                corrected=wrapped(use, ".batch(32)"),
             )
 
 
@@ -261,7 +274,7 @@ def result_thrown_away(trace: Trace) -> Iterator[Finding]:
             continue
         text = event.source.segment(event.node)
         name = text.split(".")[0]
-        yield at_link(link, f"the result of .{link.name}(...) is thrown away", corrected=f"{name} = {text}")
+        yield at_link(link, f"the result of .{link.name}(...) is thrown away", line=f"{name} = {text}")
 
 
 @rule("PIP011", "batch-of-one", severity="warning", needs="script")
@@ -423,7 +436,7 @@ def partial_validation(trace: Trace) -> Iterator[Finding]:
             use.source,
             f"validation reads {known}",
             confidence="proven" if seen is not None and records else "likely",
-            help=["leave validation_steps out"],
+            line=re.sub(r",?\s*validation_steps=\w+", "", use.source.line(keyword.value.lineno)) if keyword else None,
         )
 
 
@@ -443,7 +456,7 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
             yield at_link(
                 link,
                 "the cache is never read to its end, and so never kept",
-                corrected=f"{_text(link)}{_text(caches[-1])}",
+                line=_moved(link, before=caches[-1]),
             )
 
 

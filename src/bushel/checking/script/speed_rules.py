@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bushel.checking.findings import Finding
 from bushel.checking.rules import rule
-from bushel.checking.script.trace import Trace, at_link, at_node
+from bushel.checking.script.trace import Trace, at_link, at_node, link_text, wrapped
 from bushel.checking.script.values import Link, Spec
 
 __all__: list[str] = []
@@ -64,7 +64,7 @@ def not_prefetched(trace: Trace) -> Iterator[Finding]:
         if use.role == "train" and options and not unclear and not any(d.has("prefetch") for d in options):
             yield at_node(
                 use.node, use.source, "the dataset for training is not prefetched",
-                help=["end it with .prefetch(tf.data.AUTOTUNE)"],
+                corrected=wrapped(use, ".prefetch(tf.data.AUTOTUNE)"),
             )  # fmt: skip
 
 
@@ -85,18 +85,16 @@ def parsed_before_batching(trace: Trace) -> Iterator[Finding]:
     )
     for links, i, link in _used_links(trace):
         others = {effect for other in links for effect in other.effects}
-        is_batched_later = any(other.name == "batch" for other in links[i + 1 :])
-        if (
-            link.name == "map"
-            and "parse_single" in link.effects
-            and plain
-            and is_batched_later
-            and not others & DECODING
-        ):
+        batches = [other for other in links[i + 1 :] if other.name == "batch"]
+        is_parsing = link.name == "map" and "parse_single" in link.effects
+        if is_parsing and plain and batches and not others & DECODING:
+            mine, batch = link_text(link), link_text(batches[0])
             yield at_link(
                 link,
                 "records are parsed one by one before they are batched",
-                corrected=".batch(...).map(parse)  # with tf.io.parse_example",
+                corrected=batch + mine,
+                replaces=mine + batch,
+                help=["batch first, and parse the batch with tf.io.parse_example"],
             )
 
 
@@ -117,4 +115,10 @@ def decoded_before_shuffling(trace: Trace) -> Iterator[Finding]:
         before = [other for other in links[cached + 1 : i] if other.effects & (DECODING | {"parse_single"})]
         shuffled = any(other.name == "shuffle" for other in links[:i])
         if before and cached < 0 and not shuffled:
-            yield at_link(link, "the buffer holds decoded records", corrected=".shuffle(...) before .map(...)")
+            first = before[0]
+            yield at_link(
+                link,
+                "the buffer holds decoded records",
+                corrected=f"{link_text(link)}{link_text(first)}",
+                replaces=f"{link_text(first)}{link_text(link)}",
+            )

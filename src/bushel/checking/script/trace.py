@@ -118,18 +118,27 @@ def link_location(link: Link) -> tuple[Location, str]:
     return link.source.location(link.node), link.source.line(link.node.lineno)
 
 
+def link_text(link: Link) -> str:
+    """A link as it stands in the source, in one line: `.name(...)`."""
+    arguments = ", ".join(link.source.segment(a) for a in (*link.node.args, *link.node.keywords))
+    return f".{link.name}({arguments})"
+
+
 def at_link(
     link: Link,
     message: str,
     *,
     corrected: str | None = None,
+    replaces: str | None = None,
+    line: str | None = None,
     help: list[str] | None = None,
     severity: Severity | None = None,
     confidence: Confidence = "proven",
     **evidence: Any,
 ) -> Finding:
-    """A finding at one call of a chain."""
+    """A finding at one call of a chain. `corrected` stands for `replaces`, or for the link."""
     place, code = link_location(link)
+    corrected = line or corrected_line(code, replaces or link_text(link), corrected)
     return _finding(message, place, code, corrected, help, severity, confidence, evidence)
 
 
@@ -139,14 +148,36 @@ def at_node(
     message: str,
     *,
     corrected: str | None = None,
+    replaces: str | None = None,
+    line: str | None = None,
     help: list[str] | None = None,
     severity: Severity | None = None,
     confidence: Confidence = "proven",
     **evidence: Any,
 ) -> Finding:
-    """A finding at any place of a script."""
-    place = source.location(node)
-    return _finding(message, place, source.line(node.lineno), corrected, help, severity, confidence, evidence)  # type: ignore[attr-defined]
+    """A finding at any place of a script. `corrected` stands for `replaces`, or for the node."""
+    place, code = source.location(node), source.line(node.lineno)  # type: ignore[attr-defined]
+    corrected = line or corrected_line(code, replaces or source.segment(node), corrected)
+    return _finding(message, place, code, corrected, help, severity, confidence, evidence)
+
+
+def wrapped(use: Use, link: str) -> str | None:
+    """The call that uses a dataset, with one more link behind the dataset."""
+    text = use.source.segment(use.node)
+    first = use.node.args[0] if isinstance(use.node, ast.Call) and use.node.args else None
+    if first is None:
+        return f"{link} at the end of the dataset"
+    name = use.source.segment(first)
+    return text.replace(f"({name}", f"({name}{link}", 1)
+
+
+def corrected_line(code: str, wrong: str, right: str | None) -> str | None:
+    """The whole line with what is right in it, where what is wrong stands in one line; else only what is right."""
+    if right is None:
+        return None
+    if wrong and wrong in code and "..." not in right:
+        return code.replace(wrong, right, 1)
+    return right or f"without {wrong}"
 
 
 def _finding(

@@ -45,10 +45,15 @@ def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
             event.node,
             event.source,
             "the pixels are floats already, and stay at 0..255",
-            help=["convert before resizing, or divide by 255.0"],
+            corrected=_scaled(event.node, event.source),
             measured="0..255",
             expected="0..1",
         )
+
+
+def _scaled(node: ast.AST, source: Source) -> str | None:
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    return f"{source.segment(first)} / 255.0" if first is not None else None
 
 
 def _input_of(dataset: Dataset) -> Tensor | None:
@@ -82,11 +87,13 @@ def scaled_twice(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/mindee/doctr/pull/375 https://github.com/keras-team/keras-io/issues/1549
     """
     for event in trace.of("scaled-twice"):
+        left = event.node.left if isinstance(event.node, ast.BinOp) else None
         yield at_node(
             event.node,
             event.source,
             f"pixels of {event.info['span']} are scaled once more",
-            help=["remove one of the two"],
+            corrected=event.source.segment(left) if left is not None else None,
+            help=None if left is not None else ["remove one of the two"],
         )
     for use, dataset in trace.used("train"):
         tensor = _input_of(dataset)

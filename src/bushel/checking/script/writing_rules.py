@@ -31,7 +31,7 @@ def writer_never_closed(trace: Trace) -> Iterator[Finding]:
         if place not in seen and place not in closed:
             seen.add(place)
             text = writer.source.segment(writer.node)
-            yield at_node(writer.node, writer.source, "the writer is never closed", corrected=f"with {text} as writer:")
+            yield at_node(writer.node, writer.source, "the writer is never closed", line=f"with {text} as writer:")
 
 
 @rule("PIP061", "copy-shuffled", needs="script")
@@ -46,10 +46,11 @@ def copy_shuffled(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("copy-shuffled"):
         argument = event.node.args[0]  # type: ignore[attr-defined]
-        inner = event.source.segment(argument.args[0]) if isinstance(argument, ast.Call) and argument.args else "names"
-        yield at_node(
-            event.node, event.source, "a copy is shuffled and thrown away", corrected=f"random.shuffle({inner})"
-        )
+        inner = argument.args[0] if isinstance(argument, ast.Call) and argument.args else None
+        text = f"order = {event.source.segment(argument)}; random.shuffle(order)"
+        if isinstance(inner, ast.Name):
+            text = f"random.shuffle({inner.id})"
+        yield at_node(event.node, event.source, "a copy is shuffled and thrown away", corrected=text)
 
 
 @rule("PIP062", "classes-in-any-order", needs="script")

@@ -1,0 +1,169 @@
+"""TRN: a few steps of training on one batch, where they are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.checking.facts import Data
+from bushel.checking.findings import Finding
+from bushel.checking.models import ModelFacts, model_place, size_of
+from bushel.checking.rules import rule
+
+__all__ = ["Probe", "run_probes"]
+
+PROBE_ROWS = 64
+PROBE_STEPS = 120
+
+
+@dataclass
+class Probe:
+    """What a few steps of training on one batch told."""
+
+    facts: ModelFacts
+    rows: int
+    classes: int
+    initial_loss: float
+    final_loss: float
+    blind_loss: float  # of the same steps on inputs that say nothing
+    inference_loss: float
+
+
+def run_probes(facts: ModelFacts, data: Data) -> Probe | None:
+    """Train a copy of the model on one batch, and once more on a batch whose inputs are all the same."""
+    import keras
+
+    batch = _first_batch(facts, data)
+    if batch is None or facts.loss is None:
+        return None
+    x, y = batch
+    classes = len(np.unique(y))
+    initial = float(_loss_of(facts.model, x, y))
+    trained, blind = _fresh(keras, facts.model), _fresh(keras, facts.model)
+    final = _train(trained, x, y)
+    blind_loss = _train(blind, np.repeat(x.mean(axis=0, keepdims=True), len(x), axis=0), y)
+    return Probe(facts, len(x), classes, initial, final, blind_loss, float(_loss_of(trained, x, y)))
+
+
+def _fresh(keras: Any, model: Any) -> Any:
+    copy = keras.models.clone_model(model)
+    copy.set_weights(model.get_weights())
+    copy.compile(optimizer=keras.optimizers.Adam(1e-2), loss=model.loss)
+    return copy
+
+
+def _train(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
+    loss = math.inf
+    for _ in range(PROBE_STEPS):
+        model.reset_metrics()  # else what comes back is the mean over all steps so far
+        loss = float(np.asarray(model.train_on_batch(x, y)).reshape(-1)[0])
+    return loss
+
+
+def _loss_of(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
+    model.reset_metrics()
+    return float(np.asarray(model.test_on_batch(x, y)).reshape(-1)[0])
+
+
+def _first_batch(facts: ModelFacts, data: Data) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    from bushel.records import scan
+
+    feature, split = facts.input_feature(), data.train
+    if feature is None or split is None or data.label is None or facts.input_shape is None:
+        return None
+    files = [file.path for file in data.files_of(split.name) if file.problem is None and file.path.exists()]
+    wanted = [feature.name, data.label]
+    total = max(split.records // PROBE_ROWS, 1)
+    rows = [sample for i, sample in enumerate(scan(files, wanted, on_fault="skip")) if i % total == 0][:PROBE_ROWS]
+    if not rows or size_of(facts.input_shape) != feature.length:
+        return None
+    shape = [size or 1 for size in facts.input_shape[1:]]
+    x = np.stack([np.asarray(row[feature.name], np.float32).reshape(shape) for row in rows])
+    return x, np.array([row[data.label] for row in rows])
+
+
+@rule("TRN001", "loss-at-initialisation", severity="warning", needs="probe")
+def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
+    """A first loss that is far from that of guessing.
+
+    Why: an untrained classifier of K classes has a loss near ln K. Far above it, inputs are not scaled or labels do not
+    fit; far below, the model has seen the data.
+    Example: a loss of 40 for 10 classes, on inputs of 0..255.
+    Fix: scale the inputs; look at the loss and its `from_logits`.
+    Ignore: for a model that is trained already.
+    Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/tensorflow/docs/pull/2102
+    """
+    expected = math.log(max(probe.facts.classes or probe.classes, 2))
+    if "crossentropy" in (probe.facts.loss or "") and probe.initial_loss > 3 * expected + 1:
+        yield Finding(
+            f"the first loss is {probe.initial_loss:.2f}, and guessing has {expected:.2f}",
+            locations=model_place(probe.facts),
+            evidence={"measured": round(probe.initial_loss, 3), "expected": round(expected, 3), "rows": probe.rows},
+            help=["scale the inputs, and look at from_logits"],
+        )
+
+
+@rule("TRN002", "cannot-overfit-one-batch", needs="probe")
+def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
+    """A model that does not learn one small batch by heart.
+
+    Why: what cannot learn 64 records cannot learn 64,000: a wrong loss, dead units, inputs without information.
+    Example: `Dense(10)` logits taken for probabilities.
+    Fix: loss, activation and range of inputs first; learning rate after that.
+    Ignore: for a model with heavy regularisation.
+    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
+    """
+    if not probe.final_loss < 0.5 * probe.initial_loss:
+        yield Finding(
+            f"after {PROBE_STEPS} steps on {probe.rows} records the loss is still {probe.final_loss:.3f}",
+            confidence="likely",
+            locations=model_place(probe.facts),
+            evidence={"measured": probe.final_loss, "expected": f"below {0.5 * probe.initial_loss:.3f}"},
+            help=["check loss, activation and range of inputs"],
+        )
+
+
+@rule("TRN003", "inputs-tell-nothing", severity="warning", needs="probe")
+def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
+    """The model does as well on inputs that are all the same.
+
+    Why: then it learns the shares of the labels, and nothing of the inputs: they are constant, black or shuffled.
+    Example: pixels that were divided by 255 twice.
+    Fix: look at what the model is really fed.
+    Ignore: never.
+    Reports: https://github.com/mindee/doctr/pull/375
+    """
+    if probe.classes > 1 and probe.final_loss > 0.9 * probe.blind_loss:
+        yield Finding(
+            f"the loss is {probe.final_loss:.3f}, and {probe.blind_loss:.3f} on inputs that are all the same",
+            confidence="likely",
+            locations=model_place(probe.facts),
+            evidence={"measured": probe.final_loss, "expected": f"well below {probe.blind_loss:.3f}"},
+            help=["look at the batch that the model is fed: is anything left of the inputs?"],
+        )
+
+
+@rule("TRN004", "worse-at-inference", severity="warning", needs="probe")
+def worse_at_inference(probe: Probe) -> Iterator[Finding]:
+    """On the very batch that was learned, the loss at inference is far above that of training.
+
+    Why: BatchNormalization's moving statistics have not caught up, or the batch is too small for them.
+    Example: batches of one record.
+    Fix: larger batches, a lower momentum, or GroupNormalization.
+    Ignore: for short probes of large momentum.
+    Reports: https://github.com/keras-team/keras/issues/8837
+    """
+    has_norm = any(type(layer).__name__ == "BatchNormalization" for layer in probe.facts.layers)
+    if has_norm and probe.inference_loss > 5 * probe.final_loss + 0.5:
+        yield Finding(
+            f"the loss on one batch is {probe.final_loss:.3f} in training, {probe.inference_loss:.3f} at inference",
+            confidence="hint",
+            locations=model_place(probe.facts),
+            evidence={"measured": probe.inference_loss, "expected": probe.final_loss},
+            help=["use larger batches or GroupNormalization"],
+        )
