@@ -101,10 +101,28 @@ class Sink:
         self._temporary.unlink(missing_ok=True)
 
 
-def compressor(compression: Compression | None) -> Any:
-    """What compresses a stream, or None."""
-    if compression is None:
-        return None
-    from isal import isal_zlib
+class _Compressor:
+    """A compressed stream. What the codec makes of bytes depends on how they are handed to it: so always the same way."""
 
-    return isal_zlib.compressobj(_COMPRESSION_LEVEL, wbits=WINDOW_BITS[compression])
+    def __init__(self, compression: Compression) -> None:
+        from isal import isal_zlib
+
+        self._deflate = isal_zlib.compressobj(_COMPRESSION_LEVEL, wbits=WINDOW_BITS[compression])
+        self._held = bytearray()
+
+    def compress(self, data: Any) -> bytes:
+        """Take bytes; return what they, or those before, became."""
+        self._held += data
+        whole = len(self._held) // _BUFFER * _BUFFER
+        blocks = [bytes(self._held[start : start + _BUFFER]) for start in range(0, whole, _BUFFER)]
+        del self._held[:whole]
+        return b"".join([self._deflate.compress(block) for block in blocks])
+
+    def flush(self) -> bytes:
+        """The end of the stream."""
+        return bytes(self._deflate.compress(bytes(self._held)) + self._deflate.flush())
+
+
+def compressor(compression: Compression | None) -> _Compressor | None:
+    """What compresses a stream, or None."""
+    return None if compression is None else _Compressor(compression)
