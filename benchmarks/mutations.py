@@ -162,9 +162,8 @@ def to_table(counts: dict[str, list[int]], clean: Findings, later: Findings, rul
         alarms = sorted({(path.name, finding.rule) for path, all_of in findings.items() for finding in all_of})
         pairs = len(findings) * rules
         said = "".join(f"; {rule} in {name}" for name, rule in alarms)
-        lines.append(
-            f"False alarms on the {title}: {len(alarms)} of {pairs} pairs of script and rule ({len(alarms) / pairs:.2%}){said}"
-        )
+        share = f"{len(alarms)} of {pairs} pairs of script and rule ({len(alarms) / pairs:.2%})"
+        lines.append(f"False alarms on the {title}: {share}{said}")
     return "\n".join(lines)
 
 
