@@ -28,6 +28,9 @@ from bushel.checking.script import follow, parse
 SCRIPTS = Path(__file__).parent.parent / "tests" / "checking" / "scripts"
 TABLE = Path(__file__).parent / "mutations.md"
 NO_SCRIPTS = ("make_data.py",)
+FIRST_RUN = """\
+The first run over these ten gave one false alarm of 510 pairs (0.20%): a writer that an ExitStack closes. The rule was
+corrected after that."""
 
 
 def script_paths(folder: Path) -> list[Path]:
@@ -110,7 +113,7 @@ def main() -> None:
         table = measure(root, Path(folder), chosen)
     print(table)
     if chosen.write:
-        TABLE.write_text(table + "\n")
+        TABLE.write_text(f"{table}\n\n{FIRST_RUN}\n")
 
 
 def measure(root: Path, scratch: Path, chosen: argparse.Namespace) -> str:
@@ -136,24 +139,31 @@ def measure(root: Path, scratch: Path, chosen: argparse.Namespace) -> str:
         if chosen.missed and not is_found:
             said = [(f.rule, line_in(f.locations[0], source)) for f in new if f.locations]
             print(f"missed {mutant.operator} in {path.name} at {sorted(mutant.lines)}: {said}")
-    return to_table(counts, clean, len(checker.rules))
+    later = {path: checker.findings(path, path.name) for path in script_paths(SCRIPTS / "later")}
+    return to_table(counts, clean, later, len(checker.rules))
 
 
-def to_table(counts: dict[str, list[int]], clean: dict[Path, list[bushel.checking.Finding]], rules: int) -> str:
+Findings = dict[Path, list[bushel.checking.Finding]]
+
+
+def to_table(counts: dict[str, list[int]], clean: Findings, later: Findings, rules: int) -> str:
     follows = {operator.name: operator.follows for operator in faults.OPERATORS}
     lines = ["| operator | follows | mutants | found at the right line | recall |", "|---|---|---|---|---|"]
     for name, (total, found, same) in counts.items():
         left_out = f" ({same} change nothing)" if same else ""
         lines.append(f"| {name} | {follows[name]} | {total}{left_out} | {found} | {found / max(total, 1):.0%} |")
     total, found = sum(c[0] for c in counts.values()), sum(c[1] for c in counts.values())
-    alarms = [(path.name, finding.rule) for path, findings in clean.items() for finding in findings]
-    pairs = len(clean) * rules
     lines.append(f"| **all** | | **{total}** | **{found}** | **{found / max(total, 1):.1%}** |")
     lines.append("")
-    lines.append(
-        f"False alarms on the {len(clean)} unmutated scripts: {len(set(alarms))} of {pairs} pairs of script and rule"
-        f" ({len(set(alarms)) / pairs:.2%})" + "".join(f"; {rule} in {name}" for name, rule in sorted(set(alarms)))
-    )
+    for title, findings in (
+        (f"{len(clean)} unmutated scripts", clean),
+        (f"{len(later)} scripts written after the rules", later),
+    ):
+        alarms = sorted({(path.name, finding.rule) for path, all_of in findings.items() for finding in all_of})
+        pairs = len(findings) * rules
+        said = "".join(f"; {rule} in {name}" for name, rule in alarms)
+        share = f"{len(alarms)} of {pairs} pairs of script and rule ({len(alarms) / pairs:.2%})"
+        lines.append(f"False alarms on the {title}: {share}{said}")
     return "\n".join(lines)
 
 

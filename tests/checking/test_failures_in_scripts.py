@@ -431,3 +431,18 @@ def test_the_corrected_line_mends_it(row: str, rule: str, data: str, code: str, 
     lines[number] = indent + corrected
     script.write_text("\n".join(lines) + "\n")
     assert rule not in {finding.rule for finding in check(corpus / data, script)}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import numpy as np\nrng = np.random.default_rng(0)\nnames = [1, 2]\nrng.shuffle(names)\n",
+        "def mix(ds, size=None):\n    return ds.shuffle(size or 1024)\n",
+        "model = load()\nscores = model.predict_proba(x)\n",
+    ],
+    ids=["generator-shuffles-in-place", "buffer-or-default", "scikit-learn"],
+)
+def test_what_once_was_a_false_alarm_is_none(code: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(code)
+    assert bushel.check(script=script).findings == []

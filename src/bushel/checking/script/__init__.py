@@ -19,5 +19,8 @@ def parse(path: AnyPath) -> Source:
 def follow(source: Source, data: Data | None) -> Trace:
     """Follow a script as far as it can be followed."""
     trace = Trace(source, data)
-    Interpreter(trace).run(source)
+    try:
+        Interpreter(trace).run(source)
+    except RecursionError:
+        trace.not_followed.append(f"{source.path}: expressions or calls are nested too deeply")
     return trace

@@ -137,10 +137,17 @@ class Expressions:
         return UNKNOWN
 
     def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
-        truths = [self.truth(self.evaluate(value, scope)) for value in node.values]
-        if isinstance(node.op, ast.And):
-            return Const(False) if False in truths else Const(True) if None not in truths else UNKNOWN
-        return Const(True) if True in truths else Const(False) if None not in truths else UNKNOWN
+        values = [self.evaluate(value, scope) for value in node.values]
+        truths = [self.truth(value) for value in values]
+        ends = not isinstance(node.op, ast.And)  # the truth at which it stops
+        if ends is False and False in truths:
+            return Const(False)
+        for value, truth in zip(values, truths, strict=True):
+            if truth is None:
+                return UNKNOWN
+            if truth is ends:
+                return value
+        return values[-1]
 
     def see_Compare(self, node: ast.Compare, scope: Scope) -> Value:
         left = self.evaluate(node.left, scope)

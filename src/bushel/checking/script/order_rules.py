@@ -272,6 +272,8 @@ def result_thrown_away(trace: Trace) -> Iterator[Finding]:
         link = event.info["dataset"].links[-1]
         if link.name in ("take", "skip", "enumerate") and trace.source.cells:
             continue
+        if event.info["dataset"].is_opaque and link.name in ("repeat", "cache"):
+            continue  # arrays repeat too
         text = event.source.segment(event.node)
         name = text.split(".")[0]
         yield at_link(link, f"the result of .{link.name}(...) is thrown away", line=f"{name} = {text}")

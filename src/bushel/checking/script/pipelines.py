@@ -14,8 +14,10 @@ from bushel.checking.script.values import (
     Files,
     Function,
     Instance,
+    Layer,
     Link,
     Mapping,
+    Model,
     Module,
     Seq,
     Tensor,
@@ -47,9 +49,9 @@ def dataset_method(
     element, effects, batched = dataset.element, frozenset[str](), dataset.batched
     files, links, is_opaque = dataset.files, dataset.links, dataset.is_opaque
     if name in ("map", "filter"):
-        element, effects = _mapped(run, dataset, args, keywords, keep=name == "filter")
+        element, effects = _mapped(run, dataset, node, args, keywords)
     elif name in ("interleave", "flat_map"):
-        element, files, is_opaque = _flattened(run, dataset, args, keywords)
+        element, files, is_opaque = _flattened(run, dataset, node, args, keywords)
         links = tuple(Link(f"files.{link.name}", link.node, link.source) for link in links)
     elif name in BATCHES:
         batched += 1
@@ -66,40 +68,39 @@ def dataset_method(
 
 
 def _mapped(
-    run: Interpreter, dataset: Dataset, args: list[Value], keywords: dict[str, Value], *, keep: bool
+    run: Interpreter, dataset: Dataset, node: ast.Call, args: list[Value], keywords: dict[str, Value]
 ) -> tuple[Value, frozenset[str]]:
     function = keywords.get("map_func", args[0] if args else UNKNOWN)
     element = dataset.element
     spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
     run.effects.append(set())
     run.mapped += 1
-    result = call_function(run, function, spread)
+    result = call_function(run, function, spread, node)
     run.mapped -= 1
     effects = frozenset(run.effects.pop())
-    return (element if keep else result), effects
+    is_filter = isinstance(node.func, ast.Attribute) and node.func.attr == "filter"
+    return (element if is_filter else result), effects
 
 
-def call_function(run: Interpreter, function: Value, args: list[Value]) -> Value:
+def call_function(run: Interpreter, function: Value, args: list[Value], node: ast.Call) -> Value:
     """Follow a function that is handed over, whatever it is."""
     if isinstance(function, Function):
         return run.apply(function, args, {})
-    node = ast.Call(func=ast.Name(id="?", ctx=ast.Load()), args=[], keywords=[], lineno=1, col_offset=0)
-    if isinstance(function, Module | Instance) or type(function).__name__ in ("Layer", "Model"):
-        return run.call(function, node, args, {})
+    if isinstance(function, Module | Instance | Layer | Model):
+        return run.call(function, node, args, {"training": UNKNOWN})
     return UNKNOWN
 
 
 def _flattened(
-    run: Interpreter, dataset: Dataset, args: list[Value], keywords: dict[str, Value]
+    run: Interpreter, dataset: Dataset, node: ast.Call, args: list[Value], keywords: dict[str, Value]
 ) -> tuple[Value, Files | None, bool]:
     function = keywords.get("map_func", args[0] if args else UNKNOWN)
     if isinstance(function, Module) and function.name == "tensorflow.data.TFRecordDataset":
         if dataset.files is not None:
-            node = dataset.files.node
-            run.trace.add("reads", node, dataset.files.source, files=dataset.files, compression=None)
+            run.trace.add("reads", dataset.files.node, dataset.files.source, files=dataset.files, compression=None)
         return Tensor(form="record"), dataset.files, dataset.is_opaque
     spread = dataset.element.items if isinstance(dataset.element, Seq) else [dataset.element]
-    inner = call_function(run, function, spread)
+    inner = call_function(run, function, spread, node)
     if isinstance(inner, Dataset):
         return inner.element, dataset.files or inner.files, dataset.is_opaque and inner.is_opaque
     return UNKNOWN, dataset.files, True
@@ -126,13 +127,19 @@ def other_method(
     for value in args:
         if isinstance(value, Writer):
             value.escapes = True  # an ExitStack, or whoever has it now, closes it
-    if name in ("shuffle", "batch", "prefetch", "cache", "repeat") and not isinstance(receiver, Files):
+    if name in ("batch", "prefetch", "cache", "repeat") or (name == "shuffle" and _is_buffered(args, keywords)):
         opaque = Dataset((), UNKNOWN, 0, None, is_opaque=True)
         run.trace.note(node, run.source, f"where the dataset of .{name}(...) comes from")
         return dataset_method(run, opaque, name, node, args, keywords)
     if name == "map" and "num_parallel_calls" in keywords:
         return dataset_method(run, Dataset((), UNKNOWN, 0, None, is_opaque=True), name, node, args, keywords)
     return UNKNOWN
+
+
+def _is_buffered(args: list[Value], keywords: dict[str, Value]) -> bool:
+    """Whether a shuffle is that of a dataset: generators of random numbers shuffle lists in place."""
+    is_number = bool(args) and isinstance(args[0], Const) and isinstance(args[0].value, int)
+    return is_number or bool({"buffer_size", "seed", "reshuffle_each_iteration"} & set(keywords))
 
 
 def watch(run: Interpreter, name: str, node: ast.Call, args: list[Value]) -> None:
@@ -144,7 +151,7 @@ def watch(run: Interpreter, name: str, node: ast.Call, args: list[Value]) -> Non
         add("toarray", node, run.source)
     elif name == "apply_gradients" and run.loops:
         run.loops[-1].add("step")
-    elif name in ("fit_generator", "evaluate_generator", "predict_generator", "predict_classes", "predict_proba"):
+    elif name in ("fit_generator", "evaluate_generator", "predict_generator"):
         add("removed", node, run.source, name=name)
     elif name in ("fit", "evaluate", "predict") and args and isinstance(args[0], Dataset):
         role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]

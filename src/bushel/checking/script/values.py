@@ -159,7 +159,8 @@ class Link:
     def number(self, position: int, name: str) -> int | None:
         """An argument that is a known integer."""
         value = self.keywords.get(name, self.args[position] if len(self.args) > position else None)
-        return value.value if isinstance(value, Const) and isinstance(value.value, int) else None
+        is_number = isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool)
+        return value.value if isinstance(value, Const) and is_number else None
 
     def flag(self, name: str) -> bool | None:
         """A keyword that is a known boolean."""

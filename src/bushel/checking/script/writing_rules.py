@@ -126,6 +126,7 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
                     help=["call train_test_split first, and fit on its train part only"],
                     split_at=str(split.source.location(split.node)),
                 )  # fmt: skip
+                break
 
 
 def _assigned(source: Source, call: ast.AST) -> set[str]:
