@@ -79,10 +79,11 @@ bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/write.py
 	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/build.py
 	$(BIN)/python benchmarks/batches.py
 	$(BIN)/python benchmarks/shuffle_quality.py
 	$(BIN)/python benchmarks/many_shards.py
-	$(BIN)/python benchmarks/rivals.py
+	$(BIN)/python benchmarks/loaders.py
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

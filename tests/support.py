@@ -95,7 +95,7 @@ def example(features: Mapping[str, list[Any]]) -> bytes:
 
 def sequence_example(context: Mapping[str, list[Any]], lists: Mapping[str, list[list[Any]]]) -> bytes:
     steps = {name: b"".join(field(1, feature(step)) for step in value) for name, value in lists.items()}
-    return example(context) + field(2, entries(steps))
+    return (example(context) if context else b"") + (field(2, entries(steps)) if steps else b"")
 
 
 def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

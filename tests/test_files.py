@@ -232,6 +232,40 @@ def test_a_record_above_two_gib_is_reported_and_passed_over(tmp_path: Path) -> N
         assert list(bushel.payloads(path, on_fault="skip")) == RECORDS[:2]
 
 
+_COLLECT_WHILE_LOCKED = """
+import concurrent.futures.thread, gc, sys, threading
+import bushel
+
+def leave(iterator):  # in a cycle, so that only the collector ends it
+    next(iterator)
+    cycle = [iterator]
+    cycle.append(cycle)
+
+gc.disable()
+leave(bushel.scan(sys.argv[1]))
+leave(bushel.payloads(sys.argv[1]))
+writer = bushel.Writer(sys.argv[1] + ".new")
+writer.write({"x": bytes(1 << 21)})
+writer.cycle = writer
+del writer
+with threading._shutdown_locks_lock, concurrent.futures.thread._global_shutdown_lock:
+    gc.collect()
+print("done")
+"""
+
+
+def test_an_iterator_or_writer_that_was_left_never_hangs_the_garbage_collector(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(STREAM))
+    command = [sys.executable, "-c", _COLLECT_WHILE_LOCKED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "done\n", done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["a.gz"]
+
+
 def test_bytes_that_are_nothing_known_are_a_fault_of_record_0(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(bytes(range(128, 256)))

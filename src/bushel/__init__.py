@@ -18,7 +18,9 @@ _HOMES = {
     "Batch": "bushel.reading",
     "Bucket": "bushel.reading",
     "BushelError": "bushel.errors",
+    "Built": "bushel.writing",
     "BytesColumn": "bushel.columns",
+    "Constraint": "bushel.writing",
     "CorruptRecord": "bushel.errors",
     "Dataset": "bushel.reading",
     "Fault": "bushel.errors",
@@ -33,15 +35,20 @@ _HOMES = {
     "Pack": "bushel.reading",
     "Pad": "bushel.reading",
     "Ragged": "bushel.columns",
+    "Recipe": "bushel.writing",
     "Report": "bushel.reading",
+    "Run": "bushel.writing",
     "Schema": "bushel.schema",
     "SchemaMismatch": "bushel.errors",
     "Sparse": "bushel.reading",
     "SparseColumn": "bushel.reading",
     "Split": "bushel.reading",
+    "TooManyRefused": "bushel.errors",
     "Workers": "bushel.reading",
     "Writer": "bushel.writing",
     "batches": "bushel.reading",
+    "build": "bushel.writing",
+    "build_recipe": "bushel.writing",
     "infer_schema": "bushel.survey",
     "info": "bushel.survey",
     "load_index": "bushel.index",
@@ -49,6 +56,8 @@ _HOMES = {
     "mix": "bushel.reading",
     "open": "bushel.reading",
     "payloads": "bushel.records",
+    "plan": "bushel.writing",
+    "provenance": "bushel.writing",
     "read": "bushel.records",
     "read_manifest": "bushel.manifest",
     "repair": "bushel.writing",
@@ -83,6 +92,7 @@ if TYPE_CHECKING:
     from bushel.errors import FormatError as FormatError
     from bushel.errors import MissingName as MissingName
     from bushel.errors import SchemaMismatch as SchemaMismatch
+    from bushel.errors import TooManyRefused as TooManyRefused
     from bushel.index import Index as Index
     from bushel.index import load_index as load_index
     from bushel.index import write_index as write_index
@@ -111,5 +121,13 @@ if TYPE_CHECKING:
     from bushel.schema import Schema as Schema
     from bushel.survey import infer_schema as infer_schema
     from bushel.survey import info as info
+    from bushel.writing import Built as Built
+    from bushel.writing import Constraint as Constraint
+    from bushel.writing import Recipe as Recipe
+    from bushel.writing import Run as Run
     from bushel.writing import Writer as Writer
+    from bushel.writing import build as build
+    from bushel.writing import build_recipe as build_recipe
+    from bushel.writing import plan as plan
+    from bushel.writing import provenance as provenance
     from bushel.writing import repair as repair

@@ -20,9 +20,11 @@ __all__ = [
     "FormatError",
     "MissingName",
     "SchemaMismatch",
+    "TooManyRefused",
     "fault_words",
     "missing_package",
     "nearest",
+    "quantity",
     "readable_size",
 ]
 
@@ -145,6 +147,19 @@ class SchemaMismatch(BushelError, ValueError):
         super().__init__(f"{what} - at {at}", help=help)
 
 
+class TooManyRefused(BushelError):
+    """A build that stopped because more samples were refused than it may refuse."""
+
+    def __init__(self, out: str | PathLike[str], refused: int, allowed: int, *, first: str) -> None:
+        self.path = fspath(out)
+        self.refused = refused
+        self.allowed = allowed
+        super().__init__(
+            f"{self.path}: {quantity(refused, 'sample')} refused, and {allowed:,} may be; the build stopped",
+            help=[first, "What is done is kept: with a larger --max-bad the same command continues."],
+        )
+
+
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that `name` may have been meant to be."""
     found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
@@ -168,6 +183,11 @@ class MissingName(BushelError, LookupError):
 def missing_package(package: str, *, extra: str, purpose: str) -> ImportError:
     """The error for an optional package that is not installed, with the command that installs it."""
     return ImportError(f'{purpose} needs {package}: pip install "bushel[{extra}]"')
+
+
+def quantity(count: int, noun: str) -> str:
+    """A count and what is counted: 1 sample, 2,000 samples."""
+    return f"{count:,} {noun}" + "s" * (count != 1)
 
 
 def readable_size(size: float) -> str:

@@ -6,9 +6,10 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
@@ -186,11 +187,31 @@ class _Inflater:
 
 def _ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
     """The same pieces, the next one made while this one is worked on."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, pieces, None)
-        while (piece := coming.result()) is not None:
-            coming = pool.submit(next, pieces, None)
+    wanted: SimpleQueue[bool] = SimpleQueue()
+    made: SimpleQueue[tuple[_Piece | None, BaseException | None]] = SimpleQueue()
+
+    def make() -> None:
+        while wanted.get():
+            try:
+                made.put((next(pieces, None), None))
+            except BaseException as error:
+                made.put((None, error))
+
+    Thread(target=make, daemon=True).start()
+    wanted.put(True)
+    try:
+        while True:
+            piece, error = made.get()
+            if error is not None:
+                raise error
+            if piece is None:
+                return
+            wanted.put(True)
             yield piece
+    finally:
+        # No lock is taken and no thread waited for: an iterator that was left is ended by the garbage collector, which
+        # may run anywhere, even where the threading module holds its own locks.
+        wanted.put(False)
 
 
 def _cut_into_chunks(

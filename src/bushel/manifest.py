@@ -68,6 +68,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recipe: dict[str, Any] = {}
     seed: int = 0
     refused: int = 0
+    counted: dict[str, int] = {}  # what sources left out or changed, by what it is
+    narrowed: dict[str, float] = {}  # by feature, the largest difference that float32 made
+    appended: list[dict[str, Any]] = []  # the sources of later generations
     versions: dict[str, str] = {}  # of bushel and of each codec
     generation: int = 0
     format: int = FORMAT

@@ -258,6 +258,8 @@ def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
     if feature.is_ragged:
         return _shape_ragged(as_ragged(column), feature, name)
     if isinstance(column, Ragged) and isinstance(column.values, np.ndarray):
+        if not len(column):
+            return np.empty((0, *(size or 0 for size in feature.shape)), column.values.dtype)
         raise _wrong_count(int(np.argmax(column.lengths != count_of(feature.shape))), feature, name)
     if isinstance(column, np.ndarray):
         if column[:1].size not in (count_of(feature.shape), 0):

@@ -150,7 +150,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def to_json(self) -> bytes:
         """As FORMAT.md lays it down."""
-        return msgspec.json.format(msgspec.json.encode({"format": 1, **msgspec.to_builtins(self)}), indent=2) + b"\n"
+        return json_text({"format": 1, **msgspec.to_builtins(self)})
 
     @classmethod
     def from_json(cls, text: bytes, *, path: AnyPath = "schema") -> Schema:
@@ -178,6 +178,16 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             else:
                 found.extend(Difference(name, what) for what in _feature_differences(self[name], other[name]))
         return found
+
+
+def json_text(value: Any) -> bytes:
+    """JSON to read by people too; names that are not UTF-8 as escaped surrogates, as Python's own JSON has them."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(value), indent=2).encode() + b"\n"
 
 
 def _feature_differences(one: Feature, other: Feature) -> Iterator[str]:
@@ -219,13 +229,7 @@ def needs_sidecar(schema: Schema) -> bool:
 
 
 def feature_of(value: Any, *, name: str) -> Feature:
-    """The feature that a first value makes, where no schema says."""
-    if isinstance(value, list | tuple) and not value:
-        raise SchemaMismatch(
-            "the type of an empty list cannot be told",
-            at=name,
-            help=["Declare the feature in a schema, or pass an array."],
-        )
+    """The feature that a first value makes, where no schema says; the type of an empty list is a guess."""
     array = value if isinstance(value, np.ndarray) else _as_array(value, name)
     if array.dtype.kind in "SUO":
         first = next(iter(array.flat), b"") if array.size else b""

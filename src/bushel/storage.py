@@ -19,7 +19,7 @@ __all__ = ["AnyPath", "list_files", "natural_order", "write_whole"]
 AnyPath: TypeAlias = str | PathLike[str]
 
 # Files of bushel's own that stand beside the data, and hidden ones.
-_BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$")
+_BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$|^recipe\.toml$")
 
 
 def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:

@@ -31,10 +31,19 @@ struct Part {
   bool dense = false;
   bool some_absent = false;
   bool fault_of_no_kind = false;                               // a list was at fault before the kind was known
-  std::size_t data_size = 0;                                   // of bytes
+  std::vector<std::uint8_t> text;                              // of the rows written straight, if they are bytes
+  std::vector<std::size_t> text_ends;                          // one for each of them
+  std::size_t data_size = 0;                                   // of all bytes
   std::size_t first_row = 0, first_value = 0, first_byte = 0;  // place in the result
 
   std::size_t rows() const { return dense_rows + slices.size(); }
+};
+
+// A column of one number a row, as long as it is: these are most of the columns of wide records.
+template <typename T>
+struct One {
+  std::size_t column;
+  T* out;
 };
 
 struct Worker {
@@ -42,6 +51,9 @@ struct Worker {
   Locator locator;
   Feature feature;
   std::vector<Part> parts;
+  std::vector<One<float>> floats;
+  std::vector<One<std::int64_t>> ints;
+  std::vector<std::size_t> general;  // all other columns, in order
   std::vector<RowFault> faults;
   Worker(Range r, const std::vector<Name>& names, Locator::Others others)
       : range(r), locator(names, others), parts(names.size()) {}
@@ -62,7 +74,10 @@ class Decoder {
   void guess();
   void locate_rows(Worker& worker);
   Fault locate_row(Worker& worker, std::size_t row);
-  void skip_row(Worker& worker, int column);
+  void begin(Worker& worker);
+  template <typename T>
+  void take_ones(Worker& worker, std::vector<One<T>>& ones, std::size_t row);
+  void skip_row(Worker& worker, std::size_t row, int column);
   Fault take_row(Worker& worker, std::size_t row, int& column);
   bool take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice);
   Fault take_slice(Worker& worker, std::size_t column, Slice slice);
@@ -144,14 +159,22 @@ void Decoder::guess() {
     if (guess.dense) guess.numbers = Buffer(extents_.size() * guess.width * size_of(guess.kind));
   }
   verify_late_ = some_bytes && !some_lists && all_known && rows > 0 && bytes / rows >= kLarge;
+  // Short bytes are gathered while the record is at hand; long ones are copied once, when their place is known.
+  for (std::size_t c = 0; c < names_.size() && !verify_late_; ++c)
+    if (guesses_[c].kind == Kind::bytes && guesses_[c].width == 1 && !varies[c]) guesses_[c].dense = true;
 }
 
-inline bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice) {
+bool Decoder::take_dense(Worker& worker, std::size_t column, std::size_t row, Slice slice) {
   const Guess& guess = guesses_[column];
   Feature& feature = worker.feature;
-  if (guess.width == 1) {
-    if (guess.kind == Kind::floats && read_one(slice, guess.numbers.as<float>()[row])) return true;
-    if (guess.kind == Kind::int64s && read_one(slice, guess.numbers.as<std::int64_t>()[row])) return true;
+  if (guess.kind == Kind::bytes) {
+    Bytes value;
+    if (!read_one(slice, value)) return false;
+    Part& part = worker.parts[column];
+    part.text.insert(part.text.end(), value.begin(), value.end());
+    part.text_ends.push_back(part.text.size());
+    part.data_size += value.size();
+    return true;
   }
   if (!feature.open(slice, file_) || feature.kind() != guess.kind || feature.count() != guess.width) return false;
   if (guess.kind == Kind::floats) {
@@ -210,7 +233,9 @@ Fault Decoder::take_steps(Worker& worker, std::size_t column, Slice list) {
 // Hands the located features of `row` to their columns. On a fault, `column` is where it is, and columns before it have
 // taken the row.
 Fault Decoder::take_row(Worker& worker, std::size_t row, int& column) {
-  for (std::size_t c = 0; c < names_.size(); ++c) {
+  take_ones(worker, worker.floats, row);
+  take_ones(worker, worker.ints, row);
+  for (const std::size_t c : worker.general) {
     Part& part = worker.parts[c];
     const Slice slice = worker.locator.slices()[c];
     column = static_cast<int>(c);
@@ -228,9 +253,37 @@ Fault Decoder::take_row(Worker& worker, std::size_t row, int& column) {
   return Fault::none;
 }
 
-// A row at fault takes its place, with nothing in it, in `column` and all behind it; in all if that is -1.
-void Decoder::skip_row(Worker& worker, int column) {
-  for (std::size_t c = column < 0 ? 0 : static_cast<std::size_t>(column); c < names_.size(); ++c) {
+// Writes one number a row straight to its place. A column that holds anything else goes the general way from there on.
+template <typename T>
+void Decoder::take_ones(Worker& worker, std::vector<One<T>>& ones, std::size_t row) {
+  const Slice* const slices = worker.locator.slices().data();
+  for (std::size_t i = 0; i < ones.size();) {
+    const One<T> one = ones[i];
+    if (read_one(slices[one.column], one.out[row]) || take_dense(worker, one.column, row, slices[one.column])) {
+      ++i;
+      continue;
+    }
+    ones.erase(ones.begin() + static_cast<std::ptrdiff_t>(i));
+    worker.parts[one.column].dense = false;
+    worker.parts[one.column].dense_rows = row - worker.range.begin;
+    worker.general.insert(std::lower_bound(worker.general.begin(), worker.general.end(), one.column), one.column);
+  }
+}
+
+// A row at fault takes its place, with nothing in it, in `column` and all behind it; in all if that is -1. Columns of
+// one number a row, which need no such place, stop being such.
+void Decoder::skip_row(Worker& worker, std::size_t row, int column) {
+  const auto stop = [&](std::size_t c) {
+    worker.parts[c].dense_rows = row - worker.range.begin;
+    worker.parts[c].some_absent = true;
+    worker.parts[c].slices.push_back({});
+    worker.parts[c].counts.push_back(0);
+    worker.parts[c].dense = false;
+  };
+  for (const auto& one : worker.floats) stop(one.column);
+  for (const auto& one : worker.ints) stop(one.column);
+  for (const std::size_t c : worker.general) {
+    if (static_cast<int>(c) < column) continue;
     Part& part = worker.parts[c];
     if (names_[c].sequence) {
       part.steps.push_back(0);
@@ -241,6 +294,11 @@ void Decoder::skip_row(Worker& worker, int column) {
     part.slices.push_back({});
     part.counts.push_back(0);
   }
+  for (const auto& one : worker.floats) worker.general.push_back(one.column);
+  for (const auto& one : worker.ints) worker.general.push_back(one.column);
+  worker.floats.clear();
+  worker.ints.clear();
+  std::sort(worker.general.begin(), worker.general.end());
 }
 
 Fault Decoder::locate_row(Worker& worker, std::size_t row) {
@@ -251,15 +309,32 @@ Fault Decoder::locate_row(Worker& worker, std::size_t row) {
   return worker.locator.locate(data_of(extent)) ? Fault::none : Fault::malformed;
 }
 
-void Decoder::locate_rows(Worker& worker) {
+void Decoder::begin(Worker& worker) {
+  const std::size_t rows = worker.range.end - worker.range.begin;
+  worker.floats.clear();
+  worker.ints.clear();
+  worker.general.clear();
   for (std::size_t c = 0; c < names_.size(); ++c) {
+    const Guess& guess = guesses_[c];
     Part& part = worker.parts[c];
-    part.dense = guesses_[c].dense;
-    part.kind = guesses_[c].kind;
-    if (part.dense || names_[c].sequence) continue;
-    part.slices.reserve(worker.range.end - worker.range.begin);
-    part.counts.reserve(worker.range.end - worker.range.begin);
+    part.dense = guess.dense;
+    part.kind = guess.kind;
+    if (guess.dense && guess.width == 1 && guess.kind == Kind::floats) {
+      worker.floats.push_back({c, guess.numbers.as<float>()});
+    } else if (guess.dense && guess.width == 1 && guess.kind == Kind::int64s) {
+      worker.ints.push_back({c, guess.numbers.as<std::int64_t>()});
+    } else {
+      worker.general.push_back(c);
+    }
+    if (guess.dense && guess.kind == Kind::bytes) part.text_ends.reserve(rows);
+    if (guess.dense || names_[c].sequence) continue;
+    part.slices.reserve(rows);
+    part.counts.reserve(rows);
   }
+}
+
+void Decoder::locate_rows(Worker& worker) {
+  begin(worker);
   for (std::size_t row = worker.range.begin; row < worker.range.end; ++row) {
     int column = -1;
     Fault fault = locate_row(worker, row);
@@ -269,8 +344,10 @@ void Decoder::locate_rows(Worker& worker) {
     const bool unverified = fault == Fault::malformed || fault == Fault::wrong_kind;
     if (unverified && options_.verify && verify_late_ && !is_intact(extents_[row])) fault = Fault::data_crc;
     worker.faults.push_back({row, fault, fault == Fault::data_crc ? -1 : column});
-    skip_row(worker, column);
+    skip_row(worker, row, column);
   }
+  for (const auto& one : worker.floats) worker.parts[one.column].dense_rows = worker.range.end - worker.range.begin;
+  for (const auto& one : worker.ints) worker.parts[one.column].dense_rows = worker.range.end - worker.range.begin;
 }
 
 // The kind of the first row that has one is the column's. A part that began with another is located anew, now that the
@@ -298,7 +375,8 @@ void Decoder::settle_kinds() {
 void Decoder::place(std::size_t column, Column& out) {
   const Guess& guess = guesses_[column];
   out.kind = guess.kind;
-  bool all_dense = guess.dense, same_width = true, some_absent = false, some_counts = false;
+  bool all_dense = guess.dense && guess.kind != Kind::bytes, same_width = true, some_absent = false,
+       some_counts = false;
   std::size_t bytes = 0;
   for (const auto& worker : workers_) {
     Part& part = worker->parts[column];
@@ -356,6 +434,16 @@ void Decoder::write_splits(const Part& part, const Column& out, std::size_t widt
 
 void Decoder::copy_dense_rows(const Part& part, const Guess& guess, Column& out) {
   if (part.dense_rows == 0) return;
+  if (guess.kind == Kind::bytes) {
+    std::int64_t* ends = out.ends.as<std::int64_t>() + part.first_value;
+    std::size_t at = part.first_byte;
+    for (const std::size_t end : part.text_ends) {
+      *ends++ = static_cast<std::int64_t>(at);
+      at = part.first_byte + end;
+    }
+    if (!part.text.empty()) std::memcpy(out.data.data() + part.first_byte, part.text.data(), part.text.size());
+    return;
+  }
   const std::size_t value = size_of(guess.kind), row = guess.width * value;
   std::memcpy(out.numbers.data() + part.first_value * value, guess.numbers.data() + part.first_row * row,
               part.dense_rows * row);
@@ -407,6 +495,7 @@ void Decoder::fill_part(Worker& worker, std::size_t column, Column& out) {
   write_splits(part, out, guesses_[column].width);
   copy_dense_rows(part, guesses_[column], out);
   part.first_value += part.dense_rows * guesses_[column].width;
+  part.first_byte += part.text.size();
 }
 
 // Fills what locating left: record by record, so that a record is read while its checksum has it in the cache.
@@ -484,7 +573,8 @@ Decoded Decoder::run() {
   for (std::size_t c = 0; c < names_.size(); ++c) {
     place(c, out.columns[c]);
     if (names_[c].sequence) write_step_splits(workers_, c, extents_.size(), out.columns[c]);
-    for (const auto& worker : workers_) finished = finished && worker->parts[c].slices.empty();
+    for (const auto& worker : workers_)
+      finished = finished && worker->parts[c].slices.empty() && worker->parts[c].text_ends.empty();
   }
   if (!finished) in_threads(threads, [&](std::size_t i) { fill_rows(*workers_[i], out); });
   out.faults = join_faults(workers_);

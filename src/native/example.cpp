@@ -47,11 +47,21 @@ Locator::Locator(const std::vector<Name>& names, Others others)
     : names_(names), slices_(names.size()), others_(others), reads_lists_(others != Others::ignore) {
   features_.sequence = false;
   lists_.sequence = true;
-  for (Group* group : {&features_, &lists_}) group->keys.push_back({pattern_of(""), -1, 0});
+  for (Group* group : {&features_, &lists_}) {
+    group->keys.emplace_back("", -1);
+    group->keys[0].size = SIZE_MAX / 2;  // so that no entry is taken for it
+  }
   for (std::size_t i = 0; i < names_.size(); ++i) {
     reads_lists_ |= names_[i].sequence;
     add_key(names_[i].text, static_cast<int>(i), names_[i].sequence ? lists_ : features_);
   }
+}
+
+Locator::Key::Key(std::string_view name, int its_column)
+    : head{}, mask{}, column(its_column), after(0), pattern(pattern_of(name)) {
+  size = pattern.size();
+  std::memcpy(head, pattern.data(), std::min(size, sizeof head));
+  std::memset(mask, 0xff, std::min(size, sizeof mask));
 }
 
 std::string_view Locator::Key::text() const {
@@ -62,7 +72,7 @@ std::string_view Locator::Key::text() const {
 
 std::uint32_t Locator::add_key(std::string_view key, int column, Group& group) {
   const auto index = static_cast<std::uint32_t>(group.keys.size());
-  group.keys.push_back({pattern_of(key), column, 0});
+  group.keys.emplace_back(key, column);
   group.table.emplace(key, index);
   return index;
 }
@@ -151,13 +161,17 @@ bool Locator::read_entry(Bytes entry, Group& group) {
 inline bool Locator::read_expected_entry(Cursor& in, Group& group) {
   const std::uint32_t index = group.keys[group.last].after;
   const Key& key = group.keys[index];
-  const std::size_t pattern = key.pattern.size();
-  if (index == 0 || in.left() < 3 + pattern || in.p[0] != kOneAsLength) return false;
-  const std::size_t size = in.p[1];
-  const std::uint8_t* value = in.p + 3 + pattern;
-  if (size >= 0x80 || size > in.left() - 2 || size < 1 + pattern) return false;
-  if (value[-1] != size - 1 - pattern || !same(in.p + 2, as_bytes(key.pattern), pattern)) return false;
-  if (key.column >= 0) slices_[static_cast<std::size_t>(key.column)] = {value, size - 1 - pattern};
+  const std::uint8_t* const p = in.p;
+  const std::size_t left = in.left();
+  if (left < 3 + sizeof key.head) return false;
+  const std::size_t size = p[1];
+  const std::uint64_t differs =
+      ((load64(p + 2) ^ key.head[0]) & key.mask[0]) | ((load64(p + 10) ^ key.head[1]) & key.mask[1]);
+  if (p[0] != kOneAsLength || differs || size >= 0x80 || size > left - 2 || size < 1 + key.size) return false;
+  const std::uint8_t* const value = p + 3 + key.size;
+  if (value[-1] != size - 1 - key.size) return false;
+  if (key.size > sizeof key.head && !same(p + 2, as_bytes(key.pattern), key.size)) return false;
+  if (key.column >= 0) slices_[static_cast<std::size_t>(key.column)] = {value, size - 1 - key.size};
   group.last = index;
   in.p += 2 + size;
   return true;
@@ -179,7 +193,7 @@ bool Locator::read_map(Bytes map, Group& group) {
 }
 
 bool Locator::locate(Bytes record) {
-  slices_.assign(slices_.size(), Slice{});
+  if (!slices_.empty()) std::memset(static_cast<void*>(slices_.data()), 0, slices_.size() * sizeof(Slice));
   features_.last = lists_.last = 0;
   if (others_ == Others::add) merged_.clear();
   for (Cursor in(record); !in.done();) {

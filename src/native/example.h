@@ -66,10 +66,15 @@ class Locator {
   std::vector<Name> others() const;
 
  private:
+  // A name, and the pattern that stands between an entry's length and its value's: tag and length, the name, a tag.
   struct Key {
-    std::string pattern;  // what stands between an entry's length and its value's: tag and length, the name, a tag
+    std::uint64_t head[2];  // of the pattern: compared as two words, where `mask` says
+    std::uint64_t mask[2];
+    std::size_t size;     // of the pattern
     int column;           // or -1: not looked for
     std::uint32_t after;  // the key that came behind this one last time
+    std::string pattern;
+    Key(std::string_view name, int column);
     std::string_view text() const;
   };
   struct Hash {

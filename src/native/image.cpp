@@ -53,30 +53,68 @@ Taps taps_of(std::size_t from, std::size_t to, bool antialias) {
   return taps;
 }
 
-// Each pixel is `count` neighbours by their weights. Lanes run over the end of a pixel, so the last one goes by itself.
-template <std::size_t kCount>
-void resize_row(const float* in, std::size_t channels, const Taps& taps, std::size_t width, float* out) {
-  const std::size_t count = kCount ? kCount : taps.count;
-  for (std::size_t x = 0; x + 1 < width; ++x) {
-    const float* const pixel = in + taps.first[x] * channels;
-    const float* const weights = taps.weights.data() + x * count;
-    for (std::size_t c = 0; c < channels; c += kLane) {
-      Lane sum = load(pixel + c) * weights[0];
-      for (std::size_t k = 1; k < count; ++k) sum += load(pixel + k * channels + c) * weights[k];
-      store(out + x * channels + c, sum);
-    }
-  }
-  const float* const pixel = in + taps.first[width - 1] * channels;
-  const float* const weights = taps.weights.data() + (width - 1) * count;
-  for (std::size_t c = 0; c < channels; ++c) {
-    float sum = 0;
-    for (std::size_t k = 0; k < count; ++k) sum += pixel[k * channels + c] * weights[k];
-    out[(width - 1) * channels + c] = sum;
-  }
+// How many pixels of a row can be written by lanes: one may run over the end of a pixel, where the next is written
+// behind it, but not over the end of the row.
+std::size_t wide_pixels(std::size_t width, std::size_t channels) {
+  const std::size_t reach = (channels + kLane - 1) / kLane * kLane, row = width * channels;
+  return row < reach ? 0 : (row - reach) / channels + 1;
 }
 
+// One row across: each pixel is `count` neighbours by their weights.
+class Across {
+ public:
+  Across(const Taps& taps, std::size_t width, std::size_t channels)
+      : taps_(taps), width_(width), channels_(channels), wide_(wide_pixels(width, channels)) {
+    if (taps.count != 2 || channels > kLane) return;
+    for (std::size_t x = 0; x < wide_; ++x) {
+      pairs_.push_back(taps.weights[2 * x] + Lane{});
+      pairs_.push_back(taps.weights[2 * x + 1] + Lane{});
+    }
+  }
+
+  void resize(const float* in, float* out) const {
+    if (pairs_.empty())
+      resize_wide(in, out);
+    else
+      resize_pairs(in, out);
+    for (std::size_t x = wide_; x < width_; ++x)
+      for (std::size_t c = 0; c < channels_; ++c) {
+        const float* const pixel = in + taps_.first[x] * channels_ + c;
+        const float* const weights = taps_.weights.data() + x * taps_.count;
+        float sum = pixel[0] * weights[0];
+        for (std::size_t k = 1; k < taps_.count; ++k) sum += pixel[k * channels_] * weights[k];
+        out[x * channels_ + c] = sum;
+      }
+  }
+
+ private:
+  // The common case: two neighbours, a pixel in one lane.
+  void resize_pairs(const float* in, float* out) const {
+    for (std::size_t x = 0; x < wide_; ++x) {
+      const float* const pixel = in + taps_.first[x] * channels_;
+      store(out + x * channels_, load(pixel) * pairs_[2 * x] + load(pixel + channels_) * pairs_[2 * x + 1]);
+    }
+  }
+
+  void resize_wide(const float* in, float* out) const {
+    for (std::size_t x = 0; x < wide_; ++x) {
+      const float* const pixel = in + taps_.first[x] * channels_;
+      const float* const weights = taps_.weights.data() + x * taps_.count;
+      for (std::size_t c = 0; c < channels_; c += kLane) {
+        Lane sum = load(pixel + c) * weights[0];
+        for (std::size_t k = 1; k < taps_.count; ++k) sum += load(pixel + k * channels_ + c) * weights[k];
+        store(out + x * channels_ + c, sum);
+      }
+    }
+  }
+
+  const Taps& taps_;
+  std::size_t width_, channels_, wide_;
+  std::vector<Lane> pairs_;
+};
+
 // Both are the same to the last bit: without fused multiplication, wider registers change nothing.
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define BUSHEL_WIDE
@@ -106,7 +144,8 @@ BUSHEL_WIDE void round_row(const float* in, std::size_t n, std::uint8_t* out) {
 
 template <typename In, typename Out>
 void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias) {
-  const Taps across = taps_of(from.width, to.width, antialias), down = taps_of(from.height, to.height, antialias);
+  const Taps columns = taps_of(from.width, to.width, antialias), down = taps_of(from.height, to.height, antialias);
+  const Across across(columns, to.width, to.channels);
   const std::size_t in_row = from.width * from.channels, row = to.width * to.channels;
   std::vector<float> line(in_row + kLane), rounded(std::is_same_v<Out, float> ? 0 : row);
   for (std::size_t y = 0; y < to.height; ++y) {
@@ -119,10 +158,7 @@ void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias
     for (std::size_t k = 2; k < down.count; ++k) add(first + k * in_row, weights[k], in_row, line.data());
     float* target = rounded.data();
     if constexpr (std::is_same_v<Out, float>) target = out + y * row;
-    if (across.count == 2)
-      resize_row<2>(line.data(), from.channels, across, to.width, target);
-    else
-      resize_row<0>(line.data(), from.channels, across, to.width, target);
+    across.resize(line.data(), target);
     if constexpr (!std::is_same_v<Out, float>) round_row(target, row, out + y * row);
   }
 }

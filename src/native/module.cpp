@@ -11,6 +11,7 @@
 #include "columns.h"
 #include "crc32c.h"
 #include "encode.h"
+#include "gather.h"
 #include "hash.h"
 #include "image.h"
 #include "order.h"
@@ -235,6 +236,32 @@ nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t see
     }
   }
   return to_array<std::uint64_t>(std::move(hashes));
+}
+
+// `which`, `starts` and `lengths` have one number a range: its piece, and where it is in it.
+nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths) {
+  if (which.shape(0) != starts.shape(0) || which.shape(0) != lengths.shape(0))
+    throw nb::value_error("which, starts and lengths must be as long as each other");
+  std::deque<View> held;
+  std::vector<Bytes> views;
+  for (const nb::handle piece : pieces) views.push_back(held.emplace_back(piece).bytes());
+  Buffer out;
+  bool is_within = true;
+  {
+    nb::gil_scoped_release nogil;
+    std::vector<Place> places(which.shape(0));
+    std::uint64_t size = 0;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      is_within = is_within && lengths.data()[i] >= 0;
+      places[i] = {static_cast<std::uint32_t>(which.data()[i]), static_cast<std::uint64_t>(starts.data()[i]),
+                   static_cast<std::uint64_t>(lengths.data()[i])};
+      size += places[i].length;
+    }
+    out = Buffer(is_within ? size : 0);
+    is_within = is_within && gather(views, places, out.data());
+  }
+  if (!is_within) throw nb::index_error("a range is not within its piece");
+  return to_array<std::uint8_t>(std::move(out));
 }
 
 // One Feature as a list of bytes, or as an array; None where it holds nothing.
@@ -811,6 +838,8 @@ NB_MODULE(_native, m) {
         "(columns, faults, names not asked for) of the features `names`, each (name, is a feature list, kind).");
   m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a,
         "(pieces of framed records, lengths), or the number of a row that is too large.");
+  m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
+        "Ranges of several buffers, one behind the other.");
   m.def("frame", &frame_data, "data"_a, "`data` as a record.");
   m.def("parse", &parse_message, "data"_a, "(features, feature lists) of one message, or None if it is malformed.");
   nb::class_<PySampleEncoder>(m, "SampleEncoder", "Encodes samples whose features it was told.")

@@ -53,6 +53,10 @@ std::vector<std::int64_t> pack(std::span<const std::int64_t> lengths, std::int64
   std::int64_t count = 0;
   for (const std::size_t row : longest) {
     const std::int64_t length = std::clamp<std::int64_t>(lengths[row], 0, capacity);
+    if (length == 0 && count > 0) {
+      bin_of[row] = 0;  // takes no room
+      continue;
+    }
     auto fitting = open.lower_bound(length);
     std::int64_t bin = count, room = capacity;
     if (fitting != open.end()) {

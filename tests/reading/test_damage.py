@@ -114,3 +114,25 @@ def test_a_file_that_shrank_behind_its_index_is_said(numbered: Path) -> None:
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(bushel.FileProblem, match=SHARD):
         train[30]
+
+
+def test_a_batch_without_any_intact_record_cannot_be_replaced(damaged: Path) -> None:
+    with pytest.raises(bushel.CorruptRecord, match="record 4 at byte"):
+        list(feed(damaged, "replace", batch_size=1))
+    assert len(list(feed(damaged, "skip", batch_size=1))) == 102
+
+
+@pytest.mark.parametrize("on_fault", ["skip", "replace"])
+def test_packed_rows_of_ranks_stay_in_step_past_damage(damaged: Path, on_fault: str) -> None:
+    shapes = []
+    seen: list[int] = []
+    for rank in range(2):
+        order = Order(shuffle=True, rank=rank, world=2, uneven="pad")
+        batches = list(feed(damaged, on_fault, layout=[Pack("tokens", 9)], order=order))
+        shapes.append([batch["tokens"].shape for batch in batches])
+        for batch in batches:
+            rows = batch["number"].to_list()
+            real = [True] * len(rows) if batch.real is None else batch.real.tolist()
+            seen += [number for row, is_real in zip(rows, real, strict=True) if is_real for number in row]
+    assert shapes[0] == shapes[1]
+    assert sorted(seen) == [n for n in range(103) if n != 30]

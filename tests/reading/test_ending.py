@@ -12,6 +12,8 @@ import pytest
 import bushel
 from bushel import Order, Workers
 
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
 LOOP = """
 import sys, threading, bushel
 feed = bushel.batches(bushel.open(sys.argv[1])["train"], batch_size=4, epochs=None, order=bushel.Order(shuffle=True),
@@ -35,6 +37,7 @@ def is_running(process: int) -> bool:
     return "Z" not in Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[0]
 
 
+@needs_proc
 @pytest.mark.parametrize("mode", ["threads", "process"])
 def test_ctrl_c_ends_at_once_and_leaves_no_process_and_no_thread(numbered: Path, mode: str) -> None:
     command = [sys.executable, "-c", LOOP, str(numbered), mode]
@@ -47,6 +50,7 @@ def test_ctrl_c_ends_at_once_and_leaves_no_process_and_no_thread(numbered: Path,
     assert helper == 0 or not is_running(helper)
 
 
+@needs_proc
 def test_a_killed_program_leaves_no_helper_process(numbered: Path) -> None:
     command = [sys.executable, "-c", LOOP, str(numbered), "process"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
@@ -65,6 +69,7 @@ def held() -> tuple[int, int]:
     return maps, len(list(Path("/proc/self/fd").iterdir()))
 
 
+@needs_proc
 def test_a_thousand_openings_leak_no_mapping_and_no_file(numbered: Path) -> None:
     def read(times: int) -> None:
         for _ in range(times):

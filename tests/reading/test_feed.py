@@ -278,6 +278,7 @@ for number, batch in enumerate(feed):
 """
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_memory_does_not_grow_with_what_was_read(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with bushel.Writer(tmp_path / "data" / "train.tfrecord") as writer:

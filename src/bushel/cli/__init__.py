@@ -15,6 +15,7 @@ from bushel import __version__
 # Where each command is; loaded when it is called, so that `bushel --help` stays fast.
 _COMMANDS = {
     "bench": ("bushel.cli.bench", "Say where reading time goes."),
+    "build": ("bushel.cli.build", "Turn raw files into a sharded TFRecord dataset."),
     "cat": ("bushel.cli.look", "Print records as JSON lines."),
     "completion": ("bushel.cli.completion", "Print the completion script of a shell."),
     "index": ("bushel.cli.indexing", "Index files for random access."),

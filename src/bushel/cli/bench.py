@@ -30,7 +30,7 @@ def bench(
     process: bool,
     as_json: bool,
 ) -> None:
-    """Say how fast a dataset is read here, and what to change.
+    """Say where reading time goes, how fast a dataset is read here, and what to change.
 
     \b
       bushel bench data/

@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,12 +34,31 @@ def info(paths: tuple[str, ...], as_json: bool) -> None:
 
     found = bushel.info(paths)
     if as_json:
-        import msgspec
+        from bushel.schema import json_text
 
-        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        click.echo(json_text(found), nl=False)
     else:
         _print_info(found)
+        for path in paths:
+            _print_splits(Path(path))
     sys.exit(1 if found.faults else 0)
+
+
+def _print_splits(folder: Path) -> None:
+    from bushel.manifest import MANIFEST_NAME, read_manifest
+
+    if not (folder / MANIFEST_NAME).exists():
+        return
+    manifest = read_manifest(folder)
+    click.echo()
+    for name, split in manifest.splits.items():
+        counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
+        more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""
+        click.echo(
+            f"{name}: {split.records:,} records in {len(split.shards)} shards" + (f": {counts}{more}" if counts else "")
+        )
+    if manifest.refused:
+        click.echo(f"refused when it was built: {manifest.refused:,}, each named in {folder / '_quarantine.jsonl'}")
 
 
 def _print_info(found: Any) -> None:
@@ -104,20 +124,46 @@ def _printable(name: str) -> str:
     "--full/--short", default=None, help="Whole values, or only how long ones begin.  [default: short on a terminal]"
 )
 @click.option("--skip-bad", is_flag=True, help="Read past damaged records.")
-def cat(paths: tuple[str, ...], count: int | None, columns: str | None, full: bool | None, skip_bad: bool) -> None:
+@click.option("--record", metavar="SPLIT:N", help="One record of a dataset, with the file and row that it came from.")
+def cat(
+    paths: tuple[str, ...],
+    count: int | None,
+    columns: str | None,
+    full: bool | None,
+    skip_bad: bool,
+    record: str | None,
+) -> None:
     """Print records as JSON lines.
 
     \b
       bushel cat a.tfrecord -n 5
       bushel cat 'train-*' --columns label,name | head
+      bushel cat data/ --record train:1041
 
     Text prints as text, any other bytes as base64.
 
     Exit: 0 printed, 2 unreadable.
     """
     is_short = sys.stdout.isatty() if full is None else not full
+    if record is not None:
+        click.echo(_with_provenance(paths, record, is_short=not full))
+        return
     for line in itertools.islice(_lines(list(paths), columns, "skip" if skip_bad else "raise", is_short), count):
         click.echo(line)
+
+
+def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> str:
+    import msgspec
+
+    import bushel
+
+    split, colon, number = record.rpartition(":")
+    if len(paths) != 1 or not colon or not number.isdecimal():
+        raise click.UsageError(f"--record must be as train:1041, of one dataset; got {record!r}")
+    found = bushel.provenance(paths[0], split, int(number))
+    facts = {name: getattr(found, name) for name in msgspec.structs.asdict(found) if name != "sample"}
+    sample = {name: _plain(value, is_short) for name, value in found.sample.items()}
+    return json.dumps({**facts, "sample": sample}, ensure_ascii=False)
 
 
 def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:
@@ -145,7 +191,14 @@ def _holds_examples(file: Any) -> bool:
 
 
 def _dump(sample: dict[str, Any], is_short: bool) -> str:
-    return json.dumps({name: _plain(value, is_short) for name, value in sample.items()}, ensure_ascii=False)
+    plain = {name: _plain(value, is_short) for name, value in sample.items()}
+    # Names that are not UTF-8 cannot be printed but as escapes.
+    is_unicode = all(name.isascii() or _is_unicode(name) for name in plain)
+    return json.dumps(plain, ensure_ascii=not is_unicode)
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 _SHORT = 48

@@ -110,7 +110,8 @@ class Maker:
             end = at + len(part.positions)
             piece = columns if len(task.parts) == 1 else {name: cut(c, at, end) for name, c in columns.items()}
             batch = self._finish(piece, rows[at:end], part, task.epoch, made.tally)
-            made.batches.append((batch, part.after))
+            if batch is not None:
+                made.batches.append((batch, part.after))
             at = end
         return made
 
@@ -142,15 +143,14 @@ class Maker:
             self._make_kept(task, part, rows, kept, made)
 
     def _make_kept(self, task: Task, part: Part, rows: Ints, kept: Ints, made: Made) -> None:
-        chosen, real = self._stand_ins(kept, len(rows), part.real)
+        chosen, part = self._resolve(part, kept, len(rows))
         if not len(chosen):
             return
         columns = self._read(rows[chosen], made.tally)
         assert columns is not None
-        bins = None if part.bins is None else part.bins[chosen]
-        part = part._replace(real=real, bins=bins)
         batch = self._finish(columns, rows[chosen], part, task.epoch, made.tally)
-        made.batches.append((batch, part.after))
+        if batch is not None:
+            made.batches.append((batch, part.after))
 
     def _intact(self, rows: Ints, tally: Tally) -> Ints:
         """Which rows can be read; the others are counted, or raised."""
@@ -160,25 +160,32 @@ class Maker:
             if self.on_fault == "raise":
                 raise shards.error(int(rows[row]), fault, self.wanted[column][0] if column >= 0 else None)
             tally.passed.append(Passed.of(shards.skipped(int(rows[row]), fault)))
+        if self.on_fault == "replace" and len(faults) == len(rows):  # nothing is left to stand in
+            raise shards.error(int(rows[0]), faults[0][1], None)
         return np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
 
-    def _stand_ins(
-        self, kept: Ints, count: int, real: NDArray[np.bool_] | None
-    ) -> tuple[Ints, NDArray[np.bool_] | None]:
-        """Rows to use instead of all: those kept, or for each the next that was."""
-        if self.on_fault != "replace" or not len(kept) or len(kept) == count:
-            return kept, real if real is None else real[kept]
+    def _resolve(self, part: Part, kept: Ints, count: int) -> tuple[Ints, Part]:
+        """Rows to use instead of all: those kept, or for each the next that was; and the part that they make."""
+        if part.bins is not None:  # a packed row that lacks a record is a row all the same
+            return kept, part._replace(bins=part.bins[kept])
+        if self.on_fault != "replace":
+            return kept, part._replace(real=None if part.real is None else part.real[kept])
         chosen = kept[np.searchsorted(kept, np.arange(count)) % len(kept)]
         stands = chosen == np.arange(count)
-        return chosen, stands if real is None else real & stands
+        real = stands if part.real is None else part.real & stands
+        return chosen, part._replace(real=None if real.all() else real)
 
-    def _finish(self, columns: dict[str, Column], rows: Ints, part: Part, epoch: int, tally: Tally) -> Batch:
+    def _finish(self, columns: dict[str, Column], rows: Ints, part: Part, epoch: int, tally: Tally) -> Batch | None:
+        """The batch; None if no row of it came through its transforms."""
         if self.transforms:
             begin = perf_counter()
             columns, kept = self._transform(columns, rows, epoch, tally)
-            if kept is not None:
-                kept, real = self._stand_ins(kept, len(rows), part.real)
-                rows, part = rows[kept], part._replace(real=real, bins=None if part.bins is None else part.bins[kept])
+            if len(kept) < len(rows):
+                if not len(kept):
+                    return None
+                chosen, part = self._resolve(part, kept, len(rows))
+                places = np.searchsorted(kept, chosen)
+                columns, rows = {name: take(c, places) for name, c in columns.items()}, rows[chosen]
             tally.transform += perf_counter() - begin
         begin = perf_counter()
         for step in self.layout:
@@ -196,38 +203,43 @@ class Maker:
 
     def _transform(
         self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally
-    ) -> tuple[dict[str, Column], Ints | None]:
-        """The columns transformed, and which rows came through if not all did."""
-        stack = Stack(len(rows), self.pool)
-        kept: list[int] = []
+    ) -> tuple[dict[str, Column], Ints]:
+        """The columns transformed, and which rows came through."""
         numbered = list(enumerate(self.transforms))
         on_samples = [(number, step) for number, step in numbered if not isinstance(step, BatchTransform)]
         on_batches = [(number, step) for number, step in numbered if isinstance(step, BatchTransform)]
-        for at, row in enumerate(rows.tolist() if on_samples else ()):
+        kept = np.arange(len(rows))
+        if on_samples:
+            columns, kept = self._transform_samples(columns, rows, epoch, on_samples, tally)
+        if len(kept):
+            for number, change in on_batches:
+                columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0]), number))
+        return columns, kept
+
+    def _transform_samples(
+        self, columns: dict[str, Column], rows: Ints, epoch: int, steps: list[tuple[int, Transform]], tally: Tally
+    ) -> tuple[dict[str, Column], Ints]:
+        stack = Stack(len(rows), self.pool)
+        kept: list[int] = []
+        for at, row in enumerate(rows.tolist()):
             try:
                 sample = sample_at(columns, self.split.schema, at)
-                for number, step in on_samples:
+                for number, step in steps:
                     sample = step.apply(sample, Draw(self.seed, epoch, row, number))
             except BushelError as error:
-                self._take_refusal(row, error, tally)
+                self._take_refusal(row, error, tally, is_last=not kept and at == len(rows) - 1)
                 continue
             stack.add(sample)
             kept.append(at)
-        came_through: Ints | None = None
-        if on_samples:
-            columns = stack.columns()
-            if len(kept) < len(rows):
-                came_through = np.array(kept, np.int64)
-                chosen, _ = self._stand_ins(came_through, len(rows), None)
-                columns = {name: take(c, np.searchsorted(came_through, chosen)) for name, c in columns.items()}
-        for number, change in on_batches:
-            columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0]), number))
-        return columns, came_through
+        return stack.columns(), np.array(kept, np.int64)
 
-    def _take_refusal(self, row: int, error: BushelError, tally: Tally) -> None:
-        """A record whose data a transform cannot use is at fault like one that is damaged."""
+    def _take_refusal(self, row: int, error: BushelError, tally: Tally, *, is_last: bool) -> None:
+        """Take a record whose data a transform cannot use like one that is damaged.
+
+        `is_last` says that no other of its batch is left to stand in for it.
+        """
         place = self.split.shards.skipped(row, 0)
-        if self.on_fault == "raise":
+        if self.on_fault == "raise" or (self.on_fault == "replace" and is_last):
             error.help = (*error.help, f"It is record {place.record} of {place.path}.")[-2:]
             raise error
         tally.passed.append(Passed.of(place, error.message))

@@ -306,11 +306,12 @@ def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Spli
         raise ValueError(f"weights must be {len(splits)} numbers of at least 0 that are not all 0, got {shares}")
     parts: list[Share] = []
     rows: list[Ints] = []
-    first = 0
+    first = count = 0
     for split, share in zip(splits, shares, strict=True):
         own = np.arange(len(split.shards), dtype=np.int64) if split.rows is None else split.rows
-        parts.append(Share(len(np.concatenate(rows)) if rows else 0, len(own), float(share)))
+        parts.append(Share(count, len(own), float(share)))
         rows.append(own + first)
+        count += len(own)
         first += len(split.shards)
     schema = splits[0].schema
     for split in splits[1:]:

@@ -6,7 +6,6 @@ nothing is left behind whoever is killed.
 
 from __future__ import annotations
 
-import importlib
 import os
 import pickle
 import signal
@@ -45,11 +44,9 @@ class Process:
         self._socket.sendall(_ASK * ahead)
 
     def _send(self, work: Any) -> None:
-        try:
-            dumps = importlib.import_module("cloudpickle").dumps  # takes lambdas and what __main__ defines
-        except ImportError:
-            dumps = pickle.dumps
-        data = dumps(work)
+        import cloudpickle  # takes lambdas and what __main__ defines
+
+        data = cloudpickle.dumps(work)
         self._socket.sendall(struct.pack("<Q", len(data)) + data)
 
     def next(self) -> Made | None:

@@ -1,5 +1,39 @@
-"""Where samples come from."""
+"""Where samples come from.
 
+Each function makes a source: a value that says what samples there are, and reads them in columns.
+"""
+
+from bushel.sources.hugging_face import huggingface
+from bushel.sources.image_folders import ImageSource, images
+from bushel.sources.in_memory import ArraySource, arrays
+from bushel.sources.iterables import IterableSource, iterable
+from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
+from bushel.sources.record_files import RecordSource, records
+from bushel.sources.tables import TableSource, table
+from bushel.sources.tars import TarSource, webdataset
+from bushel.sources.texts import LineSource, TextFolderSource, text
 
-__all__ = ["Block", "Listing", "Refused", "Source"]
+__all__ = [
+    "ArraySource",
+    "Block",
+    "ImageSource",
+    "IterableSource",
+    "LineSource",
+    "Listing",
+    "RecordSource",
+    "Refused",
+    "Source",
+    "TableSource",
+    "TarSource",
+    "TextFolderSource",
+    "arrays",
+    "huggingface",
+    "images",
+    "iterable",
+    "open_source",
+    "records",
+    "table",
+    "text",
+    "webdataset",
+]

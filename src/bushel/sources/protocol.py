@@ -30,6 +30,7 @@ class Listing:
     keys: BytesColumn  # one a row; unique over the whole source
     columns: dict[str, Column]  # those that were asked for: label, split, group
     sizes: NDArray[np.int64] | None = None  # bytes of each row, where that is cheap to know
+    counted: dict[str, int] = field(default_factory=dict)  # what was left out, by what it is: hidden files, ...
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,15 @@ class Block:
     rows: NDArray[np.int64]  # their numbers in the partition
     columns: dict[str, Column]  # one row each
     refused: list[Refused] = field(default_factory=list)  # rows that are not in `rows`
+    counted: dict[str, int] = field(default_factory=dict)  # what was changed, by what it is: rotated upright, ...
 
 
 class Source(Protocol):
-    """A place that samples come from, in one partition or several. A value: it pickles, and is cheap to pickle."""
+    """A place that samples come from, in one partition or several. A value: it pickles, and is cheap to pickle.
+
+    A source that already says which split a sample belongs to names the column that does in an attribute `split`; it
+    can be listed, but need not be a feature. Values that are missing are rows that a `Ragged` says are not present.
+    """
 
     reads: Literal["random", "sequence"]
 
@@ -55,15 +61,19 @@ class Source(Protocol):
         ...
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """List one partition: keys, and the columns asked for."""
+        """List one partition: keys, and those of the columns asked for that the source has."""
         ...
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """Read rows of one partition, some at a time.
 
-        A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence is
-        given None and yields all rows in order.
+        A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence
+        is given None and yields all rows in order.
         """
+        ...
+
+    def locate(self, partition: int, row: int) -> str:
+        """Where a row comes from, in words for people: `cats/001.jpg`, `rows.csv: row 1041`."""
         ...
 
     def fingerprint(self) -> str:

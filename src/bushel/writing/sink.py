@@ -10,7 +10,7 @@ from typing import IO, Any
 from bushel.files import WINDOW_BITS, Compression
 from bushel.storage import describe_os_error
 
-__all__ = ["Sink"]
+__all__ = ["Sink", "compressor"]
 
 _BUFFER = 1 << 20
 _LARGE = 1 << 16
@@ -27,7 +27,7 @@ class Sink:
             self._file: IO[bytes] | None = self._temporary.open("wb", buffering=0)
         except OSError as error:
             raise describe_os_error(path, error) from None
-        self._compress = _compressor(compression)
+        self._compress = compressor(compression)
         self._thread = ThreadPoolExecutor(1)
         self._under_way: Future[None] | None = None
         self._pending: list[Any] = []
@@ -88,8 +88,9 @@ class Sink:
         self._thread.shutdown()
 
     def __del__(self) -> None:
+        # No thread is waited for: the garbage collector may run this where the threading module holds its locks.
         if getattr(self, "_file", None) is not None:
-            self.discard()
+            self._temporary.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Leave nothing behind."""
@@ -100,7 +101,8 @@ class Sink:
         self._temporary.unlink(missing_ok=True)
 
 
-def _compressor(compression: Compression | None) -> Any:
+def compressor(compression: Compression | None) -> Any:
+    """What compresses a stream, or None."""
     if compression is None:
         return None
     from isal import isal_zlib

@@ -77,35 +77,72 @@ def to_any_column(values: Any, *, name: str) -> Column:
         return _from_array(values.to_numpy(), name)
     if not isinstance(values, Iterable):
         raise SchemaMismatch("a column must have one value a row, got a single value", at=name)
-    values = list(values)
-    for row, value in enumerate(values):
-        if value is None:
-            raise SchemaMismatch("None cannot be stored", at=f"{name}[{row}]", help=[_USE_PRESENT])
-    if values and isinstance(values[0], bytes | str):
-        return _bytes_column(values, name)
-    if values and isinstance(values[0], Sequence | np.ndarray) and len({np.shape(value) for value in values}) > 1:
-        return _ragged(values, name)
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        return _ragged(values, name)
-    return _from_array(array, name)
+    return _from_list(list(values), name, is_outermost=True)
 
 
 _CONVERT = "Convert it to numbers, bytes or str, or declare a raw dtype in the schema."
 _USE_PRESENT = "Rows that lack a feature are marked by Ragged(..., present=...)."
 
 
-def _ragged(rows: Sequence[Any], name: str) -> Ragged:
-    if all(isinstance(value, bytes | str) for row in rows for value in row):
-        return Ragged.of(rows)
-    arrays = [np.asarray(row) for row in rows]
-    filled = [array for array in arrays if array.size]
-    if len({array.shape[1:] for array in filled}) > 1:
+def _from_list(values: list[Any], name: str, *, is_outermost: bool = False) -> Column:
+    """One value a row: numbers, text, arrays, or lists of them to any depth. Never by way of an array of text.
+
+    NumPy would make text of the numbers beside it, and cut the zeros off the end of bytes.
+    """
+
+    def at(row: int) -> str:
+        return f"{name}[{row}]" if is_outermost else name
+
+    for row, value in enumerate(values):
+        if value is None:
+            raise SchemaMismatch("None cannot be stored", at=at(row), help=[_USE_PRESENT])
+    values = [bytes(value) if isinstance(value, bytearray | memoryview) else value for value in values]
+    if any(isinstance(value, bytes | str) for value in values):
+        return _bytes_column(values, name)
+    if values and all(isinstance(value, list | tuple) for value in values):
+        return _from_lists(values, name)
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError):
+        return _from_arrays(values, name)
+    if array.dtype.kind in "fO":
+        for row, value in enumerate(values):
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise SchemaMismatch(f"{value} does not fit int64", at=at(row))
+    if array.dtype.kind == "O":
+        raise SchemaMismatch(f"a value of type {type(values[0]).__name__} cannot be stored", at=at(0))
+    return _from_array(array, name)
+
+
+def _from_lists(rows: list[Any], name: str) -> Column:
+    lengths = [len(row) for row in rows]
+    flat = [value for row in rows for value in row]
+    if not flat:
+        return np.empty((len(rows), 0), np.float32)
+    inner = _from_list(flat, name)
+    if isinstance(inner, np.ndarray) and len(set(lengths)) == 1:
+        return inner.reshape(len(rows), lengths[0], *inner.shape[1:])
+    return Ragged(inner, _splits_of(lengths))
+
+
+def _from_arrays(rows: list[Any], name: str) -> Ragged:
+    """Arrays, or lists and arrays, that differ in their first size."""
+    if not all(isinstance(row, list | tuple | np.ndarray) for row in rows):
+        raise SchemaMismatch("single values and lists are mixed in one column", at=name)
+    columns = [_from_list(list(row), name) for row in rows]
+    filled = [column for column in columns if len(column)]
+    if not all(isinstance(column, np.ndarray) for column in filled):
         raise SchemaMismatch("rows differ in more than their first size", at=name)
-    splits = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(array) for array in arrays], out=splits[1:])
-    return Ragged(np.concatenate(filled) if filled else np.empty(0, np.float32), splits)
+    arrays: list[Array] = list(filled)  # type: ignore[arg-type]
+    if len({array.shape[1:] for array in arrays}) > 1:
+        raise SchemaMismatch("rows differ in more than their first size", at=name)
+    return Ragged(np.concatenate(arrays), _splits_of([len(column) for column in columns]))
+
+
+def _splits_of(lengths: list[int]) -> NDArray[np.int64]:
+    splits = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=splits[1:])
+    return splits
 
 
 def _from_array(array: Array, name: str) -> Column:
@@ -116,10 +153,7 @@ def _from_array(array: Array, name: str) -> Column:
     if array.ndim == 1 and all(isinstance(value, bytes | str) for value in array.tolist()):
         return _bytes_column(array.tolist(), name)
     if array.dtype.kind == "O":
-        odd = next((v for v in array.reshape(-1).tolist() if not isinstance(v, Sequence | np.ndarray)), None)
-        if odd is not None or array.ndim > 1:
-            raise SchemaMismatch(f"values of type {type(odd).__name__} cannot be stored", at=name, help=[_CONVERT])
-        return to_any_column(array.tolist(), name=name)
+        return _from_list(array.tolist(), name, is_outermost=True)
     flat = _bytes_column(array.reshape(-1).tolist(), name)
     return Ragged(flat, np.arange(len(array) + 1) * count_of(array.shape[1:]))
 
@@ -128,7 +162,11 @@ def _bytes_column(values: Sequence[Any], name: str) -> BytesColumn:
     for row, value in enumerate(values):
         if not isinstance(value, bytes | str):
             raise SchemaMismatch(f"expected text, got {type(value).__name__}", at=f"{name}[{row}]")
-    return BytesColumn.of(values)
+    try:
+        return BytesColumn.of(values)
+    except UnicodeEncodeError as error:
+        row = next(i for i, value in enumerate(values) if value == error.object)
+        raise SchemaMismatch("the text holds characters that UTF-8 cannot encode", at=f"{name}[{row}]") from None
 
 
 def one_row(value: Any, feature: Feature, *, name: str) -> Column:
@@ -155,7 +193,8 @@ def one_row(value: Any, feature: Feature, *, name: str) -> Column:
 
 def _no_rows(feature: Feature) -> Column:
     if feature.kind == BYTES_KIND and feature.encoding != "raw":
-        return BytesColumn.of([])
+        texts = BytesColumn.of([])
+        return texts if feature.is_one_value else Ragged(texts, np.zeros(1, np.int64))
     dtype = np.int64 if feature.kind == INT_KIND else np.dtype(feature.dtype)
     empty = np.empty((0, *(size or 0 for size in feature.shape if size is not None)), dtype)
     return Ragged(empty, np.zeros(1, np.int64)) if feature.is_ragged else empty
@@ -168,6 +207,8 @@ def infer_feature(column: Column) -> Feature:
     if isinstance(column, Ragged):
         values = column.values
         required = column.present is None
+        if isinstance(values, Ragged) and not isinstance(values.values, BytesColumn):
+            raise SchemaMismatch("rows differ in more than their first size", at="column")
         if isinstance(values, np.ndarray):
             return Feature(dtype=_dtype_of(values), shape=(None, *values.shape[1:]), required=required)
         return Feature(dtype="bytes", shape=(None,), required=required)
@@ -189,13 +230,20 @@ def store(name: str, feature: Feature, column: Column, narrowings: Narrowings) -
     if feature.sequence:
         steps = as_ragged(column)
         inner = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding, cast=feature.cast)
-        stored = store(name, inner, steps.values, narrowings)
+        stored = store(name, inner, steps.values if len(steps.values) else _no_rows(inner), narrowings)
+        _check_splits(name, steps.row_splits, stored.steps)
         return stored._replace(sequence=True, step_splits=_contiguous(steps.row_splits, np.int64))
     if feature.encoding == "raw":
         return _store_bytes(name, feature, _raw_bytes(name, feature, column))
     if feature.kind == BYTES_KIND:
         return _store_bytes(name, feature, column)
     return _store_numbers(name, feature, column, narrowings)
+
+
+def _check_splits(name: str, splits: NDArray[np.int64], values: int) -> None:
+    """What the core takes on trust: it must not be led beyond what there is."""
+    if len(splits) == 0 or splits[0] < 0 or splits[-1] > values or (np.diff(splits) < 0).any():
+        raise SchemaMismatch(f"the splits of rows do not fit the {values} values there are", at=name)
 
 
 def _store_numbers(name: str, feature: Feature, column: Column, narrowings: Narrowings) -> Stored:
@@ -210,7 +258,10 @@ def _store_numbers(name: str, feature: Feature, column: Column, narrowings: Narr
     _check_shape(name, feature, column)
     inner = count_of(values.shape[1:])
     if splits is not None:
+        _check_splits(name, splits, len(values))
         splits = splits * inner
+    elif inner == 0:  # rows of nothing are told by their splits alone
+        splits = np.zeros(len(values) + 1, np.int64)
     numbers = as_stored_numbers(name, feature, values, narrowings)
     width = inner if splits is None else 0
     kind = feature.kind
@@ -276,7 +327,8 @@ def _narrow(name: str, values: Array, narrowings: Narrowings) -> Array:
         narrow = _contiguous(values, np.float32)
     if (lost := np.isinf(narrow) & ~np.isinf(values)).any():
         raise _loss(name, values, lost, "does not fit float32")
-    difference = np.nan_to_num(np.abs(values - narrow), nan=0.0, posinf=0.0)
+    with np.errstate(invalid="ignore"):
+        difference = np.nan_to_num(np.abs(values - narrow), nan=0.0, posinf=0.0)
     if difference.size and (largest := float(difference.max())) > 0:
         narrowings.add(name, largest, float(values.reshape(-1)[int(difference.argmax())]))
     return narrow
@@ -295,18 +347,22 @@ def _store_bytes(name: str, feature: Feature, column: Column) -> Stored:
         splits = _contiguous(column.row_splits, np.int64)
         values = column.values
         present = _present(name, feature, column)
-        if (
-            not feature.is_ragged
-            and feature.required
-            and (bad := np.flatnonzero(column.lengths != _width(feature))).size
-        ):
-            raise SchemaMismatch(
-                f"expected {_width(feature)} values, got {column.lengths[bad[0]]}", at=f"{name}[{bad[0]}]"
-            )
+    while isinstance(values, Ragged) and splits is not None:  # text of more than one dimension
+        _check_splits(name, splits, len(values))
+        splits, values = _contiguous(values.row_splits, np.int64)[splits], values.values
     if isinstance(values, np.ndarray) and not values.size:
+        splits = np.zeros(len(values) + 1, np.int64) if splits is None else splits
         values = BytesColumn.of([])
     if not isinstance(values, BytesColumn):
         raise SchemaMismatch(f"expected {feature.dtype}, got numbers", at=name)
+    if splits is None and not feature.is_ragged and _width(feature) != 1 and len(values):
+        raise SchemaMismatch(f"expected {_width(feature)} values, got 1", at=f"{name}[0]")
+    if splits is not None:
+        _check_splits(name, splits, len(values))
+        lengths = np.diff(splits)
+        if not feature.is_ragged and feature.required and (bad := np.flatnonzero(lengths != _width(feature))).size:
+            raise SchemaMismatch(f"expected {_width(feature)} values, got {lengths[bad[0]]}", at=f"{name}[{bad[0]}]")
+    _check_splits(name, values.offsets, len(values.data))
     ends, data = _contiguous(values.offsets, np.int64), _contiguous(values.data, np.uint8)
     return Stored(name, False, BYTES_KIND, None, ends, data, splits, 1 if splits is None else 0, present, None)
 

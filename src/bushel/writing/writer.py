@@ -134,6 +134,9 @@ class Writer:
         if refusal == _UNKNOWN:
             if self._declared is not None:
                 raise MissingName("feature", name, self._declared, where=self._at(name))
+            if isinstance(value, list | tuple) and not value:
+                help = ["Declare the feature in a schema, or pass an array."]
+                raise SchemaMismatch("the type of an empty list cannot be told", at=self._at(name), help=help)
             self._learn(name, _with(feature_of(value, name=self._at(name)), required=self.records == 0))
             return sample
         if refusal == _SHAPE and self._relax(name, value):

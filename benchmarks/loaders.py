@@ -1,4 +1,4 @@
-"""Shuffled batches beside the formats made to replace TFRecord: python benchmarks/rivals.py [--records N].
+"""Shuffled batches beside the formats made to replace TFRecord: python benchmarks/loaders.py [--records N].
 
 Each reads the same samples (64 floats and a label) from its own files with the settings its documentation recommends,
 in a process of its own, twice; the second run counts. All must give every sample once. A rival that is not installed

@@ -1,0 +1,350 @@
+"""How fast a build is beside the script that people write, `cp` and bare decoding, and how much memory it takes.
+
+    python benchmarks/build.py                 all questions, at a tenth of full size
+    python benchmarks/build.py images --scale 1
+    python benchmarks/build.py memory --scale 1
+
+Ratios are of the same run on the same machine. Data is made once, in --folder, and kept.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bushel
+from bushel import Recipe, Run, sources
+from bushel.records import available_cores
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("questions", nargs="*", default=["images", "tables", "workers", "plan", "memory"])
+    parser.add_argument("--scale", type=float, default=0.1, help="share of the full size")
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/bushel-bench-build"))
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for question in options.questions:
+        print(f"\n== {question}, scale {options.scale:g}, {available_cores()} cores")
+        QUESTIONS[question](options.folder, options.scale)
+
+
+def images(folder: Path, scale: float) -> None:
+    count = int(100_000 * scale)
+    photos = make_photos(folder / f"photos-{count}", count)
+    size = sum(path.stat().st_size for path in photos.rglob("*.jpg"))
+    warm(photos)
+    script = timed("usual script, not looking at images", count, lambda: usual_script(USUAL, folder, photos))
+    copy = timed("cp -r and sync", count, lambda: copy_and_sync(photos, folder / "copy"))
+    cores = available_cores()
+    bare = timed(f"bare decoding, {cores} processes", count, lambda: decode_all(photos, cores))
+    headers = timed("bushel, --verify headers", count, lambda: build(sources.images(photos, verify="headers"), folder))
+    decode = timed("bushel, --verify decode", count, lambda: build(sources.images(photos, verify="decode"), folder))
+    print(f"   {size / count / 1000:.1f} kB an image")
+    ratio("headers / script (at least 1.5)", script / headers)
+    ratio("headers / cp and sync (at least 0.6)", copy / headers)
+    ratio("decode / bare decoding (at least 0.9)", bare / decode)
+
+
+def tables(folder: Path, scale: float) -> None:
+    rows = int(5_000_000 * scale)
+    parquet, csv = make_tables(folder, rows)
+    warm(folder)
+    some = min(rows, 50_000)
+    script = timed(f"usual script, {some:,} rows", some, lambda: usual_script(USUAL_TABLE, folder, csv, some))
+    per_row = script / some
+    for path, least in ((parquet, 30), (csv, 15)):
+        seconds = timed(f"bushel, {path.suffix}, shuffled", rows, lambda path=path: build(sources.table(path), folder))
+        ratio(f"{path.suffix} / script (at least {least})", per_row * rows / seconds)
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """A transform that costs CPU."""
+
+    rounds: int = 40
+
+    def apply(self, sample: dict[str, Any], _draw: Any) -> dict[str, Any]:
+        """Smooth the feature `x`."""
+        values = np.asarray(sample["x"], np.float32)
+        for _ in range(self.rounds):
+            values = np.convolve(values, [0.25, 0.5, 0.25], mode="same").astype(np.float32)
+        return {**sample, "x": values}
+
+
+def workers(folder: Path, scale: float) -> None:
+    rows = int(100_000 * scale)
+    source = sources.arrays({"x": np.random.default_rng(0).normal(size=(rows, 256)).astype(np.float32)})
+    seconds = {
+        count: timed(
+            f"transform, {count} worker{'s' * (count > 1)}",
+            rows,
+            lambda count=count: build(source, folder, workers=count, transforms=[Smooth()], shards=16),
+        )
+        for count in (1, 2)
+    }
+    ratio("two workers / one (at least 1.7)", seconds[1] / seconds[2])
+
+
+def plan(folder: Path, scale: float) -> None:
+    parquet, _ = make_tables(folder, int(10_000_000 * scale), csv=False)
+    files = make_empty_files(folder / f"files-{int(1_000_000 * scale)}", int(1_000_000 * scale))
+    for what, path in (("rows of Parquet", parquet), ("files in folders", files)):
+        with Memory() as memory:
+            count = 0
+
+            def do(path: Path = path) -> None:
+                nonlocal count
+                count = bushel.plan(path, Recipe(split="80/10/10")).samples
+
+            seconds = timed(f"plan, {what}", 1, do)
+        print(f"   {count:,} samples, {seconds:.1f} s (at most 60), {memory.most / 1e6:.0f} MB (at most 1000)")
+
+
+def memory(folder: Path, scale: float) -> None:
+    rows, width = int(20e9 * scale / 4 / 25_000), 25_000
+    path = folder / f"wide-{rows}.npy"
+    if not path.exists():
+        array = np.lib.format.open_memmap(path, "w+", np.float32, (rows, width))
+        for begin in range(0, rows, 1000):
+            array[begin : begin + 1000] = np.random.default_rng(begin).normal(size=array[begin : begin + 1000].shape)
+        array.flush()
+    with Memory() as watched:
+        seconds = timed("bushel, 2 workers", rows, lambda: build(sources.arrays(path), folder, workers=2))
+    size = rows * width * 4
+    print(f"   {size / 1e9:.1f} GB at {size / seconds / 1e6:.0f} MB/s, {watched.most / 1e6:.0f} MB (at most 1000)")
+
+
+QUESTIONS: dict[str, Callable[[Path, float], None]] = {
+    "images": images,
+    "tables": tables,
+    "workers": workers,
+    "plan": plan,
+    "memory": memory,
+}
+
+
+def build(source: Any, folder: Path, *, workers: int | None = None, **options: Any) -> None:
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    bushel.build(source, out, run=Run(workers=workers), **options)
+    shutil.rmtree(out)
+
+
+def timed(what: str, count: int, do: Callable[[], float | None]) -> float:
+    """Seconds that it took, by its own account if it gives one."""
+    os.sync()
+    begun = time.perf_counter()
+    own = do()
+    seconds = own or time.perf_counter() - begun
+    print(f"   {what:45} {seconds:8.2f} s {count / seconds:12,.0f}/s", flush=True)
+    return seconds
+
+
+def ratio(what: str, value: float) -> None:
+    print(f"   {what:45} {value:8.2f} x", flush=True)
+
+
+class Memory:
+    """The most that this process and its children took: PSS less what is mapped from files."""
+
+    def __enter__(self) -> "Memory":
+        self.most, self._is_over = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(0.1):
+            self.most = max(self.most, sum(map(anonymous_pss, tree(os.getpid()))))
+
+
+def tree(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found = [root]
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def anonymous_pss(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines[1:]}
+    return sizes.get("Pss_Anon", 0)
+
+
+def make_photos(folder: Path, count: int) -> Path:
+    """JPEGs of 256 x 256 and about 25 kB in ten folders."""
+    if folder.exists():
+        return folder
+    import simplejpeg
+
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    rng = np.random.default_rng(0)
+    waves = [np.add.outer(np.sin(np.arange(256) / (8 + i)), np.cos(np.arange(256) / (5 + i))) for i in range(10)]
+    for number in range(count):
+        kind = number % 10
+        pixels = (waves[kind] * 60 + 128)[..., None] + rng.normal(0, 9, (256, 256, 3))
+        data = simplejpeg.encode_jpeg(np.clip(pixels, 0, 255).astype(np.uint8), quality=82, colorspace="RGB")
+        path = partial / f"class-{kind}" / f"{number:06d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    partial.rename(folder)
+    return folder
+
+
+def make_tables(folder: Path, rows: int, *, csv: bool = True) -> tuple[Path, Path]:
+    """Twenty columns: floats, integers, text and a label."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    parquet, text = folder / f"rows-{rows}.parquet", folder / f"rows-{rows}.csv"
+    if parquet.exists() and (text.exists() or not csv):
+        return parquet, text
+    rng = np.random.default_rng(0)
+    schema, step = None, 500_000
+    for begin in range(0, rows, step):
+        count = min(step, rows - begin)
+        columns: dict[str, Any] = {f"f{i}": rng.normal(size=count).astype(np.float32) for i in range(12)}
+        columns |= {f"i{i}": rng.integers(0, 1000, count) for i in range(6)}
+        columns |= {"label": pa.array(np.array(["cat", "dog", "bird"])[rng.integers(0, 3, count)])}
+        columns |= {"name": pa.array([f"row-{number}" for number in range(begin, begin + count)])}
+        part = pa.table(columns)
+        if schema is None:
+            schema = part.schema
+            writers = [pq.ParquetWriter(parquet, schema)]
+            writers += [pyarrow.csv.CSVWriter(text, schema)] if csv else []
+        for writer in writers:
+            writer.write_table(part)
+    for writer in writers:
+        writer.close()
+    return parquet, text
+
+
+def make_empty_files(folder: Path, count: int) -> Path:
+    if not folder.exists():
+        for number in range(count):
+            path = folder / f"class-{number % 100:02d}" / f"{number:07d}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(JPEG)
+    return folder
+
+
+def smallest_jpeg() -> bytes:
+    import simplejpeg
+
+    return bytes(simplejpeg.encode_jpeg(np.zeros((8, 8, 3), np.uint8), quality=50, colorspace="RGB"))
+
+
+JPEG = smallest_jpeg()
+
+
+def warm(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.read_bytes()
+
+
+# What both scripts print is how long they took after TensorFlow was loaded.
+USUAL = """
+import os, random, sys, time
+import tensorflow as tf
+out, photos = sys.argv[1:]
+begun = time.perf_counter()
+paths = []
+for top, _, names in os.walk(photos):
+    paths += [(os.path.join(top, name), int(os.path.basename(top)[-1])) for name in names]
+random.shuffle(paths)
+with tf.io.TFRecordWriter(out) as writer:
+    for path, label in paths:
+        with open(path, "rb") as file:
+            data = file.read()
+        feature = {
+            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[data])),
+            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+        }
+        writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+print(time.perf_counter() - begun)
+"""
+
+USUAL_TABLE = """
+import csv, sys, time
+import tensorflow as tf
+out, path, rows = sys.argv[1:]
+begun = time.perf_counter()
+labels = {"bird": 0, "cat": 1, "dog": 2}
+with open(path) as file, tf.io.TFRecordWriter(out) as writer:
+    for number, row in enumerate(csv.DictReader(file)):
+        if number == int(rows):
+            break
+        feature = {}
+        for name, value in row.items():
+            if name == "label":
+                feature[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=[labels[value]]))
+            elif name == "name":
+                feature[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+            elif name[0] == "i":
+                feature[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=[int(value)]))
+            else:
+                feature[name] = tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
+        writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+print(time.perf_counter() - begun)
+"""
+
+
+def usual_script(script: str, folder: Path, *arguments: object) -> float:
+    out = folder / "script.tfrecord"
+    command = [sys.executable, "-c", script, str(out), *map(str, arguments)]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    out.unlink()
+    return float(printed)
+
+
+def copy_and_sync(photos: Path, out: Path) -> None:
+    subprocess.run(["cp", "-r", str(photos), str(out)], check=True)
+    os.sync()
+    shutil.rmtree(out)
+
+
+def decode_all(photos: Path, processes: int) -> None:
+    from loky import ProcessPoolExecutor
+
+    paths = sorted(str(path) for path in photos.rglob("*.jpg"))
+    with ProcessPoolExecutor(processes) as pool:
+        list(pool.map(_decode_some, [paths[i::processes] for i in range(processes)]))
+
+
+def _decode_some(paths: list[str]) -> None:
+    import simplejpeg
+
+    for path in paths:
+        simplejpeg.decode_jpeg(Path(path).read_bytes())
+
+
+if __name__ == "__main__":
+    main()

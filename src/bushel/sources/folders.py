@@ -1,0 +1,195 @@
+"""Files in folders: a walk that keeps arrays, not an object a file, and what the folders' names say."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn, Column, Ragged
+from bushel.errors import FileProblem, nearest
+
+__all__ = ["ClassFolder", "FileList", "classes_of", "walk"]
+
+ClassFolder: TypeAlias = Literal["first", "last", "path"]
+
+SPLITS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+}
+_OF_SYSTEMS = {b"thumbs.db", b"desktop.ini", b"ehthumbs.db", b"__macosx", b"$recycle.bin", b"icon\r"}
+# Says of a file's name, in lower case, what it is if it is to be left out.
+LeaveOut: TypeAlias = Callable[[bytes], str | None]
+
+
+@dataclass(frozen=True)
+class FileList:
+    """Files below a folder, in the order of their names, as columns."""
+
+    paths: BytesColumn  # relative to the folder, with "/"
+    folder: NDArray[np.int32]  # the number of the folder that each file is in
+    sizes: NDArray[np.int64]
+    times: NDArray[np.int64]
+    folders: BytesColumn  # relative too; the first is "", the folder itself
+    counted: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def columns(self) -> dict[str, Column]:
+        """What can be spooled."""
+        return {
+            "paths": self.paths,
+            "folder": self.folder,
+            "sizes": self.sizes,
+            "times": self.times,
+            "folders": self.folders,
+        }
+
+
+class _Walk:
+    def __init__(self, root: bytes, leave_out: LeaveOut) -> None:
+        self.root = root
+        self.leave_out = leave_out
+        self.data = bytearray()
+        self.ends = array("q", [0])
+        self.folder = array("i")
+        self.sizes = array("q")
+        self.times = array("q")
+        self.folders: list[bytes] = []
+        self.counted: Counter[str] = Counter()
+
+    def visit(self, relative: bytes, above: tuple[tuple[int, int], ...]) -> None:
+        """List one folder, then those in it; a link back to a folder above is not followed."""
+        place = os.path.join(self.root, relative) if relative else self.root  # noqa: PTH118 (bytes)
+        status = os.stat(place)  # noqa: PTH116
+        identity = (status.st_dev, status.st_ino)
+        if identity in above:
+            self.counted["links back to a folder above"] += 1
+            return
+        try:
+            files, folders = self._list(place)
+        except PermissionError:
+            raise FileProblem(os.fsdecode(place), "there is no permission to list this folder") from None
+        self._add(relative, files)
+        for name in sorted(folders):
+            self.visit(relative + b"/" + name if relative else name, (*above, identity))
+
+    def _list(self, place: bytes) -> tuple[list[tuple[bytes, int, int]], list[bytes]]:
+        files: list[tuple[bytes, int, int]] = []
+        folders: list[bytes] = []
+        with os.scandir(place) as found:
+            for entry in found:
+                name = entry.name
+                if name.startswith(b".") or name.lower() in _OF_SYSTEMS:
+                    self.counted["hidden files"] += 1
+                elif entry.is_dir():
+                    folders.append(name)
+                elif (why := self.leave_out(name)) is not None:
+                    self.counted[why] += 1
+                elif entry.is_file():
+                    status = entry.stat()
+                    files.append((name, status.st_size, status.st_mtime_ns))
+                else:
+                    self.counted["broken links"] += 1
+        files.sort()
+        return files, folders
+
+    def _add(self, relative: bytes, files: list[tuple[bytes, int, int]]) -> None:
+        if not files:
+            return
+        number = len(self.folders)
+        self.folders.append(relative)
+        prefix = relative + b"/" if relative else b""
+        end = self.ends[-1]
+        for name, size, time in files:
+            self.data += prefix
+            self.data += name
+            end += len(prefix) + len(name)
+            self.ends.append(end)
+            self.sizes.append(size)
+            self.times.append(time)
+        self.folder.extend([number] * len(files))
+
+
+def walk(folder: Path, leave_out: LeaveOut) -> FileList:
+    """List the files below a folder; hidden ones, and those that `leave_out` names, are counted only."""
+    if not folder.exists():
+        close = nearest(folder.name, [p.name for p in folder.parent.iterdir()]) if folder.parent.is_dir() else None
+        raise FileProblem(
+            folder, "there is no such folder", help=[f"Did you mean {folder.with_name(close)}?"] if close else []
+        )
+    if not folder.is_dir():
+        raise FileProblem(folder, "is a file, not a folder")
+    found = _Walk(os.fsencode(folder), leave_out)
+    found.visit(b"", ())
+    return FileList(
+        BytesColumn(np.array(found.ends, np.int64), np.frombuffer(bytes(found.data), np.uint8)),
+        np.array(found.folder, np.int32),
+        np.array(found.sizes, np.int64),
+        np.array(found.times, np.int64),
+        BytesColumn.of(found.folders),
+        dict(found.counted),
+    )
+
+
+@dataclass(frozen=True)
+class FolderNames:
+    """What the names of folders say of the files in them; None where they say nothing."""
+
+    labels: list[str | None]
+    splits: list[str | None]
+
+
+def classes_of(folders: Sequence[bytes], class_folder: ClassFolder) -> FolderNames:
+    """Class and split by folder. Folders are splits only if all at the top are named like splits."""
+    parts = [_text(folder).split("/") if folder else [] for folder in folders]
+    are_splits = bool(parts) and all(names and names[0].lower() in SPLITS for names in parts)
+    splits = [SPLITS[names[0].lower()] if are_splits else None for names in parts]
+    below = [names[1:] if are_splits else names for names in parts]
+    pick: dict[str, Callable[[list[str]], str]] = {
+        "first": lambda names: names[0],
+        "last": lambda names: names[-1],
+        "path": "/".join,
+    }
+    if class_folder not in pick:
+        raise ValueError(f"class_folder must be 'first', 'last' or 'path'; got {class_folder!r}")
+    return FolderNames([pick[class_folder](names) if names else None for names in below], splits)
+
+
+def _text(name: bytes) -> str:
+    """A name of the file system as text that can be stored: bytes that are not UTF-8 are written out."""
+    return name.decode(errors="backslashreplace")
+
+
+def as_keys(paths: BytesColumn) -> BytesColumn:
+    """Paths as keys, which are UTF-8."""
+    try:
+        paths.data.tobytes().decode()
+    except UnicodeDecodeError:
+        return BytesColumn.of([_text(path) for path in paths])
+    return paths
+
+
+def by_folder(values: Sequence[str | None], folder: NDArray[np.int32]) -> Column:
+    """A column of one value a file from one value a folder."""
+    column = BytesColumn.of([value or "" for value in values])
+    if None not in values:
+        return column.take(folder)
+    there = np.array([value is not None for value in values], bool)[folder]
+    splits = np.zeros(len(folder) + 1, np.int64)
+    np.cumsum(there, out=splits[1:])
+    return Ragged(column.take(folder[there]), splits, there)

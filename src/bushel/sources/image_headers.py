@@ -1,0 +1,207 @@
+"""What the first bytes of an image say: format, size, channels, bits, rotation. No pixel is decoded."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from bushel.files import what_is
+
+__all__ = ["BadImage", "Header", "parse_header"]
+
+
+class BadImage(Exception):
+    """Why an image cannot be used."""
+
+
+class Header(NamedTuple):
+    """What an image says of itself."""
+
+    format: str  # jpeg, png, gif, webp, bmp, tiff
+    width: int
+    height: int
+    channels: int
+    bits: int = 8  # a channel
+    orientation: int = 1  # of EXIF: 1 is upright
+    is_animated: bool = False
+
+
+def parse_header(data: bytes) -> Header:
+    """Read the header of an image, told by its magic bytes. Raises `BadImage`."""
+    if data[:3] == b"\xff\xd8\xff":
+        return _jpeg(data)
+    if data[:8] == b"\x89PNG\r\n\x1a\n":
+        return _png(data)
+    if not data:
+        raise BadImage("the file is empty: 0 bytes")
+    for magic, parse in ((b"GIF8", _gif), (b"BM", _bmp), (b"II*\0", _tiff), (b"MM\0*", _tiff)):
+        if data.startswith(magic):
+            return parse(data)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return _webp(data)
+    raise BadImage(f"it is {what_is(data[:512]) or 'something unknown'}, not an image")
+
+
+_CUT = "the image ends inside its header"
+
+
+def _jpeg(data: bytes) -> Header:
+    at, orientation, size = 2, 1, len(data)
+    while at + 10 <= size:
+        if data[at] != 0xFF:
+            raise BadImage(f"the JPEG is damaged: no marker at byte {at}")
+        marker = data[at + 1]
+        if marker == 0xFF:  # fill
+            at += 1
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return _jpeg_frame(data, at, orientation)
+        if marker in (0xD9, 0xDA):
+            raise BadImage("the JPEG is damaged: it has no frame header")
+        if marker == 0xE1 and data[at + 4 : at + 10] == b"Exif\0\0":
+            orientation = _orientation(data[at + 10 : at + 2 + int.from_bytes(data[at + 2 : at + 4])])
+        at += 2 + (data[at + 2] << 8 | data[at + 3])
+    raise BadImage(_CUT)
+
+
+def _jpeg_frame(data: bytes, at: int, orientation: int) -> Header:
+    bits, height, width, channels = struct.unpack_from(">BHHB", data, at + 4)
+    if not height or not width:
+        raise BadImage(f"the JPEG says that it has {width}x{height} pixels")
+    if data.rfind(b"\xff\xd9", at) < 0:
+        raise BadImage("the JPEG ends early: it has no end marker")
+    return Header("jpeg", width, height, channels, bits, orientation)
+
+
+def _orientation(exif: bytes) -> int:
+    """The orientation that EXIF data tells; 1, upright, if it tells none that is valid."""
+    order = {b"II": "<", b"MM": ">"}.get(exif[:2])
+    if order is None or len(exif) < 8:
+        return 1
+    try:
+        (at,) = struct.unpack_from(f"{order}I", exif, 4)
+        (count,) = struct.unpack_from(f"{order}H", exif, at)
+        for entry in range(at + 2, at + 2 + 12 * count, 12):
+            tag, kind = struct.unpack_from(f"{order}HH", exif, entry)
+            if tag == 0x0112 and kind == 3:
+                (value,) = struct.unpack_from(f"{order}H", exif, entry + 8)
+                return value if 1 <= value <= 8 else 1
+    except struct.error:
+        pass
+    return 1
+
+
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
+
+
+def _png(data: bytes) -> Header:
+    if len(data) < 33 or data[12:16] != b"IHDR":
+        raise BadImage(_CUT)
+    width, height, bits, colour = struct.unpack_from(">IIBB", data, 16)
+    if not width or not height or colour not in _PNG_CHANNELS:
+        raise BadImage(f"the PNG says that it has {width}x{height} pixels of colour type {colour}")
+    if data.rfind(b"IEND") < 0:
+        raise BadImage("the PNG ends early: it has no end chunk")
+    is_animated, orientation, channels, at = False, 1, _PNG_CHANNELS[colour], 33
+    while (kind := data[at + 4 : at + 8]) not in (b"IDAT", b""):
+        (length,) = struct.unpack_from(">I", data, at)
+        if kind == b"acTL":
+            is_animated = length >= 4 and data[at + 8 : at + 12] > b"\0\0\0\1"
+        elif kind == b"eXIf":
+            orientation = _orientation(data[at + 8 : at + 8 + length])
+        elif kind == b"tRNS" and colour == 3:
+            channels = 4
+        at += 12 + length
+    return Header("png", width, height, channels, 16 if bits == 16 else 8, orientation, is_animated)
+
+
+def _gif(data: bytes) -> Header:
+    if len(data) < 13:
+        raise BadImage(_CUT)
+    width, height, flags = struct.unpack_from("<HHB", data, 6)
+    at, frames = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0), 0
+    while at < len(data) and data[at] != 0x3B and frames < 2:
+        if data[at] == 0x2C and at + 10 < len(data):
+            frames += 1
+            local = data[at + 9]
+            at = _behind_blocks(data, at + 11 + (3 << (local & 7) + 1 if local & 0x80 else 0))
+        elif data[at] == 0x21:
+            at = _behind_blocks(data, at + 2)
+        else:
+            raise BadImage(f"the GIF is damaged at byte {at}")
+    if not frames:
+        raise BadImage("the GIF ends early: it has no picture")
+    return Header("gif", width, height, 3, is_animated=frames > 1)
+
+
+def _behind_blocks(data: bytes, at: int) -> int:
+    while at < len(data) and data[at]:
+        at += data[at] + 1
+    return at + 1
+
+
+def _bmp(data: bytes) -> Header:
+    if len(data) < 30:
+        raise BadImage(_CUT)
+    width, height, _, bits = struct.unpack_from("<iiHH", data, 18)
+    return Header("bmp", abs(width), abs(height), 4 if bits == 32 else 3)
+
+
+def _webp(data: bytes) -> Header:
+    if len(data) < 30:
+        raise BadImage(_CUT)
+    if len(data) < 8 + int.from_bytes(data[4:8], "little"):
+        raise BadImage("the WebP ends early")
+    kind = data[12:16]
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return Header("webp", width & 0x3FFF, height & 0x3FFF, 3)
+    if kind == b"VP8L":
+        packed = int.from_bytes(data[21:25], "little")
+        return Header("webp", (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1, 4 if packed >> 28 & 1 else 3)
+    if kind != b"VP8X":
+        raise BadImage("the WebP is damaged: it has no picture")
+    flags = data[20]
+    width = int.from_bytes(data[24:27], "little") + 1
+    height = int.from_bytes(data[27:30], "little") + 1
+    orientation = 1
+    if flags & 0x08 and (at := data.rfind(b"EXIF")) > 0:
+        exif = data[at + 8 : at + 8 + int.from_bytes(data[at + 4 : at + 8], "little")]
+        orientation = _orientation(exif.removeprefix(b"Exif\0\0"))
+    channels = 4 if flags & 0x10 else 3
+    return Header("webp", width, height, channels, 8, orientation, is_animated=bool(flags & 0x02))
+
+
+_TIFF_WIDTH, _TIFF_HEIGHT, _TIFF_BITS, _TIFF_ORIENTATION, _TIFF_CHANNELS = 256, 257, 258, 274, 277
+
+
+def _tiff(data: bytes) -> Header:
+    order = "<" if data[:2] == b"II" else ">"
+    try:
+        (at,) = struct.unpack_from(f"{order}I", data, 4)
+        (count,) = struct.unpack_from(f"{order}H", data, at)
+        tags: dict[int, int] = {}
+        for entry in range(at + 2, at + 2 + 12 * count, 12):
+            tag, kind, values = struct.unpack_from(f"{order}HHI", data, entry)
+            size = {1: "B", 3: "H", 4: "I"}.get(kind)
+            if size is None:
+                continue
+            where = entry + 8
+            if values * struct.calcsize(size) > 4:
+                (where,) = struct.unpack_from(f"{order}I", data, where)
+            (tags[tag],) = struct.unpack_from(f"{order}{size}", data, where)
+        (following,) = struct.unpack_from(f"{order}I", data, at + 2 + 12 * count)
+    except struct.error:
+        raise BadImage(_CUT) from None
+    if _TIFF_WIDTH not in tags or _TIFF_HEIGHT not in tags:
+        raise BadImage("the TIFF is damaged: it has no size")
+    orientation = tags.get(_TIFF_ORIENTATION, 1)
+    return Header(
+        "tiff",
+        tags[_TIFF_WIDTH],
+        tags[_TIFF_HEIGHT],
+        tags.get(_TIFF_CHANNELS, 1),
+        max(8, tags.get(_TIFF_BITS, 8)),
+        orientation if 1 <= orientation <= 8 else 1,
+        is_animated=following > 0,
+    )

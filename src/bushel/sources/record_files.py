@@ -1,0 +1,301 @@
+"""TFRecord files of anyone's as a source: to shard, compress, split or select anew."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.columns import BytesColumn, Column, Ragged, concatenate, take
+from bushel.errors import Fault, FileProblem, MissingName, fault_words
+from bushel.files import Skipped, open_file
+from bushel.index import StaleIndex, load_index
+from bushel.manifest import Manifest, read_manifest
+from bushel.records import shape_column, to_column
+from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar
+from bushel.sources.fingerprints import as_given, fingerprint_of
+from bushel.sources.folders import SPLITS
+from bushel.sources.protocol import Block, Listing, Refused
+from bushel.sources.table_columns import as_text, named
+from bushel.sources.values import number_keys
+from bushel.storage import AnyPath, list_files, open_to_read
+from bushel.survey import infer_schema
+
+__all__ = ["RecordSource", "records"]
+
+_BLOCK_BYTES = 8 << 20
+_BLOCK_ROWS = 16384
+_DAMAGED = "records that cannot be reached through damage"
+
+
+def records(
+    paths: AnyPath | Iterable[AnyPath], *, columns: Sequence[str] | None = None, key: str | None = None
+) -> RecordSource:
+    """Take samples from TFRecord files: a dataset of bushel's, or files, folders and patterns of anyone's.
+
+    The schema is the dataset's, or the one beside the first file, or told from all records. `columns` chooses features;
+    `key` names the feature that is a record's key (default: `key`, if there is one). Plain files are read at random,
+    compressed ones in sequence. Records that are damaged are refused one by one.
+    """
+    given = as_given(paths)
+    files = tuple(str(path) for path in _record_files(given))
+    source = RecordSource(files, given, None if columns is None else tuple(columns), key)
+    for name in (*(columns or ()), *([key] if key else [])):
+        if name not in source.whole_schema:
+            raise MissingName("feature", name, source.whole_schema, where=files[0])
+    return source
+
+
+def _record_files(given: str | list[str]) -> list[Path]:
+    """The files that paths name; of a dataset its shards, of any other folder what is named like TFRecords."""
+    files: list[Path] = []
+    for path in [given] if isinstance(given, str) else given:
+        folder = Path(path)
+        if (folder / "dataset.json").exists():
+            splits = read_manifest(folder).splits.values()
+            files.extend(folder / shard.path for split in splits for shard in split.shards if shard.records)
+        elif folder.is_dir():
+            found = list_files(folder)
+            files.extend([file for file in found if ".tfrec" in file.name.lower()] or found)
+        else:
+            files.extend(list_files(folder))
+    if not files:
+        raise FileProblem(given if isinstance(given, str) else given[0], "there are no records in this dataset")
+    return files
+
+
+@dataclass(frozen=True)
+class RecordSource:
+    """Samples from TFRecord files, one partition each."""
+
+    files: tuple[str, ...]
+    given: str | list[str]  # the paths and patterns that named the files
+    columns: tuple[str, ...] | None = None
+    key: str | None = None
+
+    @cached_property
+    def reads(self) -> Literal["random", "sequence"]:
+        """At random, unless a file is compressed."""
+        return "sequence" if any(open_file(Path(file)).compression for file in self.files) else "random"
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """That of the dataset, if the files are of one."""
+        folder = Path(self.files[0]).parent
+        return read_manifest(folder) if (folder / "dataset.json").exists() else None
+
+    @cached_property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """Names of classes by the feature that holds their codes: what is written anew counts them anew."""
+        label = self.manifest.label if self.manifest else None
+        return {label.feature: tuple(label.names)} if label and label.names else {}
+
+    @cached_property
+    def whole_schema(self) -> Schema:
+        """All features that the records have."""
+        if self.manifest is not None:
+            features = dict(self.manifest.schema.features)
+            features |= {name: Feature(dtype="str", shape=features[name].shape) for name in self.names}
+            return Schema(features=features, record=self.manifest.schema.record)
+        first = Path(self.files[0])
+        schema = read_sidecar(first) or infer_schema(self.files)
+        if not len(schema):
+            raise FileProblem(first, "its records are not Examples")
+        return Schema(features=schema.features, record=schema.record)
+
+    def schema(self) -> Schema:
+        """The features chosen."""
+        whole = self.whole_schema
+        return whole.select([*self.columns]) if self.columns is not None else whole
+
+    @cached_property
+    def key_feature(self) -> str | None:
+        """The feature that is the key; None where records are numbered."""
+        if self.key is not None:
+            return self.key
+        feature = self.whole_schema.features.get("key")
+        is_key = feature is not None and feature.required and feature.shape == () and feature.kind == BYTES_KIND
+        return "key" if is_key else None
+
+    @cached_property
+    def splits(self) -> tuple[str | None, ...]:
+        """The split that the manifest, or each file's name, tells."""
+        told: dict[str, str] = {}
+        if self.manifest is not None:
+            told = {shard.path: name for name, split in self.manifest.splits.items() for shard in split.shards}
+        return tuple(told.get(Path(file).name) or split_of(Path(file).name) for file in self.files)
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if the names of all files tell theirs, or records hold it."""
+        if "split" in self.whole_schema or all(split is not None for split in self.splits):
+            return "split"
+        return None
+
+    def partitions(self) -> int:
+        """One a file."""
+        return len(self.files)
+
+    @cached_property
+    def extents(self) -> dict[int, NDArray[np.uint64]]:
+        """By partition, where records are, once it was asked for."""
+        return {}
+
+    def _extents(self, partition: int) -> NDArray[np.uint64]:
+        """Where the records of a plain file are: from its index, or from a scan of their headers."""
+        if partition not in self.extents:
+            path = Path(self.files[partition])
+            try:
+                index = load_index(path)
+            except StaleIndex:
+                index = None
+            if index is not None and index.compression is None:
+                self.extents[partition] = index.extents
+            else:
+                found = [chunk.extents for chunk in open_file(path).chunks(on_fault=_ignore)]
+                self.extents[partition] = np.concatenate(found or [np.empty((0, 2), np.uint64)])
+        return self.extents[partition]
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys, and the columns asked for; values of damaged records are missing."""
+        whole = self.whole_schema
+        wanted = [name for name in columns if name in whole]
+        names = list(dict.fromkeys([*wanted, *([self.key_feature] if self.key_feature else [])]))
+        faults: list[Skipped] = []
+        parts: dict[str, list[Column]] = {name: [] for name in names}
+        sizes: list[NDArray[np.int64]] = []
+        for chunk in open_file(Path(self.files[partition])).chunks(on_fault=faults.append):
+            sizes.append(chunk.extents[:, 1].astype(np.int64))
+            found = self._decode(chunk.memory, chunk.extents, names)[0] if names else {}
+            for name, column in found.items():
+                parts[name].append(column)
+        lengths = np.concatenate(sizes or [np.empty(0, np.int64)])
+        listed = self._named({name: concatenate(parts[name]) for name in names if parts[name]})
+        split = self.splits[partition]
+        found_columns = {name: listed[name] for name in wanted if name in listed}
+        if "split" in columns and "split" not in found_columns and split is not None:
+            found_columns["split"] = BytesColumn.of([split]).take(np.zeros(len(lengths), np.int64))
+        keys = self._keys(listed, partition, len(lengths))
+        return Listing(keys, found_columns, lengths, {_DAMAGED: len(faults)} if faults else {})
+
+    def _keys(self, listed: dict[str, Column], partition: int, rows: int) -> BytesColumn:
+        prefix = f"{Path(self.files[partition]).name}:" if len(self.files) > 1 else ""
+        column = listed.get(self.key_feature or "")
+        if column is None or not isinstance(column, BytesColumn | np.ndarray):
+            return number_keys(0, rows, prefix)
+        return as_text(column)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """Records by their numbers, or all in order."""
+        if self.reads == "sequence":
+            if rows is not None:
+                raise ValueError("rows must be None: compressed records are read in sequence")
+            yield from self._read_in_sequence(partition)
+            return
+        extents = self._extents(partition)
+        wanted = np.arange(len(extents)) if rows is None else np.asarray(rows, np.int64)
+        path = Path(self.files[partition])
+        with open_to_read(path) as file:
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        start = 0
+        while start < len(wanted):
+            sizes = np.cumsum(extents[wanted[start : start + _BLOCK_ROWS], 1])
+            stop = start + max(1, int(np.searchsorted(sizes, _BLOCK_BYTES)))
+            picked = wanted[start:stop]
+            yield self._block(memory, np.ascontiguousarray(extents[picked]), picked)
+            start = stop
+
+    def _read_in_sequence(self, partition: int) -> Iterator[Block]:
+        row = 0
+        for chunk in open_file(Path(self.files[partition])).chunks(on_fault=_ignore, max_bytes=_BLOCK_BYTES):
+            numbers = np.arange(row, row + len(chunk.extents))
+            row += len(chunk.extents)
+            yield self._block(chunk.memory, chunk.extents, numbers)
+
+    def _block(self, memory: Any, extents: NDArray[np.uint64], rows: NDArray[np.int64]) -> Block:
+        columns, bad = self._decode(memory, extents, [*self.schema()])
+        if bad:
+            kept = np.setdiff1d(np.arange(len(rows)), list(bad))
+            columns = {name: _all_present(take(column, kept)) for name, column in columns.items()}
+        else:
+            kept = np.arange(len(rows))
+        schema = self.schema()
+        shaped = {name: shape_column(column, schema[name], name=name) for name, column in self._named(columns).items()}
+        refused = [Refused(int(rows[row]), "read", why) for row, why in sorted(bad.items())]
+        return Block(rows[kept], shaped, refused)
+
+    def _decode(
+        self, memory: Any, extents: NDArray[np.uint64], names: Sequence[str]
+    ) -> tuple[dict[str, Column], dict[int, str]]:
+        """Columns as they are stored, a row for each record, and what is wrong with those that are damaged."""
+        schema = self.whole_schema
+        asked = [(name, schema[name].sequence, INT_KIND if name in self.names else schema[name].kind) for name in names]
+        found, faults, _ = _native.decode(memory, extents, asked, True, 1, False)
+        bad: dict[int, str] = {}
+        for row, fault, number in faults:
+            at = f"{names[number]}: " if number >= 0 else ""
+            bad.setdefault(row, at + fault_words(Fault(fault)))
+        columns = {name: to_column(column) for name, column in zip(names, found, strict=True)}
+        return columns, bad
+
+    def _named(self, columns: dict[str, Column]) -> dict[str, Column]:
+        return {
+            name: named(column, self.names[name]) if name in self.names else column for name, column in columns.items()
+        }
+
+    def locate(self, partition: int, row: int) -> str:
+        """The file and the number of the record."""
+        return f"{self.files[partition]}: record {row}"
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the files, and the options."""
+        return fingerprint_of(self.files, self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """The paths and options."""
+        options = {"columns": None if self.columns is None else [*self.columns], "key": self.key}
+        return {
+            "kind": "records",
+            "path": self.given,
+            **{name: value for name, value in options.items() if value is not None},
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        told = {name: value for name, value in self.__dict__.items() if name != "extents"}
+        return told | {"whole_schema": self.whole_schema, "reads": self.reads}
+
+
+def _ignore(skipped: Skipped) -> None:
+    """What cannot be reached was counted when the file was listed."""
+    assert skipped
+
+
+def _all_present(column: Column) -> Column:
+    """A column from which the rows that lacked it were taken is one that no row lacks."""
+    if not isinstance(column, Ragged) or column.present is None or not column.present.all():
+        return column
+    if len(column) and (column.lengths == column.lengths[0]).all() and isinstance(column.values, np.ndarray):
+        width = int(column.lengths[0])
+        return column.values if width == 1 else column.values.reshape(len(column), width)
+    return column.values if (column.lengths == 1).all() else Ragged(column.values, column.row_splits)
+
+
+# What may follow a split in a file's name: numbers of shards and generations, endings, the hash of a file of the Hub.
+_NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
+
+
+def split_of(name: str) -> str | None:
+    """The split that a file's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
+
+    Only the last word tells it: `train_extra-00000-of-00001` is not of `train`.
+    """
+    words = [word for word in re.split(r"[-_.]", name.lower()) if not _NO_SPLIT.fullmatch(word)]
+    return SPLITS.get(words[-1]) if words else None

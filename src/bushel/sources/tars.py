@@ -1,0 +1,265 @@
+"""Tar files as WebDataset lays them out: files of one name up to the first dot are one sample."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn, Column, take
+from bushel.errors import FileProblem, SchemaMismatch
+from bushel.schema import Feature, Schema
+from bushel.sources.fingerprints import as_given, fingerprint_of
+from bushel.sources.image_checks import ImageCheck, Verify
+from bushel.sources.protocol import Block, Listing, Refused
+from bushel.sources.samples import Census, feature_of_value, misfit, to_columns
+from bushel.storage import AnyPath, list_files
+
+__all__ = ["TarSource", "webdataset"]
+
+_IMAGES = ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")
+_NUMBERS = ("cls", "cls2", "index", "id")
+_TEXTS = ("txt", "text", "transcript", "caption")
+_LEFT_OUT = "values in json that no feature can hold"
+_BLOCK_ROWS = 128
+_BLOCK_BYTES = 16 << 20
+
+
+def webdataset(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: Sequence[str] = (),
+) -> TarSource:
+    """Take samples from the tar files of a WebDataset, plain or compressed, one partition each.
+
+    `001.jpg`, `001.cls` and `001.json` make one sample with the key `001`: images become `image`, `cls` the `label`,
+    `txt` the `text`, `npy` an array, the values in `json` features of their own names, anything else bytes named like
+    its extension. Images are checked as `images` does.
+    """
+    given = as_given(paths)
+    files = tuple(str(path) for path in list_files(given))
+    source = TarSource(files, given, ImageCheck(verify, keep_bytes, tuple(allow)))
+    if not any(len(keys) for keys in source.keys):
+        raise FileProblem(files[0], "there are no samples in it")
+    return source
+
+
+class _Member(dict[str, Any]):
+    """A sample in the making: values by feature, images apart; `why` says what is wrong with it, if something is."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self.key = key
+        self.images: dict[str, bytes] = {}
+        self.size = 0
+        self.left_out = 0  # values in json that no feature can hold
+        self.why = ""
+
+
+@dataclass(frozen=True)
+class TarSource:
+    """Samples from tar files; reads in sequence, a file at a time."""
+
+    files: tuple[str, ...]
+    given: str | list[str]  # the paths and patterns that named the files
+    check: ImageCheck
+    reads: Literal["random", "sequence"] = "sequence"
+
+    @cached_property
+    def survey(self) -> tuple[dict[str, Feature], tuple[str, ...], tuple[BytesColumn, ...]]:
+        """Features, names of images, and keys by file; images are passed over."""
+        census = Census()
+        images: dict[str, None] = {}
+        keys = []
+        for file in self.files:
+            found = []
+            for sample in _samples(Path(file), with_images=False):
+                census.add(sample)
+                images |= dict.fromkeys(sample.images)
+                found.append(sample.key)
+            keys.append(found)
+        if len({key for found in keys for key in found}) < sum(len(found) for found in keys):
+            # Shards that each count from 0 have the same keys: the shard's name tells them apart.
+            keys = [[f"{Path(file).name}/{key}" for key in found] for file, found in zip(self.files, keys, strict=True)]
+        return census.features(), tuple(images), tuple(BytesColumn.of(found) for found in keys)
+
+    @property
+    def keys(self) -> tuple[BytesColumn, ...]:
+        """Keys by file."""
+        return self.survey[2]
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if samples have that."""
+        return "split" if "split" in self.survey[0] else None
+
+    def partitions(self) -> int:
+        """One a file."""
+        return len(self.files)
+
+    def schema(self) -> Schema:
+        """What most samples hold, their images and their key."""
+        features, images, _ = self.survey
+        found: dict[str, Feature] = {}
+        for name in images:
+            found |= self.check.features(name)
+        return Schema(features=found | features | {"key": Feature(dtype="str")})
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys, and the columns asked for, without a look at the images."""
+        features = self.survey[0]
+        wanted = {
+            name: Feature(dtype=features[name].dtype, shape=features[name].shape, required=False)
+            for name in columns
+            if name in features
+        }
+        found: dict[str, Column] = {"key": self.keys[partition]} if "key" in columns else {}
+        if wanted:
+            rows = []
+            for sample in _samples(Path(self.files[partition]), with_images=False):
+                values = {name: sample[name] for name in wanted if name in sample}
+                rows.append({name: value for name, value in values.items() if not misfit({name: value}, wanted)})
+            found |= to_columns(rows, wanted)
+        return Listing(self.keys[partition], found)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """All samples of a file, in order."""
+        if rows is not None:
+            raise ValueError("rows must be None: tar files are read in sequence")
+        block: list[_Member] = []
+        first = size = 0
+        for sample in _samples(Path(self.files[partition]), with_images=True):
+            block.append(sample)
+            size += sample.size
+            if len(block) == _BLOCK_ROWS or size > _BLOCK_BYTES:
+                yield self._block(partition, block, first)
+                first, block, size = first + len(block), [], 0
+        if block:
+            yield self._block(partition, block, first)
+
+    def _block(self, partition: int, samples: Sequence[_Member], first: int) -> Block:
+        features, images, _ = self.survey
+        bad = {row: ("schema", why) for row, sample in enumerate(samples) if (why := self._why(sample))}
+        columns: dict[str, Column] = {}
+        counted: Counter[str] = Counter()
+        decoded: list[tuple[list[int], dict[str, Column]]] = []
+        for name in images:
+            usable = [row for row in range(len(samples)) if row not in bad]
+            checked = self.check.check_all((samples[row].images[name] for row in usable), name)
+            bad |= {usable[row]: ("decode", f"{name}: {reason}") for row, reason in checked.bad.items()}
+            decoded.append(([usable[row] for row in checked.rows], checked.columns))
+            counted.update(checked.counted)
+        kept = [row for row in range(len(samples)) if row not in bad]
+        for rows, found in decoded:
+            places = np.searchsorted(rows, kept)
+            columns |= {name: take(column, places) for name, column in found.items()}
+        columns |= to_columns([samples[row] for row in kept], features)
+        numbers = np.array(kept, np.int64) + first
+        columns["key"] = self.keys[partition].take(numbers)
+        counted.update({_LEFT_OUT: sum(samples[row].left_out for row in kept)})
+        refused = [Refused(first + row, *why) for row, why in sorted(bad.items())]
+        return Block(numbers, columns, refused, {what: count for what, count in counted.items() if count})
+
+    def _why(self, sample: _Member) -> str:
+        features, images, _ = self.survey
+        missing = [name for name in images if name not in sample.images]
+        return sample.why or misfit(sample, features) or (f"{missing[0]}: there is no image" if missing else "")
+
+    def locate(self, partition: int, row: int) -> str:
+        """The file, and the sample's key in it."""
+        return f"{self.files[partition]}: {self.keys[partition][row].decode()}"
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the files, and the options."""
+        return fingerprint_of(self.files, self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """The paths and options."""
+        told: dict[str, Any] = {"kind": "webdataset", "path": self.given, "verify": self.check.verify}
+        if self.check.keep_bytes:
+            told["keep_bytes"] = True
+        return told | ({"allow": [*self.check.allow]} if self.check.allow else {})
+
+
+def _samples(path: Path, *, with_images: bool) -> Iterator[_Member]:
+    sample: _Member | None = None
+    with _opened(path) as archive:
+        for member in archive:
+            folder, _, name = member.name.rpartition("/")
+            if not member.isfile() or name.startswith((".", "_")):
+                continue
+            stem, _, extension = name.partition(".")
+            key = f"{folder}/{stem}".removeprefix("./").lstrip("/")
+            if sample is None or sample.key != key:
+                if sample is not None:
+                    yield sample
+                sample = _Member(key)
+            sample.size += member.size
+            is_image = extension.lower().rpartition(".")[2] in _IMAGES
+            data = b""
+            if not is_image or with_images:
+                opened = archive.extractfile(member)
+                data = opened.read() if opened else b""
+            _add(sample, extension, data, is_image=is_image)
+    if sample is not None:
+        yield sample
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with path.open("rb") as file:
+            head = file.read(2)
+        mode: Any = "r|*" if head in (b"\x1f\x8b", b"BZ", b"\xfd7") else "r:"
+        with tarfile.open(path, mode) as archive:
+            yield archive
+    except (tarfile.TarError, EOFError) as error:
+        raise FileProblem(path, f"cannot be read as a tar archive: {error}") from None
+
+
+def _add(sample: _Member, extension: str, data: bytes, *, is_image: bool) -> None:
+    """Put one file of a sample where it belongs."""
+    name, _, kind = extension.lower().rpartition(".")
+    try:
+        if is_image:
+            sample.images[name or "image"] = data
+        elif kind == "json":
+            values = msgspec.json.decode(data)
+            _add_json(sample, name or "json", values)
+        elif kind == "npy":
+            sample[name or "npy"] = np.load(io.BytesIO(data), allow_pickle=False)
+        elif kind in _NUMBERS:
+            sample["label" if kind == "cls" else kind] = int(data)
+        elif kind in _TEXTS:
+            sample[name or "text"] = data.decode()
+        else:
+            sample[extension.lower() or "data"] = data
+    except (ValueError, UnicodeDecodeError, msgspec.DecodeError, SchemaMismatch) as error:
+        sample.why = f"{extension}: {str(error).splitlines()[0]}"
+
+
+def _add_json(sample: _Member, name: str, value: Any) -> None:
+    """Values of an object by their names, of one inside it as `outer/inner`."""
+    if isinstance(value, dict):
+        for inner, inner_value in value.items():
+            _add_json(sample, inner if name == "json" else f"{name}/{inner}", inner_value)
+        return
+    try:
+        if value is not None:
+            feature_of_value(value, name=name)
+    except SchemaMismatch:
+        sample.left_out += 1
+        return
+    sample[name] = value

@@ -1,0 +1,196 @@
+"""Text files in blocks of whole lines, whatever their compression and encoding; always as UTF-8."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from bushel.errors import FileProblem
+from bushel.storage import open_to_read
+
+__all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
+
+BLOCK_BYTES = 8 << 20
+LONGEST_ROW = 128 << 20
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\x28\xb5": "zstd", b"\x04\x22": "lz4"}
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+# Where the last whole row of some bytes ends; 0 if none does.
+Cut = Callable[[bytes], int]
+
+
+class TextBlock(NamedTuple):
+    """Some whole rows: where they begin in the file, or in what it inflates to, and their text as UTF-8."""
+
+    start: int
+    stop: int
+    text: bytes
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A text file whose encoding is known."""
+
+    path: Path
+    encoding: str = "utf-8"
+    compression: str | None = None
+    bom: int = 0  # bytes at the start that are no text
+
+    @classmethod
+    def open(cls, path: Path, encoding: str | None = None) -> TextFile:
+        """Tell compression by the first bytes, and encoding by a byte order mark, unless it is declared."""
+        with open_to_read(path) as file:
+            head = file.read(4096)
+        compression = _COMPRESSED.get(head[:2])
+        if compression is not None:
+            with _inflating(path, compression) as stream:
+                head = stream.read(4096)
+        found, bom = detect_encoding(head)
+        if encoding is None:
+            return cls(path, found, compression, bom)
+        try:
+            name = codecs.lookup(encoding).name
+        except LookupError:
+            raise ValueError(f"encoding must be one that Python knows, such as 'utf-8'; got {encoding!r}") from None
+        is_same = found == name or name in ("utf-8-sig", "utf-16", "utf-32")
+        return cls(path, found if is_same and bom else name, compression, bom if is_same else 0)
+
+    @cached_property
+    def is_seekable(self) -> bool:
+        """Whether rows can be told from bytes of the file itself: reading may begin anywhere."""
+        return self.compression is None and not self.encoding.startswith(("utf-16", "utf-32"))
+
+    def blocks(self, cut: Cut, start: int = 0, stop: int | None = None, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
+        """Blocks of whole rows from `start`, where a row must begin, to `stop`, where one must end."""
+        start = max(start, self.bom if self.is_seekable else 0)
+        with self._opened() as stream:
+            if start and self.is_seekable:
+                stream.seek(start)
+            at, carried = start, b""
+            while True:
+                left = size if stop is None else min(size, stop - at - len(carried))
+                piece = stream.read(left) if left > 0 else b""
+                text = carried + piece
+                end = cut(text) if piece else len(text)
+                if end:
+                    yield TextBlock(at, at + end, self._as_utf8(text[:end], at))
+                if not piece:
+                    break
+                at, carried = at + end, text[end:]
+                if len(carried) > LONGEST_ROW:
+                    what = f"no row ends within {LONGEST_ROW >> 20} MiB of byte {at}"
+                    raise FileProblem(self.path, what, help=["In a CSV file: is a quote opened and never closed?"])
+
+    def _opened(self) -> IO[bytes]:
+        if self.is_seekable:
+            return open_to_read(self.path)
+        raw = open_to_read(self.path) if self.compression is None else _inflating(self.path, self.compression)
+        if self.encoding == "utf-8":
+            raw.read(self.bom)
+            return raw
+        raw.read(self.bom)
+        return cast("IO[bytes]", _Transcoded(raw, self))
+
+    def _as_utf8(self, text: bytes, at: int) -> bytes:
+        if self.encoding in ("utf-8", "ascii") or not self.is_seekable:
+            return text
+        try:
+            return text.decode(self.encoding).encode()
+        except UnicodeDecodeError as error:
+            line = self._line_at(at) + text[: error.start].count(b"\n")
+            raise bad_byte(self.path, line + 1, text[error.start], self.encoding) from None
+
+    def _line_at(self, at: int) -> int:
+        with open_to_read(self.path) as file:
+            lines = 0
+            while at > 0 and (piece := file.read(min(BLOCK_BYTES, at))):
+                lines += piece.count(b"\n")
+                at -= len(piece)
+        return lines
+
+
+def detect_encoding(head: bytes) -> tuple[str, int]:
+    """The encoding that the first bytes of a file tell, and how many of them are a byte order mark."""
+    for bom, encoding in _BOMS:
+        if head.startswith(bom):
+            return encoding, len(bom)
+    # Text in ASCII letters without a mark has every other byte zero in UTF-16.
+    even, odd = head[0:512:2], head[1:512:2]
+    if len(head) >= 4 and len(odd) * 0.7 < odd.count(0) and not even.count(0):
+        return "utf-16-le", 0
+    if len(head) >= 4 and len(even) * 0.7 < even.count(0) and not odd.count(0):
+        return "utf-16-be", 0
+    return "utf-8", 0
+
+
+def bad_byte(path: Path, line: int, byte: int, encoding: str) -> FileProblem:
+    """The error for text that is not in its encoding."""
+    help = ["If it is text in another encoding, declare it: encoding='cp1252' is common for Western European text."]
+    return FileProblem(path, f"line {line}: byte 0x{byte:02x} is not {encoding.upper()}", help=help)
+
+
+def check_utf8(path: Path, text: bytes, line: int) -> None:
+    """Raise for bytes that are not UTF-8; `line` is the number of lines before the text."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        raise bad_byte(path, line + text[: error.start].count(b"\n") + 1, text[error.start], "utf-8") from None
+
+
+def _inflating(path: Path, compression: str) -> IO[bytes]:
+    if compression == "gzip":
+        from isal import igzip
+
+        return igzip.open(path, "rb")  # type: ignore[no-any-return]
+    import pyarrow as pa
+
+    stream: Any = pa.input_stream(str(path), compression=compression)
+    return stream  # type: ignore[no-any-return]
+
+
+class _Transcoded(io.RawIOBase):
+    """Bytes in one encoding as UTF-8."""
+
+    def __init__(self, raw: IO[bytes], file: TextFile) -> None:
+        self.raw = raw
+        self.file = file
+        self.decoder = codecs.getincrementaldecoder(file.encoding)("strict")
+        self.ready = b""
+        self.lines = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next `size` bytes of UTF-8; fewer only at the end."""
+        while len(self.ready) < size:
+            piece = self.raw.read(1 << 20)
+            try:
+                decoded = self.decoder.decode(piece, final=not piece).encode()
+            except UnicodeDecodeError as error:
+                before = error.object[: error.start].decode(self.file.encoding, "ignore").count("\n")
+                byte = error.object[error.start]
+                raise bad_byte(self.file.path, self.lines + before + 1, byte, self.file.encoding) from None
+            self.lines += decoded.count(b"\n")
+            self.ready += decoded
+            if not piece:
+                break
+        out, self.ready = self.ready[:size], self.ready[size:]
+        return out
+
+    def close(self) -> None:
+        self.raw.close()
+        super().close()
+
+
+def cut_at_newline(text: bytes) -> int:
+    """Where the last whole line ends."""
+    return text.rfind(b"\n") + 1

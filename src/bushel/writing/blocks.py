@@ -1,0 +1,227 @@
+"""Blocks of samples to records: coded, transformed, checked, encoded. What cannot be written is refused by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.columns import Column, Ragged
+from bushel.errors import BushelError, MissingName, SchemaMismatch
+from bushel.records import Sample
+from bushel.schema import Feature, Schema, record_kind
+from bushel.sources.protocol import Block, Refused
+from bushel.transforms import Draw, Transform
+from bushel.writing.constraints import broken_rows, cut_column
+from bushel.writing.labels import UNKNOWN, Labels
+from bushel.writing.recipe import Constraint
+from bushel.writing.samples import check_sample, features_of, to_columns, to_sample
+from bushel.writing.stored import Narrowings, Stored, store
+
+__all__ = ["BlockEncoder", "Piece"]
+
+FRAMING = 16
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Framed records, one behind the other."""
+
+    rows: NDArray[np.int64]  # in their partition
+    data: Any
+    lengths: NDArray[np.int64]  # in bytes, framing included
+    labels: NDArray[Any] | None
+
+
+@dataclass
+class BlockEncoder:
+    """Turns blocks into records as one recipe says."""
+
+    source_schema: Schema
+    schema: Schema
+    labels: Labels | None = None
+    constraints: dict[str, Constraint] = field(default_factory=dict)
+    transforms: Sequence[Transform] = ()
+    seed: int = 0
+    narrowings: Narrowings = field(default_factory=Narrowings)
+
+    def encode(
+        self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]
+    ) -> tuple[list[Piece], list[Refused]]:
+        """Records of the wanted rows, and those of them that were refused; `hashes` are of the rows' keys."""
+        rows = np.asarray(block.rows, np.int64)
+        columns, refused = self.coded(block)
+        refused = [(place, why) for place, why in refused if wanted[place]]
+        places = np.arange(len(rows))
+        left_out = set(np.flatnonzero(~wanted).tolist())
+        if self.transforms:
+            places = np.setdiff1d(np.flatnonzero(wanted), [place for place, _ in refused])
+            columns, failed = self._transformed(columns, places, hashes)
+            refused += failed
+            places = np.setdiff1d(places, [place for place, _ in failed])
+            left_out = set()
+        else:
+            left_out |= {place for place, _ in refused}
+        pieces, broken = self._encode_rows(columns, rows[places], left_out)
+        refused += [(int(places[at]), why) for at, why in broken]
+        return pieces, _one_each(refused, rows, wanted)
+
+    def _encode_rows(
+        self, columns: dict[str, Column], rows: NDArray[np.int64], left_out: set[int]
+    ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
+        stored, refused = self._stored(columns, len(rows))
+        pieces, too_large = self._encode_ranges(columns, stored, rows, left_out | {place for place, _ in refused})
+        return pieces, [*refused, *too_large]
+
+    def coded(self, block: Block) -> tuple[dict[str, Column], list[tuple[int, Refused]]]:
+        """The columns of a block with labels as codes, and the places whose label cannot be used."""
+        features = self.source_schema.features
+        for name in block.columns:
+            if name not in features:
+                raise MissingName("feature", name, features, where="source")
+        if self.labels is None or self.labels.feature not in block.columns:
+            return block.columns, []
+        given = block.columns[self.labels.feature]
+        refused = [(place, _refusal("schema", why)) for place, why in self._bad_labels(given)]
+        return {**block.columns, self.labels.feature: self.labels.encode(given)}, refused
+
+    def _bad_labels(self, column: Column) -> list[tuple[int, str]]:
+        assert self.labels is not None
+        name = self.labels.feature
+        bad: list[tuple[int, str]] = []
+        if isinstance(column, Ragged) and column.present is not None:
+            bad += [(int(place), f"{name} is missing") for place in np.flatnonzero(~column.present)]
+        coded = self.labels.encode(column)
+        if not self.labels.is_text:
+            return bad
+        codes = coded.values if isinstance(coded, Ragged) else coded
+        for at in np.flatnonzero(np.asarray(codes) == UNKNOWN).tolist():
+            values = column.values if isinstance(column, Ragged) else column
+            place = at if not isinstance(column, Ragged) else int(np.searchsorted(column.row_splits, at, "right")) - 1
+            text = values[at]
+            what = f"{name} is empty" if not text else f"{name} {text!r} is no class of the dataset"
+            bad.append((place, what))
+        return bad
+
+    def _transformed(self, columns: dict[str, Column], places: Any, hashes: Any) -> Any:
+        samples, refused = [], []
+        for place in places.tolist():
+            try:
+                sample = self.transform(to_sample(columns, place, self._coded_features()), int(hashes[place]))
+                samples.append(check_sample(sample, self.schema.features))
+            except SchemaMismatch as error:
+                refused.append((place, _refusal("schema", error.message)))
+            except Exception as error:  # whatever a transform raises, it is this sample's fault until it is all of them
+                refused.append((place, _refusal("transform", f"{type(error).__name__}: {error}")))
+        return to_columns(samples, self.schema.features), refused
+
+    def _coded_features(self) -> dict[str, Feature]:
+        features = dict(self.source_schema.features)
+        if self.labels is not None and self.labels.feature in features:
+            features[self.labels.feature] = self.labels.stored(features[self.labels.feature])
+        return features
+
+    def transform(self, sample: Sample, key_hash: int) -> Sample:
+        """The sample as it is written."""
+        for transform in self.transforms:
+            sample = transform.apply(sample, Draw(self.seed, 0, key_hash))
+        return sample
+
+    def _stored(self, columns: dict[str, Column], rows: int) -> tuple[dict[str, Stored], list[tuple[int, Refused]]]:
+        """The columns that can be stored whole, and the rows that do not hold what schema and constraints say."""
+        refused: list[tuple[int, Refused]] = []
+        stored: dict[str, Stored] = {}
+        for name, feature in self.schema.features.items():
+            if name not in columns:
+                if feature.required:
+                    why = f"{name} is required but the sample does not have it"
+                    refused += [(place, _refusal("schema", why)) for place in range(rows)]
+                continue
+            column = columns[name]
+            broken = list(broken_rows(name, feature, column, self.constraints.get(name, Constraint())))
+            try:
+                stored[name] = store(name, feature, column, self.narrowings)
+            except BushelError:
+                broken += _rows_not_stored(name, feature, column, 0)
+            refused += [(place, _refusal("schema", why)) for place, why in broken]
+        return stored, refused
+
+    def _encode_ranges(
+        self, columns: dict[str, Column], stored: dict[str, Stored], rows: NDArray[np.int64], left_out: set[int]
+    ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
+        """Records of all rows but those left out: each stretch between two of them at once."""
+        pieces: list[Piece] = []
+        refused: list[tuple[int, Refused]] = []
+        begin = 0
+        stops = [*sorted(left_out), len(rows)]
+        while stops:
+            end = stops.pop(0)
+            if end > begin:
+                cut = [self._cut(name, columns[name], stored, begin, end) for name in columns if name in self.schema]
+                encoded: Any = _native.encode(cut, end - begin, 1)
+                if isinstance(encoded, int):
+                    refused.append((begin + encoded, _refusal("schema", "the record is larger than 2 GiB")))
+                    stops[:0] = [begin + encoded, end]
+                    continue
+                labels = self._label_values(columns, begin, end)
+                pieces.append(Piece(rows[begin:end], encoded[0][0], encoded[1].astype(np.int64) + FRAMING, labels))
+            begin = end + 1
+        return pieces, refused
+
+    def _cut(self, name: str, column: Column, stored: dict[str, Stored], begin: int, end: int) -> Stored:
+        if name in stored:
+            return stored[name].cut(begin, end)
+        return store(name, self.schema[name], cut_column(column, begin, end), self.narrowings)
+
+    def _label_values(self, columns: dict[str, Column], begin: int, end: int) -> NDArray[Any] | None:
+        if self.labels is None or self.labels.feature not in columns or self.labels.task == "multi_label":
+            return None
+        column = cut_column(columns[self.labels.feature], begin, end)
+        values = column.values if isinstance(column, Ragged) else column
+        if not isinstance(values, np.ndarray) or values.size != end - begin:
+            return None
+        return values.reshape(-1).astype(np.float64 if self.labels.task == "regression" else np.int64)
+
+
+def _refusal(stage: str, why: str) -> Refused:
+    return Refused(-1, stage, why)
+
+
+def _one_each(refused: list[tuple[int, Refused]], rows: Any, wanted: Any) -> list[Refused]:
+    """The first reason of each refused row, by row."""
+    found: dict[int, Refused] = {}
+    for place, why in refused:
+        if wanted[place] and place not in found:
+            found[place] = why._replace(row=int(rows[place]))
+    return [found[place] for place in sorted(found)]
+
+
+def _rows_not_stored(name: str, feature: Feature, column: Column, first: int) -> list[tuple[int, str]]:
+    """Rows that cannot be stored, found by halving."""
+    try:
+        store(name, feature, column, Narrowings())
+        return []
+    except BushelError as error:
+        if len(column) == 1:
+            return [(first, error.message)]
+    half = len(column) // 2
+    return [
+        *_rows_not_stored(name, feature, cut_column(column, 0, half), first),
+        *_rows_not_stored(name, feature, cut_column(column, half, len(column)), first + half),
+    ]
+
+
+def stored_schema(source_schema: Schema, labels: Labels | None, transformed: list[Sample] | None) -> Schema:
+    """The schema of records: labels as codes, and what transforms made of the samples probed."""
+    features = dict(source_schema.features)
+    if labels is not None and labels.feature in features:
+        features[labels.feature] = labels.stored(features[labels.feature])
+    if transformed is not None:
+        features = features_of(transformed, features)
+    features = dict(sorted(features.items(), key=lambda pair: pair[0].encode()))
+    return msgspec.structs.replace(source_schema, features=features, record=record_kind(features), statistics={})

@@ -1,0 +1,353 @@
+"""The build: raw files to a sharded dataset, in parallel, byte-identical, resumable, with nothing lost in silence."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bushel.errors import FileProblem, TooManyRefused, readable_size
+from bushel.files import Compression
+from bushel.manifest import Manifest
+from bushel.records import available_cores
+from bushel.sources.protocol import Source
+from bushel.storage import AnyPath
+from bushel.transforms import Transform
+from bushel.writing import recipe as recipes
+from bushel.writing.blocks import BlockEncoder
+from bushel.writing.engines import Engine
+from bushel.writing.engines.local import LocalEngine
+from bushel.writing.journal import Identity, Journal, Outcome, versions
+from bushel.writing.outlines import NothingToAdd, encoder_of, open_any, plan_build
+from bushel.writing.planning import Frozen
+from bushel.writing.plans import Plan, load_plan
+from bushel.writing.progress import ProgressHandler, make_counters, watch
+from bushel.writing.publish import largest_narrowings, publish
+from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
+from bushel.writing.recipe import Constraint, Order, Recipe
+from bushel.writing.site import Site, open_site
+from bushel.writing.tasks import Job, Task, do, perform
+
+__all__ = ["Built", "Run", "build", "build_recipe"]
+
+
+_SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build made."""
+
+    path: str
+    manifest: Manifest
+    samples: int  # that were planned by this build
+    records: int  # that it wrote
+    refused: int
+    bytes: int
+    seconds: float
+    resumed: int  # tasks that an earlier start had done
+    narrowed: dict[str, float]  # by feature, the largest difference that float32 made
+    problems: list[str]  # that the plan found
+    is_acceptable: bool  # nothing was refused, or no more than was allowed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How a build is done: nothing here changes a byte of the dataset."""
+
+    workers: int | None = None
+    max_bad: int | str | None = None
+    strict: bool = False
+    check: bool = True
+    append: bool = False
+    overwrite: bool = False
+    engine: Engine | None = None
+    progress: ProgressHandler | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        self.allowed(0)
+
+    def allowed(self, samples: int) -> int | None:
+        """How many of so many samples may be refused before the build stops; None if all may."""
+        if self.strict or self.max_bad is None:
+            return 0 if self.strict else None
+        text = str(self.max_bad).strip()
+        try:
+            share = float(text[:-1]) / 100 * samples if text.endswith("%") else int(text)
+        except ValueError:
+            share = -1
+        if share < 0:
+            raise ValueError(f"max_bad must be a count or a share such as 0.1%, got {self.max_bad!r}")
+        return int(share)
+
+
+def build(
+    source: Source | AnyPath | Any,
+    out: AnyPath,
+    *,
+    transforms: Sequence[Transform] = (),
+    split: Mapping[str, float] | str | None = None,
+    exact: bool = False,
+    stratify: str | None = None,
+    group: str | None = None,
+    label: str | None = None,
+    seed: int = 0,
+    order: Order = "shuffled",
+    shard_size: int | str = recipes.SHARD_SIZE,
+    shards: int | None = None,
+    compression: Compression | None = None,
+    limit: int | None = None,
+    constraints: Mapping[str, Constraint] | None = None,
+    run: Run | None = None,
+) -> Built:
+    """Turn a source into a dataset in the folder `out`.
+
+    >>> bushel.build("photos/", "data", split="80/10/10", stratify="label")
+
+    `source` is one of `bushel.sources`, a path, arrays by name, a pair (x, y), a DataFrame, or any iterable of samples.
+
+    A build that was stopped, however, continues when it is started again, and gives the same bytes as one that was
+    not. Samples that cannot be used are left out and named in `_quarantine.jsonl`. `run` says how it is done: on how
+    many workers, how many samples may be refused, whether an existing dataset is replaced or added to.
+    """
+    recipe = Recipe(
+        split=dict(split) if isinstance(split, Mapping) else split,
+        exact=exact,
+        stratify=stratify,
+        group=group,
+        label=label,
+        seed=seed,
+        order=order,
+        shard_size=recipes.parse_size(shard_size),
+        shards=shards,
+        compression=compression,
+        limit=limit,
+        constraints=dict(constraints or {}),
+        transforms=recipes.describe_transforms(transforms),
+    )
+    return _Build(open_any(source), recipe, Path(out), transforms, run or Run()).do()
+
+
+def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
+    """Build what a recipe, or a `recipe.toml`, says."""
+    where = "recipe" if isinstance(recipe, Recipe) else str(recipe)
+    recipe = recipe if isinstance(recipe, Recipe) else recipes.read_recipe(recipe)
+    out = out if out is not None else recipe.out
+    if out is None:
+        raise ValueError(f"{where} names no out: give the folder to write")
+    from bushel import sources
+
+    transforms = recipes.make_transforms(recipe.transforms)
+    return _Build(sources.open_source(recipe.source), recipe, Path(out), transforms, run or Run()).do()
+
+
+class _Build:
+    """One build, from its source to its dataset."""
+
+    def __init__(self, source: Source, recipe: Recipe, out: Path, transforms: Sequence[Transform], run: Run) -> None:
+        self.source, self.run, self.transforms = source, run, transforms
+        self.site = open_site(out, overwrite=run.overwrite, append=run.append)
+        self.recipe = _same_recipe(self.site, recipe, source.describe())
+        self.journal: Journal = self.site.journal
+        self.begun = time.perf_counter()
+
+    def do(self) -> Built:
+        """Build, and give back what was built."""
+        with self.journal.lock():
+            try:
+                return self._do()
+            except NothingToAdd:
+                return self._built(None, self.site.manifest, [], 0)
+            except TooManyRefused:
+                parts = sorted(self.journal.refused.glob("*.jsonl"))
+                join_quarantines(parts, self.site.folder / QUARANTINE_NAME, keep=self.site.manifest is not None)
+                raise
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise _disk_full(self.site.out) from None
+                raise
+
+    def _do(self) -> Built:
+        frozen = self.site.frozen
+        identity = Identity(
+            recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)),
+            fingerprint=self.source.fingerprint(),
+            versions=versions(),
+            generation=frozen.generation if frozen else 0,
+        )
+        self.site.prepare(identity)
+        encoder = encoder_of(self.source, self.recipe, self.transforms)
+        made = load_plan(self.journal.plan) or self._make_plan(encoder, frozen)
+        encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
+        outcomes, resumed = self._run_tasks(made, encoder)
+        manifest = publish(self.site, self.recipe, made, encoder.schema, encoder.labels, outcomes)
+        self.site.swap()
+        Journal(self.site.out).remove()
+        return self._built(made, manifest, outcomes, resumed)
+
+    def _make_plan(self, encoder: BlockEncoder, frozen: Frozen | None) -> Plan:
+        """Plan; if that fails, nothing is left that a second try would have to be told to overwrite."""
+        try:
+            made = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, self.site.known_keys())
+            _check_schema(self.site, made)
+            self._check_disk(made)
+        except BaseException:
+            self._give_up()
+            raise
+        return made
+
+    def _give_up(self) -> None:
+        self.journal.remove()
+        with suppress(OSError):  # it is not empty: a dataset that was to be added to
+            self.site.folder.rmdir()
+
+    def _run_tasks(self, made: Plan, encoder: BlockEncoder) -> tuple[list[Outcome], int]:
+        shards = range(len(made.facts.shards))
+        stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
+        if self.source.reads == "sequence":
+            partitions = [i for i, planned in enumerate(made.facts.planned) if planned]
+            reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
+            stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
+        engine = self.run.engine or LocalEngine(self._workers(made))
+        outcomes: list[Outcome] = []
+        resumed = 0
+        try:
+            for stage, tasks in stages:
+                job = self._job(made, encoder, has_source=tasks[0].kind != "merge")
+                found, skipped = self._run_stage(stage, tasks, job, engine, made.samples)
+                outcomes += found
+                resumed += skipped
+        finally:
+            engine.close()
+        return outcomes, resumed
+
+    def _workers(self, made: Plan) -> int:
+        """As many as asked for; else one where others would not be there before it is done."""
+        is_short = made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
+        return self.run.workers or (1 if is_short else available_cores())
+
+    def _job(self, made: Plan, encoder: BlockEncoder, *, has_source: bool) -> Job:
+        return Job(
+            source=self.source if has_source else None,
+            encoder=encoder,
+            out=self.site.folder,
+            compression=self.recipe.compression,
+            max_refused=self.run.allowed(made.samples),
+            check=self.run.check,
+        )
+
+    def _run_stage(
+        self, stage: str, tasks: list[Task], job: Job, engine: Engine, samples: int
+    ) -> tuple[list[Outcome], int]:
+        done = {task: outcome for task in tasks if (outcome := self.journal.outcome(task.name)) is not None}
+        resumed = len(done)
+        left = [task for task in tasks if task not in done]
+        make_counters(self.journal.progress, len(tasks))
+        self._check_refused(list(done.values()), job)
+        so_far = sum(outcome.samples for outcome in done.values())
+        with watch(self.run.progress, stage, self.journal.progress, done=so_far, of=samples):
+            work = self._work(job)
+            runner = engine if work.func is do else LocalEngine(1)
+            for outcome in runner.run(work, left):
+                done |= {task: outcome for task in left if task.name == outcome.task}
+                if job.source is not None:
+                    self._check_refused(list(done.values()), job)
+        return [done[task] for task in tasks], resumed
+
+    def _work(self, job: Job) -> partial[Outcome]:
+        """What workers call; a source that does not pickle is read here."""
+        import cloudpickle
+
+        path = self.journal.new_job_path()
+        try:
+            path.write_bytes(cloudpickle.dumps(job))
+        except (TypeError, AttributeError, ValueError) as error:
+            if "pickle" not in str(error).lower():
+                raise
+            return partial(perform, job)
+        return partial(do, str(path))
+
+    def _check_refused(self, outcomes: list[Outcome], job: Job) -> None:
+        refused = sum(outcome.refused for outcome in outcomes)
+        if job.max_refused is None or refused <= job.max_refused:
+            return
+        task = next(outcome.task for outcome in outcomes if outcome.refused)
+        first = next(read_quarantine(self.journal.refused_path(task)))
+        raise TooManyRefused(self.site.out, refused, job.max_refused, first=f"The first: {first}")
+
+    def _check_disk(self, made: Plan) -> None:
+        needed = made.bytes * (2 if self.source.reads == "sequence" else 1)
+        free = shutil.disk_usage(self.site.folder).free
+        if needed > free:
+            raise FileProblem(
+                self.site.out,
+                f"the build needs about {readable_size(needed)}, and {readable_size(free)} are free on its disk",
+            )
+
+    def _built(self, made: Plan | None, manifest: Manifest | None, outcomes: list[Outcome], resumed: int) -> Built:
+        assert manifest is not None
+        written = [outcome for outcome in outcomes if outcome.path]
+        refused = sum(outcome.refused for outcome in written)
+        return Built(
+            path=str(self.site.out),
+            manifest=manifest,
+            samples=made.samples if made else 0,
+            records=sum(outcome.records for outcome in written),
+            refused=refused,
+            bytes=sum(outcome.bytes for outcome in written),
+            seconds=time.perf_counter() - self.begun,
+            resumed=resumed,
+            narrowed=largest_narrowings(outcomes, {}),
+            problems=made.facts.problems if made else [],
+            is_acceptable=refused == 0 or self.run.max_bad is not None,
+        )
+
+
+_KEY_HELP = "The key tells which samples are there already: --key COL"
+
+
+def _same_recipe(site: Site, recipe: Recipe, source: dict[str, Any]) -> Recipe:
+    """The recipe with its source; that of the dataset for an addition, which may not ask for another."""
+    if site.manifest is None:
+        return msgspec.structs.replace(recipe, source=source)
+    before = msgspec.convert(site.manifest.recipe, Recipe)
+    default = Recipe()
+    if source.get("key") != before.source.get("key"):
+        raise FileProblem(
+            site.out,
+            f"was built with key {before.source.get('key')!r}, and what is added must be too",
+            help=[_KEY_HELP],
+        )
+    for name in Recipe.__struct_fields__:
+        mine, theirs = getattr(recipe, name), getattr(before, name)
+        if name not in ("source", "out", "limit") and mine not in (getattr(default, name), theirs):
+            raise FileProblem(
+                site.out, f"was built with {name} {theirs!r}, and what is added must be too; got {mine!r}"
+            )
+    return msgspec.structs.replace(before, source=source, limit=recipe.limit)
+
+
+def _check_schema(site: Site, made: Plan) -> None:
+    if site.manifest is None:
+        return
+    if found := site.manifest.schema.differences(made.facts.schema):
+        raise FileProblem(
+            site.out,
+            f"what is to be added differs from what is there: {found[0]}",
+            help=[str(difference) for difference in found[1:3]],
+        )
+
+
+def _disk_full(out: Path) -> FileProblem:
+    return FileProblem(
+        out, "the disk is full; what is done is kept", help=["Make room, then run the same command again to continue."]
+    )

@@ -1,0 +1,320 @@
+"""Making a plan: listing the source, finding what is wrong with its keys, and deciding where each sample goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn
+from bushel.errors import BushelError, MissingName, quantity
+from bushel.manifest import Label
+from bushel.schema import Schema
+from bushel.sources.protocol import Source
+from bushel.writing import plans, splits
+from bushel.writing.categories import Categories, hash_values, text_of
+from bushel.writing.constraints import cut_column
+from bushel.writing.labels import Labels, labels_of
+from bushel.writing.plans import Plan, PlanFacts, Rows
+from bushel.writing.recipe import Recipe
+
+__all__ = ["Frozen", "Listed", "list_source", "make_plan"]
+
+DEFAULT_LABEL = "label"
+
+
+class Frozen(msgspec.Struct, frozen=True, kw_only=True):
+    """What an addition to a dataset may not change."""
+
+    generation: int
+    label: Label | None
+    bounds: dict[str, list[int]]
+    splits: list[str]
+
+
+@dataclass
+class Listed:
+    """The source as it was listed."""
+
+    partition_rows: list[int] = field(default_factory=list)
+    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    sizes: Rows | None = None
+    columns: dict[str, Categories] = field(default_factory=dict)
+    counted: Counter[str] = field(default_factory=Counter)
+    labels: Labels | None = None
+
+
+def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | None = None) -> Listed:
+    """List every partition: keys go to files in `folder`, the few columns that decide are kept."""
+    features = source.schema().features
+    label = recipe.label or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
+    asked = _columns_asked(source, recipe, label)
+    listed = Listed(columns={name: Categories(name) for name in asked})
+    hashes, sizes, rows_left = [], [], recipe.limit
+    for partition in range(source.partitions()):
+        listing = source.list(partition, asked)
+        keep = _kept(source, len(listing.keys), rows_left)
+        keys = cut_column(listing.keys, 0, keep)
+        assert isinstance(keys, BytesColumn)
+        _save_keys(folder, partition, keys)
+        hashes.append(hash_values(keys))
+        sizes.append(None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64))
+        for name in asked:
+            if name not in listing.columns:
+                raise MissingName("column", name, features, where="source")
+            listed.columns[name].add(cut_column(listing.columns[name], 0, keep))
+        listed.counted.update(listing.counted)
+        listed.partition_rows.append(keep)
+        rows_left = None if rows_left is None else rows_left - keep
+        if rows_left == 0 and source.reads == "sequence":
+            break
+    listed.hashes = np.concatenate(hashes) if hashes else listed.hashes
+    if not len(listed.hashes):
+        raise BushelError("the source has no samples", help=_left_out(listed.counted))
+    if all(size is not None for size in sizes):
+        listed.sizes = np.concatenate([size for size in sizes if size is not None])
+    _check_keys(listed, folder, source)
+    if label is not None:
+        listed.labels = labels_of(listed.columns[label], frozen.label if frozen else None)
+    return listed
+
+
+def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:
+    names = [label, recipe.stratify, recipe.group, _split_column(source, recipe)]
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _split_column(source: Source, recipe: Recipe) -> str | None:
+    """The column that says the split: the one asked for, or the source's own if no shares are."""
+    shares = splits.parse_shares(recipe.split)
+    if isinstance(shares, str):
+        return shares
+    own: str | None = getattr(source, "split", None)
+    return own if recipe.split is None else None
+
+
+def _kept(source: Source, rows: int, rows_left: int | None) -> int:
+    """How many rows of a partition a trial takes: the first ones, where others would cost reading all."""
+    return rows if rows_left is None or source.reads == "random" else min(rows, rows_left)
+
+
+def _left_out(counted: Counter[str]) -> list[str]:
+    return ["Left out: " + ", ".join(f"{count:,} {what}" for what, count in counted.items())] if counted else []
+
+
+def _save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
+    stem = plans.keys_stem(folder, partition)
+    plans.save_array(stem.with_suffix(".offsets.npy"), np.asarray(keys.offsets, np.int64))
+    plans.save_array(stem.with_suffix(".data.npy"), np.asarray(keys.data[: keys.offsets[-1]], np.uint8))
+
+
+def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
+    """Refuse a source in which two samples have one key: neither splits nor additions could tell them apart."""
+    ordered = np.sort(listed.hashes)
+    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(twice):
+        return
+    starts = np.cumsum([0, *listed.partition_rows])
+    rows = np.flatnonzero(listed.hashes == twice[0])[:2]
+    parts = (np.searchsorted(starts, rows, side="right") - 1).tolist()
+    places = [(part, int(row - starts[part])) for part, row in zip(parts, rows, strict=True)]
+    keys = [plans.load_keys(folder, part)[row] for part, row in places]
+    if keys[0] != keys[1]:  # two keys of one hash: all that is lost is that an addition could take one for the other
+        return
+    said = " and ".join(source.locate(part, row) for part, row in places)
+    raise BushelError(
+        f"{quantity(len(twice), 'key')} stand{'s' * (len(twice) == 1)} for more than one sample; "
+        f"the first is {text_of(keys[0])!r}: {said}",
+        help=["Choose a column that tells samples apart (--key COL), or none: then the row number is the key."],
+    )
+
+
+def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | None, known: Any = None) -> Draft:
+    """Decide split and order of every sample. `known` are hashes of keys that the dataset has already."""
+    rows = np.arange(len(listed.hashes), dtype=np.int64)
+    if known is not None:
+        rows = rows[~np.isin(listed.hashes, known)]
+    if recipe.limit is not None and len(rows) > recipe.limit:
+        rows = plans.ordered_rows(listed.hashes, rows, seed=recipe.seed, shuffled=recipe.order == "shuffled")
+        rows = np.sort(rows[: recipe.limit])
+    draft = Draft(recipe, listed, source, frozen)
+    split_of = draft.assign()
+    draft.ordered = {
+        name: plans.ordered_rows(
+            listed.hashes, rows[split_of[rows] == i], seed=recipe.seed, shuffled=recipe.order == "shuffled"
+        )
+        for i, name in enumerate(draft.names)
+    }
+    del rows, split_of
+    draft.find_problems()
+    for column in listed.columns.values():
+        column.forget_rows()
+    return draft
+
+
+@dataclass
+class Draft:
+    """A plan whose shards are not cut yet, since that needs the size of samples."""
+
+    recipe: Recipe
+    listed: Listed
+    source: Source
+    frozen: Frozen | None
+    names: list[str] = field(default_factory=list)
+    ordered: dict[str, Rows] = field(default_factory=dict)
+    bounds: dict[str, list[int]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    label_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # samples by split and class, as listed
+
+    def assign(self) -> NDArray[np.uint8]:
+        """The split of every row."""
+        shares = splits.parse_shares(self.recipe.split)
+        column = _split_column(self.source, self.recipe)
+        if column is not None:
+            return self._assign_by_column(column)
+        assert not isinstance(shares, str)
+        self.names = list(shares)
+        parts = list(shares.values())
+        hashes = self.listed.hashes if self.recipe.group is None else self._group_hashes()
+        draws = splits.draw(hashes, self.recipe.seed, "split")
+        classes = self._column(self.recipe.stratify).codes() if self.recipe.stratify else None
+        if self.recipe.exact:
+            return splits.assign_exactly(draws, parts, classes)
+        if classes is not None:
+            return self._assign_stratified(draws, parts, classes)
+        return splits.assign(draws, splits.bounds_of(parts))
+
+    def _column(self, name: str) -> Categories:
+        return self.listed.columns[name]
+
+    def _group_hashes(self) -> NDArray[np.uint64]:
+        assert self.recipe.group is not None
+        groups = self._column(self.recipe.group)
+        if len(groups.missing):
+            raise BushelError(
+                f"samples without {self.recipe.group!r} belong to no group, and there are {len(groups.missing):,}",
+                help=[f"The first is row {groups.missing[0]} of the source."],
+            )
+        return groups.hashes
+
+    def _assign_by_column(self, column: str) -> NDArray[np.uint8]:
+        values = self._column(column)
+        if len(values.missing):
+            count = len(values.missing)
+            raise BushelError(f"samples without {column!r} have no split, and there are {count:,}")
+        self.names = _splits_in_order([splits.check_name(name) for name in values.names()])
+        by_name = {name: i for i, name in enumerate(self.names)}
+        in_order = np.array([by_name[name] for name in values.names()], np.uint8)
+        found: NDArray[np.uint8] = in_order[values.codes()]
+        if self.recipe.group is not None:
+            self._check_groups(found)
+        return found
+
+    def _check_groups(self, split_of: NDArray[np.uint8]) -> None:
+        groups = np.unique(self._group_hashes(), return_inverse=True)[1].astype(np.int64)
+        pairs = np.unique(groups * 256 + split_of)
+        leaking = np.flatnonzero(np.bincount(pairs // 256) > 1)
+        if len(leaking):
+            assert self.recipe.group is not None
+            row = int(np.argmax(groups == leaking[0]))
+            group = self._column(self.recipe.group).values[int(self._group_hashes()[row])]
+            raise BushelError(
+                f"{len(leaking):,} of {groups.max() + 1:,} groups are in more than one split; "
+                f"the first is {text_of(group)!r}",
+                help=[f"To split by {self.recipe.group!r} instead: --split 80/10/10 --group {self.recipe.group}"],
+            )
+
+    def _assign_stratified(self, draws: Any, parts: Any, classes: Any) -> NDArray[np.uint8]:
+        names = self._column(self.recipe.stratify or "").names()
+        kept = self.frozen.bounds if self.frozen else {}
+        found = splits.stratified_bounds(draws, parts, classes)
+        bounds = {
+            code: np.array(kept[names[code]], np.uint64) if code >= 0 and names[code] in kept else bound
+            for code, bound in found.items()
+        }
+        fresh = {names[code]: [int(end) for end in bound] for code, bound in bounds.items() if code >= 0}
+        self.bounds = {**kept, **fresh}
+        return splits.assign_stratified(draws, bounds, classes, splits.bounds_of(parts))
+
+    def find_problems(self) -> None:
+        """Note what is likely wrong, though it can be built."""
+        empty = [name for name, rows in self.ordered.items() if not len(rows)]
+        self.problems += [f"split {name!r} gets no sample" for name in empty if self.frozen is None]
+        self.ordered = {name: rows for name, rows in self.ordered.items() if len(rows)}
+        labels = self.listed.labels
+        if labels is None:
+            return
+        missing = len(self._column(labels.feature).missing)
+        if missing:
+            have = "has" if missing == 1 else "have"
+            self.problems.append(f"{quantity(missing, 'sample')} {have} no {labels.feature!r} and will be refused")
+        counts = self.label_counts = self._count_labels(labels)
+        if labels.task != "classification" or "train" not in counts or self.frozen is not None:
+            return
+        absent = [name for name in self._column(labels.feature).names() if not counts["train"].get(name)]
+        if absent:
+            more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+            self.problems.append(f"no sample in train of {', '.join(map(repr, absent[:5]))}{more}")
+
+    def _count_labels(self, labels: Labels) -> dict[str, dict[str, int]]:
+        if labels.task != "classification":
+            return {}
+        column = self._column(labels.feature)
+        codes, names = column.codes(), column.names()
+        counts = {}
+        for split, rows in self.ordered.items():
+            found = np.bincount(codes[rows] + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
+            counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
+        return counts
+
+    def samples(self) -> int:
+        """How many are planned."""
+        return sum(len(rows) for rows in self.ordered.values())
+
+    def finish(self, folder: Path, sizes: Rows, schema: Schema, *, seconds: float) -> Plan:
+        """Cut the shards and write the plan; `sizes` are those of all rows."""
+        recipe, shards = self.recipe, []
+        totals = {name: (len(rows), int(sizes[rows].sum())) for name, rows in self.ordered.items()}
+        counts = plans.shard_counts(totals, shard_size=recipe.shard_size, shards=recipe.shards)
+        first = 0
+        for name, rows in self.ordered.items():
+            generation = self.frozen.generation if self.frozen else 0
+            cut = plans.cut_into_shards(name, sizes[rows], counts[name], first=first, generation=generation)
+            shards += cut
+            first += len(rows)
+        order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
+        self.ordered.clear()
+        place = np.full(len(self.listed.hashes), -1, np.int64)
+        place[order] = np.arange(len(order))
+        plans.save_array(folder / "order.npy", order)
+        plans.save_array(folder / "place.npy", place)
+        plans.save_array(folder / "hashes.npy", self.listed.hashes)
+        edges = np.cumsum([0, *self.listed.partition_rows])
+        planned = [int(np.count_nonzero(place[begin:end] >= 0)) for begin, end in pairwise(edges)]
+        facts = PlanFacts(
+            partition_rows=self.listed.partition_rows,
+            planned=planned,
+            shards=shards,
+            sample_bytes=sum(size for _, size in totals.values()) / max(first, 1),
+            sample_seconds=seconds,
+            schema=schema,
+            labels=self.listed.labels,
+            label_counts=self.label_counts,
+            problems=self.problems,
+            counted=dict(self.listed.counted),
+            bounds=self.bounds,
+        )
+        plan = Plan(folder, facts)
+        plans.save_plan(plan)
+        return plan
+
+
+def _splits_in_order(names: list[str]) -> list[str]:
+    usual = ["train", "training", "val", "valid", "validation", "dev", "test"]
+    return sorted(names, key=lambda name: (usual.index(name) if name in usual else len(usual), name))

@@ -1,0 +1,190 @@
+"""The plan of a build: split, order, shard and place of every sample, decided before payload is read.
+
+It is arrays in files that workers map; there is no Python object a sample.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import BytesColumn
+from bushel.schema import Schema
+from bushel.storage import write_whole
+from bushel.writing.labels import Labels
+from bushel.writing.splits import draw
+
+__all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
+
+MIN_SAMPLES = 8  # expected in a shard
+Rows = NDArray[np.int64]
+
+
+class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One shard: the samples [first, end) of the planned order."""
+
+    split: str
+    number: int
+    of: int
+    first: int
+    end: int
+    bytes: int  # estimated
+    generation: int = 0
+
+    @property
+    def samples(self) -> int:
+        """How many are planned."""
+        return self.end - self.first
+
+    def file_name(self, compression: str | None) -> str:
+        """What the shard is called in the dataset."""
+        generation = f"g{self.generation:03d}-" if self.generation else ""
+        suffix = {"gzip": ".gz", "zlib": ".zz"}.get(compression or "", "")
+        return f"{self.split}-{generation}{self.number:05d}-of-{self.of:05d}.tfrecord{suffix}"
+
+
+class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan knows beside its arrays."""
+
+    partition_rows: list[int]
+    planned: list[int]  # samples of each partition; the others are left out
+    shards: list[ShardPlan]
+    sample_bytes: float  # of one record, estimated
+    sample_seconds: float  # to read and encode one
+    schema: Schema  # of records
+    labels: Labels | None = None
+    label_counts: dict[str, dict[str, int]] = {}  # by split and class
+    problems: list[str] = []
+    counted: dict[str, int] = {}  # what the source left out
+    bounds: dict[str, list[int]] = {}  # of stratified splits, by class
+
+
+class Plan:
+    """A plan in its folder."""
+
+    def __init__(self, folder: Path, facts: PlanFacts) -> None:
+        self.folder = folder
+        self.facts = facts
+        self.starts = np.concatenate([[0], np.cumsum(facts.partition_rows, dtype=np.int64)])
+
+    @cached_property
+    def order(self) -> Rows:
+        """The number of each planned sample's row, in planned order; rows count through all partitions."""
+        return load_array(self.folder / "order.npy")
+
+    @cached_property
+    def place(self) -> Rows:
+        """The place of each row in the planned order, or -1 where it is left out."""
+        return load_array(self.folder / "place.npy")
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """XXH64 of each row's key."""
+        return load_array(self.folder / "hashes.npy")
+
+    def keys(self, partition: int) -> BytesColumn:
+        """The keys of one partition, mapped."""
+        return load_keys(self.folder, partition)
+
+    @property
+    def samples(self) -> int:
+        """How many are planned."""
+        return self.facts.shards[-1].end if self.facts.shards else 0
+
+    @property
+    def bytes(self) -> int:
+        """How large all shards will be, about."""
+        return sum(shard.bytes for shard in self.facts.shards)
+
+    def partition_of(self, rows: Rows) -> Rows:
+        """Which partition each row is in."""
+        return np.searchsorted(self.starts, rows, side="right") - 1
+
+    def split_of(self, place: int) -> str:
+        """The split of a planned place."""
+        firsts = [shard.first for shard in self.facts.shards]
+        return self.facts.shards[int(np.searchsorted(firsts, place, side="right")) - 1].split
+
+
+def keys_stem(folder: Path, partition: int) -> Path:
+    """Where the keys of a partition are, without the suffixes of the two files."""
+    return folder / f"keys-{partition:06d}"
+
+
+def load_keys(folder: Path, partition: int) -> BytesColumn:
+    """The keys of one partition, mapped."""
+    stem = keys_stem(folder, partition)
+    return BytesColumn(load_array(stem.with_suffix(".offsets.npy")), load_array(stem.with_suffix(".data.npy")))
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array that `load_array` maps."""
+    with write_whole(path, sync=False) as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """An array in a file, mapped."""
+    if path.stat().st_size <= 128:  # a header alone: nothing to map
+        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
+    return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def load_plan(folder: Path) -> Plan | None:
+    """The plan in a folder, if it was finished."""
+    try:
+        return Plan(folder, msgspec.json.decode((folder / "plan.json").read_bytes(), type=PlanFacts))
+    except FileNotFoundError:
+        return None
+
+
+def save_plan(plan: Plan) -> None:
+    """Write what says that the plan is finished; its arrays are there."""
+    with write_whole(plan.folder / "plan.json") as file:
+        file.write(msgspec.json.encode(plan.facts))
+
+
+def ordered_rows(hashes: NDArray[np.uint64], rows: Rows, *, seed: int, shuffled: bool) -> Rows:
+    """Rows in the order in which they are written."""
+    if not shuffled:
+        return rows
+    return rows[np.argsort(draw(hashes[rows], seed, "order"), kind="stable")]
+
+
+def shard_counts(sizes: dict[str, tuple[int, int]], *, shard_size: int, shards: int | None) -> dict[str, int]:
+    """How many shards each split has; `sizes` are its samples and bytes. None expects fewer than eight samples."""
+    largest = max((size for _, size in sizes.values()), default=0)
+    counts = {}
+    for name, (samples, size) in sizes.items():
+        wanted = round(size / shard_size) if shards is None else round(shards * size / max(largest, 1))
+        counts[name] = max(1, min(wanted, samples // MIN_SAMPLES))
+    return counts
+
+
+def cut_into_shards(split: str, sizes: Rows, count: int, *, first: int, generation: int = 0) -> list[ShardPlan]:
+    """Shards of about equal bytes; `sizes` are those of the split's samples in planned order."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1])
+    cuts = [int(np.searchsorted(ends, total * i // count, side="right")) for i in range(1, count)]
+    edges = [0, *cuts, len(sizes)]
+    shards = []
+    for number in range(count):
+        begin, end = edges[number : number + 2]
+        size = int(ends[end - 1] - (ends[begin - 1] if begin else 0)) if end > begin else 0
+        shards.append(
+            ShardPlan(
+                split=split,
+                number=number,
+                of=count,
+                first=first + begin,
+                end=first + end,
+                bytes=size,
+                generation=generation,
+            )
+        )
+    return shards

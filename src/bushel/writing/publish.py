@@ -1,0 +1,123 @@
+"""Making a dataset of finished shards: the manifest comes last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from bushel.errors import FileProblem
+from bushel.manifest import Manifest, Shard, Split, write_manifest
+from bushel.schema import Schema
+from bushel.storage import write_whole
+from bushel.writing.journal import Outcome, versions
+from bushel.writing.labels import Labels
+from bushel.writing.plans import Plan
+from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines
+from bushel.writing.recipe import RECIPE_NAME, Recipe, write_recipe
+from bushel.writing.site import ARTIFACTS_NAME, BOUNDS_NAME, Site
+
+__all__ = ["publish"]
+
+
+def publish(
+    site: Site, recipe: Recipe, plan: Plan, schema: Schema, labels: Labels | None, outcomes: Sequence[Outcome]
+) -> Manifest:
+    """Write everything that is not a shard, and the manifest last."""
+    shards = {outcome.path: outcome for outcome in outcomes if outcome.path}
+    _check_shards(site, shards.values())
+    tasks = [outcome.task for outcome in outcomes]
+    join_quarantines(
+        [site.journal.refused_path(task) for task in tasks],
+        site.folder / QUARANTINE_NAME,
+        keep=site.manifest is not None,
+    )
+    manifest = _manifest(site, recipe, plan, schema, labels, outcomes)
+    _write_artifacts(site, plan, manifest)
+    if site.manifest is None:
+        write_recipe(site.folder / RECIPE_NAME, recipe)
+    write_manifest(site.folder, manifest)
+    return manifest
+
+
+def _check_shards(site: Site, outcomes: Any) -> None:
+    for outcome in outcomes:
+        path = site.folder / outcome.path
+        if not path.exists() or path.stat().st_size != outcome.bytes:
+            raise FileProblem(path, "is not as it was written", help=["Build anew with --overwrite."])
+
+
+def _manifest(
+    site: Site, recipe: Recipe, plan: Plan, schema: Schema, labels: Labels | None, outcomes: Sequence[Outcome]
+) -> Manifest:
+    before = site.manifest
+    splits = dict(before.splits) if before else {}
+    by_path = {outcome.path: outcome for outcome in outcomes if outcome.path}
+    for name in dict.fromkeys(shard.split for shard in plan.facts.shards):
+        written = [by_path[shard.file_name(recipe.compression)] for shard in plan.facts.shards if shard.split == name]
+        splits[name] = _split(splits.get(name), written, plan.facts.shards[0].generation, labels)
+    counted = Counter(plan.facts.counted)
+    for outcome in outcomes:
+        counted.update(outcome.counted)
+    return Manifest(
+        splits=splits,
+        schema=schema,
+        label=labels.described(dict(splits["train"].label_counts) if "train" in splits else {}) if labels else None,
+        compression=recipe.compression,
+        recipe=before.recipe if before else msgspec.to_builtins(recipe),
+        seed=recipe.seed,
+        refused=sum(outcome.refused for outcome in by_path.values()) + (before.refused if before else 0),
+        counted=dict(counted + Counter(before.counted if before else {})),
+        narrowed=largest_narrowings(outcomes, before.narrowed if before else {}),
+        appended=[*before.appended, recipe.source] if before else [],
+        versions=versions(),
+        generation=plan.facts.shards[0].generation,
+    )
+
+
+def _split(before: Split | None, written: Sequence[Outcome], generation: int, labels: Labels | None) -> Split:
+    shards = [
+        Shard(
+            path=outcome.path,
+            records=outcome.records,
+            bytes=outcome.bytes,
+            sha256=outcome.sha256,
+            digest=outcome.digest,
+            refused=outcome.refused,
+            generation=generation,
+        )
+        for outcome in written
+    ]
+    counts: Counter[str] = Counter(before.label_counts if before else {})
+    for outcome in written:
+        counts.update(outcome.label_counts)
+    return Split(shards=[*(before.shards if before else []), *shards], label_counts=_in_order(counts, labels))
+
+
+def _in_order(counts: Counter[str], labels: Labels | None) -> dict[str, int]:
+    if labels is not None and labels.names:
+        return {name: counts[name] for name in labels.names if counts[name]}
+    return {name: counts[name] for name in sorted(counts, key=int)}
+
+
+def largest_narrowings(outcomes: Sequence[Outcome], before: dict[str, float]) -> dict[str, float]:
+    """By feature, over all tasks."""
+    found = dict(before)
+    for outcome in outcomes:
+        for name, (by, _) in outcome.narrowed.items():
+            found[name] = max(by, found.get(name, 0.0))
+    return dict(sorted(found.items()))
+
+
+def _write_artifacts(site: Site, plan: Plan, manifest: Manifest) -> None:
+    kept: dict[str, Any] = {}
+    if plan.facts.bounds:
+        kept[BOUNDS_NAME] = plan.facts.bounds
+    if manifest.label is not None and manifest.label.names:
+        kept["label.json"] = manifest.label.names
+    for name, value in kept.items():
+        (site.folder / ARTIFACTS_NAME).mkdir(exist_ok=True)
+        with write_whole(site.folder / ARTIFACTS_NAME / name) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

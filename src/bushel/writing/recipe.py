@@ -1,0 +1,143 @@
+"""What a build is asked to make: everything that decides the bytes, as a value and as a `recipe.toml`."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from bushel.errors import FormatError, nearest
+from bushel.files import Compression
+from bushel.storage import AnyPath, write_whole
+from bushel.transforms import Transform
+
+__all__ = ["RECIPE_NAME", "Constraint", "Recipe", "parse_size", "read_recipe", "write_recipe"]
+
+RECIPE_NAME = "recipe.toml"
+SHARD_SIZE = 128 << 20
+Order: TypeAlias = Literal["shuffled", "source"]
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the values of one feature must be; a sample that breaks it is refused."""
+
+    min: float | None = None
+    max: float | None = None
+    values: list[int | str] | None = None  # the only ones that are allowed
+    finite: bool = True  # neither NaN nor infinite
+    non_empty: bool = False  # no empty text, no empty list
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """All that decides the bytes of a dataset, beside the files of its source."""
+
+    source: dict[str, Any] = {}
+    out: str | None = None  # where to, if the command does not say
+    split: dict[str, float] | str | None = None  # shares by name, or the column that says it; None: all train
+    exact: bool = False  # counts to the sample, which later samples then move
+    stratify: str | None = None
+    group: str | None = None
+    label: str | None = None
+    seed: int = 0
+    order: Order = "shuffled"
+    shard_size: int = SHARD_SIZE
+    shards: int | None = None  # of the largest split; the others in proportion
+    compression: Compression | None = None
+    limit: int | None = None
+    constraints: dict[str, Constraint] = {}
+    transforms: list[dict[str, Any]] = []
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed must be from 0 to 2^63 - 1, got {self.seed}")
+        for name in ("shard_size", "shards", "limit"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
+        if self.stratify is not None and self.group is not None:
+            raise ValueError("stratify and group cannot both be given: a group has no class of its own")
+
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_size(size: int | str) -> int:
+    """A number of bytes, or text such as 128M or 1.5GiB."""
+    if isinstance(size, int):
+        return size
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", size.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"shard_size must be a number of bytes such as 128M or 1G, got {size!r}")
+    return int(float(found[1]) * _SIZES[found[2].upper()])
+
+
+def read_recipe(path: AnyPath) -> Recipe:
+    """Read a recipe; a key that it does not know is an error that offers the nearest."""
+    try:
+        fields = msgspec.toml.decode(Path(path).read_bytes(), type=dict[str, Any])
+        if isinstance(fields.get("shard_size"), str):
+            fields["shard_size"] = parse_size(fields["shard_size"])
+        return msgspec.convert(fields, Recipe)
+    except msgspec.MsgspecError as error:
+        raise FormatError(path, *_in_words(str(error))) from None
+    except ValueError as error:
+        raise FormatError(path, str(error)) from None
+
+
+def _in_words(message: str) -> tuple[str]:
+    found = re.search(r"unknown field `([^`]+)`(?: - at `\$\.?([^`]*)`)?", message)
+    if found is None:
+        return (f"not a recipe: {message[0].lower()}{message[1:]}",)
+    kind = Constraint if (found[2] or "").startswith("constraints") else Recipe
+    close = nearest(found[1], kind.__struct_fields__)
+    place = f" in [{found[2].replace('[...]', '.*')}]" if found[2] else ""
+    return (f"no key {found[1]!r}{place}" + (f"; did you mean {close!r}?" if close else ""),)
+
+
+def write_recipe(path: Path, recipe: Recipe) -> None:
+    """Write a recipe that makes the same dataset again."""
+    import tomli_w
+
+    fields = msgspec.to_builtins(msgspec.structs.replace(recipe, out=None))
+    text = tomli_w.dumps(_without_none(fields))
+    with write_whole(path) as file:
+        file.write(text.encode())
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_none(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(inner) for inner in value]
+    return value
+
+
+def describe_transforms(transforms: Sequence[Transform]) -> list[dict[str, Any]]:
+    """Transforms as a recipe holds them: where their class is, and the values of its fields."""
+    return [_describe_transform(transform) for transform in transforms]
+
+
+def _describe_transform(transform: Transform) -> dict[str, Any]:
+    kind = type(transform)
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    declared: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    fields = {field.name: getattr(transform, field.name) for field in declared}
+    return {"transform": name, **{name: value for name, value in fields.items() if value is not None}}
+
+
+def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
+    """The transforms that a recipe names."""
+    made: list[Transform] = []
+    for table in tables:
+        fields = dict(table)
+        module, _, name = str(fields.pop("transform", "")).partition(":")
+        try:
+            kind = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError):
+            raise ValueError(f"transforms must be named as module:Class, got {f'{module}:{name}'!r}") from None
+        made.append(kind(**fields))
+    return made

@@ -1,0 +1,115 @@
+"""Columns to samples and back, for transforms, which change one sample at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bushel.columns import BytesColumn, Column, Ragged
+from bushel.errors import BushelError, MissingName, SchemaMismatch
+from bushel.records import Sample
+from bushel.schema import Feature, feature_of
+
+__all__ = ["check_sample", "features_of", "to_columns", "to_sample"]
+
+
+def to_sample(columns: Mapping[str, Column], row: int, features: Mapping[str, Feature]) -> Sample:
+    """One row of columns as a sample; a feature that the row lacks is not in it."""
+    sample: Sample = {}
+    for name, column in columns.items():
+        if isinstance(column, Ragged) and column.present is not None and not column.present[row]:
+            continue
+        value: Any = column[row]
+        feature = features[name]
+        if isinstance(value, BytesColumn):
+            value = value.to_list()
+            value = [text.decode() for text in value] if feature.dtype == "str" else value
+        elif isinstance(value, bytes) and feature.dtype == "str":
+            value = value.decode()
+        if isinstance(column, Ragged) and feature.shape == () and len(value) == 1:
+            value = value[0]
+        sample[name] = value.item() if isinstance(value, np.generic) else value
+    return sample
+
+
+def check_sample(sample: Sample, features: Mapping[str, Feature]) -> Sample:
+    """The sample with its numbers as arrays; raises `SchemaMismatch` if it is not what the features say."""
+    if not sample:
+        raise SchemaMismatch("the sample holds nothing", at="sample")
+    checked = {}
+    for name, value in sample.items():
+        if name not in features:
+            raise MissingName("feature", name, features, where="sample")
+        feature = features[name]
+        is_text = feature.dtype in ("bytes", "str")
+        array = np.asarray(value, object if is_text else None)
+        if not _fits(array.shape, feature.shape) or (not is_text and array.dtype.kind not in "biufc"):
+            found = f"{array.dtype} of shape {array.shape}" if not is_text else f"shape {array.shape}"
+            raise SchemaMismatch(f"expected {feature.describe()}, got {found}", at=name)
+        if is_text and not all(isinstance(text, bytes | str) for text in array.reshape(-1).tolist()):
+            raise SchemaMismatch(f"expected {feature.dtype}, got {type(value).__name__}", at=name)
+        checked[name] = array
+    return checked
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(wanted) and all(w in (None, s) for s, w in zip(shape, wanted, strict=True))
+
+
+def to_columns(samples: Sequence[Sample], features: Mapping[str, Feature]) -> dict[str, Column]:
+    """Checked samples as columns."""
+    columns: dict[str, Column] = {}
+    for name, feature in features.items():
+        values = [sample.get(name) for sample in samples]
+        present = np.array([value is not None for value in values])
+        if present.all() and not feature.is_ragged and feature.dtype not in ("bytes", "str"):
+            columns[name] = np.stack(values) if values else np.empty((0, *feature.shape))  # type: ignore[arg-type]
+        elif present.all() and feature.shape == ():
+            columns[name] = BytesColumn.of([value.item() for value in values if value is not None])
+        else:
+            columns[name] = _ragged(values, present, feature)
+    return columns
+
+
+def _ragged(values: Sequence[Any], present: Any, feature: Feature) -> Ragged:
+    there = [value.reshape(-1 if value.ndim == 0 else value.shape) for value in values if value is not None]
+    lengths = np.zeros(len(values), np.int64)
+    lengths[present] = [len(value) for value in there]
+    splits = np.concatenate([[0], np.cumsum(lengths)])
+    flat: Column
+    if feature.dtype in ("bytes", "str"):
+        flat = BytesColumn.of([text for value in there for text in value.reshape(-1).tolist()])
+    else:
+        flat = np.concatenate(there) if there else np.empty(0, np.float32)
+    return Ragged(flat, splits, None if present.all() else present)
+
+
+def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dict[str, Feature]:
+    """What features samples have after transforms: as before where they still fit, else what the samples show."""
+    found: dict[str, Feature] = {}
+    for name in sorted({name for sample in samples for name in sample}):
+        values = [sample[name] for sample in samples if name in sample]
+        required = len(values) == len(samples)
+        old = before.get(name)
+        if old is not None and all(_is_still(value, old) for value in values):
+            found[name] = old
+            continue
+        kinds = [feature_of(value, name=name) for value in values]
+        filled = [kind for kind in kinds if 0 not in kind.shape] or kinds  # an empty list has no type
+        if len({kind.dtype for kind in filled}) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
+            raise SchemaMismatch("the samples probed hold values of different types", at=name)
+        sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
+        shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
+        found[name] = Feature(dtype=filled[0].dtype, shape=shape, required=required)
+    return found
+
+
+def _is_still(value: Any, feature: Feature) -> bool:
+    try:
+        check_sample({"value": value}, {"value": feature})
+    except (BushelError, ValueError):
+        return False
+    array = np.asarray(value)
+    return feature.dtype in ("bytes", "str") or (array.dtype.kind == "f") == feature.dtype.startswith("float")

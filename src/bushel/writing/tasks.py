@@ -1,0 +1,287 @@
+"""What one worker does alone: a shard from a source that reads at random, a partition to runs, runs to a shard."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.columns import BytesColumn, Column
+from bushel.errors import BushelError, TooManyRefused
+from bushel.files import Compression
+from bushel.sources.protocol import Block, Refused, Source
+from bushel.writing.blocks import BlockEncoder, Piece
+from bushel.writing.journal import Journal, Outcome
+from bushel.writing.labels import count_labels
+from bushel.writing.plans import Plan, ShardPlan, load_plan
+from bushel.writing.quarantine import Quarantine, Quarantined
+from bushel.writing.runs import RunWriter, merge_runs
+from bushel.writing.shards import Segment, ShardFile, read_back, write_beside, write_in_order
+from bushel.writing.stored import Narrowings
+
+__all__ = ["Job", "Task", "do", "load_job", "perform"]
+
+CHUNK_BYTES = 16 << 20
+_CHUNK_ROWS = 1 << 16
+
+
+class Task(NamedTuple):
+    """One piece of work, by number: of a shard (written from the source, or merged from runs) or of a partition."""
+
+    kind: Literal["shard", "merge", "partition"]
+    number: int
+    slot: int  # in the file of progress
+
+    @property
+    def name(self) -> str:
+        """What the journal calls it."""
+        return f"{'partition' if self.kind == 'partition' else 'shard'}-{self.number:06d}"
+
+
+@dataclass
+class Job:
+    """All that tasks need to know; pickled once a build."""
+
+    source: Source | None  # None where only runs are merged
+    encoder: BlockEncoder
+    out: Path  # where shards are written
+    compression: Compression | None
+    max_refused: int | None
+    check: bool  # read finished shards back
+
+    @property
+    def journal(self) -> Journal:
+        """Of the build."""
+        return Journal(self.out)
+
+
+def do(job_path: str, task: Task) -> Outcome:
+    """Do one task in a worker."""
+    return perform(load_job(job_path), task)
+
+
+@lru_cache(maxsize=1)
+def load_job(path: str) -> Job:
+    """The job in a file; each worker reads it once."""
+    job: Job = pickle.loads(Path(path).read_bytes())
+    return job
+
+
+def perform(job: Job, task: Task) -> Outcome:
+    """Do one task and note it in the journal. Done twice, it does the same."""
+    plan = load_plan(job.journal.plan)
+    assert plan is not None, "a task is made from a plan"
+    job.encoder.narrowings = Narrowings()
+    work = _Work(job, plan, task)
+    try:
+        outcome = work.scatter() if task.kind == "partition" else work.write_shard()
+    finally:
+        work.quarantine.close()
+    job.journal.write(outcome)
+    return outcome
+
+
+class _Work:
+    """One task while it is done."""
+
+    def __init__(self, job: Job, plan: Plan, task: Task) -> None:
+        self.job, self.plan, self.task = job, plan, task
+        self.quarantine = Quarantine(job.journal.refused_path(task.name))
+        self.counted: Counter[str] = Counter()
+        self.progress = np.memmap(job.journal.progress, np.int64, "r+").reshape(-1, 3)[task.slot]
+        self.progress[:] = 0
+
+    def scatter(self) -> Outcome:
+        """Read one partition once and leave its records in runs."""
+        source, partition = self._source, self.task.number
+        begin = int(self.plan.starts[partition])
+        place = np.asarray(self.plan.place[begin : int(self.plan.starts[partition + 1])])
+        left = planned = int((place >= 0).sum())
+        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards)
+        blocks = source.read(partition, None)
+        try:
+            for block in blocks:
+                pieces, seen = self._encode(partition, block, place)
+                for piece in pieces:
+                    runs.add(_segment(piece, place[piece.rows]))
+                left -= seen
+                if left == 0 and planned < len(place):  # the rest of the partition is not wanted
+                    break
+            written = runs.close()
+        except BaseException:
+            runs.discard()
+            raise
+        finally:
+            _close(blocks)
+        self._check_all_read(partition, left)
+        return self._outcome(samples=planned, bytes=written)
+
+    def write_shard(self) -> Outcome:
+        """Write one shard, from the source or from the runs of all partitions."""
+        shard = self.plan.facts.shards[self.task.number]
+        file = ShardFile(self.job.out / shard.file_name(self.job.compression), self.job.compression)
+        try:
+            for segments in self._from_source(shard) if self.task.kind == "shard" else self._from_runs():
+                for written in write_in_order(file, segments):
+                    self.progress[1] += written
+                if self.task.kind == "merge":
+                    self.progress[0] += sum(len(segment.places) for segment in segments)
+            sha256, digest = file.finish()
+        except BaseException:
+            file.discard()
+            raise
+        places = file.planned_places
+        self._write_beside(file, places)
+        if self.job.check:
+            read_back(file.path, len(places))
+        return self._outcome(
+            samples=shard.samples,
+            records=len(places),
+            bytes=file.path.stat().st_size,
+            path=file.path.name,
+            sha256=sha256,
+            digest=digest,
+            label_counts=self._label_counts(file),
+            refused=shard.samples - len(places),
+        )
+
+    def _outcome(self, **facts: Any) -> Outcome:
+        facts.setdefault("refused", self.quarantine.count)
+        facts.setdefault("records", facts["samples"] - facts["refused"])
+        narrowed = dict(self.job.encoder.narrowings)
+        return Outcome(task=self.task.name, narrowed=narrowed, counted=dict(self.counted), **facts)
+
+    @property
+    def _source(self) -> Source:
+        assert self.job.source is not None, "runs are merged without a source"
+        return self.job.source
+
+    def _from_source(self, shard: ShardPlan) -> Iterator[list[Segment]]:
+        """The records of a shard, a chunk of its planned order at a time."""
+        rows = np.asarray(self.plan.order[shard.first : shard.end])
+        step = max(1, min(_CHUNK_ROWS, int(CHUNK_BYTES / max(1.0, self.plan.facts.sample_bytes))))
+        for begin in range(0, len(rows), step):
+            yield from self._read_chunk(rows[begin : begin + step], shard.first + begin)
+
+    def _read_chunk(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
+        partitions = self.plan.partition_of(rows)
+        found: list[Segment] = []
+        for partition in np.unique(partitions).tolist():
+            here = np.flatnonzero(partitions == partition)
+            wanted = rows[here] - self.plan.starts[partition]
+            by_row = np.argsort(wanted)
+            left = len(wanted)
+            for block in self._source.read(partition, wanted):
+                pieces, seen = self._encode(partition, block, None)
+                for piece in pieces:
+                    at = by_row[np.searchsorted(wanted[by_row], piece.rows)]
+                    found.append(_segment(piece, first + here[at]))
+                left -= seen
+            self._check_all_read(partition, left)
+        if found:
+            yield found
+
+    def _from_runs(self) -> Iterator[list[Segment]]:
+        planned = enumerate(self.plan.facts.planned)
+        stems = [self.job.journal.runs / Task("partition", part, 0).name for part, samples in planned if samples]
+        return merge_runs(stems, self.task.number)
+
+    def _encode(self, partition: int, block: Block, place: NDArray[np.int64] | None) -> tuple[list[Piece], int]:
+        """Encode a block; returns its records, and how many planned samples it held."""
+        rows = np.asarray(block.rows, np.int64)
+        begin = int(self.plan.starts[partition])
+        is_listed = rows < self.plan.facts.partition_rows[partition]
+        wanted = is_listed if place is None else is_listed & (place[np.where(is_listed, rows, 0)] >= 0)
+        hashes = self.plan.hashes[begin + np.where(is_listed, rows, 0)]
+        pieces, refused = self.job.encoder.encode(block, hashes, wanted)
+        listed = self.plan.facts.partition_rows[partition]
+        unread = [bad for bad in block.refused if bad.row < listed and (place is None or place[bad.row] >= 0)]
+        for bad in (*unread, *refused):
+            self._refuse(partition, bad)
+        self.counted.update(block.counted)
+        seen = int(wanted.sum()) + len(unread)
+        self.progress[0] += seen
+        if place is not None:
+            self.progress[1] += sum(len(piece.data) for piece in pieces)
+        return pieces, seen
+
+    def _refuse(self, partition: int, refused: Refused) -> None:
+        row = int(self.plan.starts[partition]) + refused.row
+        key = self.plan.keys(partition)[refused.row]
+        entry = Quarantined(
+            source=self._source.locate(partition, refused.row),
+            key=key.decode(errors="backslashreplace"),
+            split=self.plan.split_of(int(self.plan.place[row])),
+            stage=refused.stage,
+            reason=refused.reason,
+        )
+        self.quarantine.add(entry)
+        self.progress[2] += 1
+        allowed = self.job.max_refused
+        if allowed is not None and self.quarantine.count > allowed:
+            raise TooManyRefused(self.job.out, self.quarantine.count, allowed, first=f"The last one: {entry}")
+
+    def _check_all_read(self, partition: int, left: int) -> None:
+        if left != 0:
+            what = (
+                f"{left:,} samples that it listed were not read" if left > 0 else "more samples were read than listed"
+            )
+            raise BushelError(f"source: {what} from partition {partition}", help=["Did it change during the build?"])
+
+    def _write_beside(self, file: ShardFile, places: NDArray[np.int64]) -> None:
+        rows = np.asarray(self.plan.order[places])
+        partitions = self.plan.partition_of(rows)
+        in_partition = rows - self.plan.starts[partitions]
+        index = file.index(np.asarray(self.plan.hashes[rows]), in_partition, partitions)
+        write_beside(file.path, index, self._keys(partitions, in_partition))
+
+    def _keys(self, partitions: NDArray[np.int64], rows: NDArray[np.int64]) -> BytesColumn:
+        pieces: list[Any] = []
+        starts, lengths, which = (np.zeros(len(rows), np.int64) for _ in range(3))
+        for partition in np.unique(partitions).tolist():
+            here = np.flatnonzero(partitions == partition)
+            keys = self.plan.keys(partition)
+            sizes = np.asarray(keys.offsets[rows[here] + 1] - keys.offsets[rows[here]])
+            lengths[here], which[here] = sizes, len(pieces)
+            starts[here] = np.cumsum(sizes) - sizes
+            # Gathered, not kept mapped: each mapping holds a file open, and there may be thousands of partitions.
+            own = np.zeros(len(here), np.int64)
+            pieces.append(_native.gather([keys.data], own, np.asarray(keys.offsets[rows[here]]), sizes))
+        data: Any = _native.gather(pieces, which, starts, lengths)
+        return BytesColumn(np.concatenate([[0], np.cumsum(lengths)]), data)
+
+    def _label_counts(self, file: ShardFile) -> dict[str, int]:
+        labels = self.job.encoder.labels
+        if labels is None or labels.task == "regression" or not file.lengths:
+            return {}
+        if labels.task == "classification" and file.labels:
+            return count_labels(labels, np.concatenate(file.labels))
+        return count_labels(labels, _flat(_read_column(file.path, labels.feature)))
+
+
+def _segment(piece: Piece, places: NDArray[np.int64]) -> Segment:
+    return Segment(places, piece.data, np.cumsum(piece.lengths) - piece.lengths, piece.lengths, piece.labels)
+
+
+def _read_column(path: Path, name: str) -> Column:
+    from bushel.records import read
+
+    return read(path, [name])[name]
+
+
+def _flat(column: Column) -> Any:
+    return column if isinstance(column, np.ndarray) else column.values  # type: ignore[union-attr]
+
+
+def _close(blocks: Iterator[Block]) -> None:
+    close = getattr(blocks, "close", None)
+    if close is not None:
+        close()

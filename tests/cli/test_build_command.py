@@ -1,0 +1,128 @@
+"""`bushel build` and `bushel cat --record`, as a user types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from making import digests
+
+
+def bushel(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bushel", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    names = ["cat", "dog", "bird"]
+    lines = [f"p{n},{n % 90},{names[n % 3]}" for n in range(300)]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,age,species", *lines]) + "\n")
+    return tmp_path
+
+
+def test_a_table_becomes_a_dataset_and_the_summary_says_what_it_holds(rows):
+    done = bushel("build", "rows.csv", "data", "--label", "species", "--key", "id", "--split", "80/20", cwd=rows)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("data: 300 records in 2 shards, ")
+    assert lines[2].split() == ["split", "records", "shards", "bytes"]
+    assert lines[6].split() == ["class", "train", "val"]
+    assert [line.split()[0] for line in lines[7:10]] == ["bird", "cat", "dog"]
+
+
+def test_a_recipe_makes_the_same_dataset_again_byte_for_byte(rows):
+    options = ("--label", "species", "--split", "70/30", "--stratify", "species", "--seed", 5, "--compression", "gzip")
+    assert bushel("build", "rows.csv", "one", *options, cwd=rows).returncode == 0
+    assert bushel("build", "one/recipe.toml", "two", cwd=rows).returncode == 0
+    assert digests(rows / "one") == digests(rows / "two")
+    assert (rows / "one" / "recipe.toml").read_text() == (rows / "two" / "recipe.toml").read_text()
+
+
+def test_refused_samples_make_exit_code_one_unless_they_are_allowed(rows):
+    options = ("--label", "species", "--constrain", "age:max=88")
+    refused = bushel("build", "rows.csv", "data", *options, cwd=rows)
+    assert refused.returncode == 1
+    assert "refused: 3 of 300 samples (1.00%), each named in data/_quarantine.jsonl" in refused.stdout
+    assert "  3 times: schema: age is 89, above 88" in refused.stdout
+    assert bushel("build", "rows.csv", "allowed", *options, "--max-bad", "1%", cwd=rows).returncode == 0
+    stopped = bushel("build", "rows.csv", "stopped", *options, "--max-bad", 2, cwd=rows)
+    assert (stopped.returncode, stopped.stdout) == (1, "")
+    assert stopped.stderr.splitlines()[0] == "bushel: stopped: 3 samples refused, and 2 may be; the build stopped"
+
+
+def test_an_error_in_a_worker_is_one_clear_message(rows):
+    options = ("--constrain", "age:max=50", "--strict", "--workers", 2, "--order", "source", "--shards", 30)
+    bushel("build", "rows.csv", "records", "--shards", 30, cwd=rows)
+    done = bushel("build", "records", "again", *options, cwd=rows)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert lines[0] == "bushel: again: 1 sample refused, and 0 may be; the build stopped"
+    assert lines[1].startswith("  The ")
+    assert len(lines) == 3
+
+
+def test_a_plan_prints_what_would_be_built_and_builds_nothing(rows):
+    done = bushel("build", "rows.csv", "data", "--plan", "--label", "species", "--split", "80/20", cwd=rows)
+    assert done.returncode == 0
+    assert done.stdout.startswith("300 samples, about ")
+    assert not (rows / "data").exists()
+    outline = json.loads(bushel("build", "rows.csv", "--plan", "--json", cwd=rows).stdout)
+    assert outline["splits"]["train"]["samples"] == 300
+
+
+def test_a_record_leads_back_to_its_file_and_row(rows):
+    bushel("build", "rows.csv", "data", "--label", "species", "--key", "id", "--split", "80/20", cwd=rows)
+    found = json.loads(bushel("cat", "data", "--record", "val:7", cwd=rows).stdout)
+    number = int(found["key"].removeprefix("p"))
+    assert found["source"] == f"rows.csv: row {number}"
+    assert found["sample"]["age"] == number % 90
+    (rows / "rows.csv").unlink()
+    found = json.loads(bushel("cat", "data", "--record", "val:7", cwd=rows).stdout)
+    assert found["key"] == f"p{number}"
+    assert found["source"] == "cannot be told: rows.csv: there is no such file"
+
+
+def test_appending_adds_what_is_new(rows):
+    bushel("build", "rows.csv", "data", "--label", "species", "--key", "id", cwd=rows)
+    with (rows / "rows.csv").open("a") as file:
+        file.write("new,5,ant\n")
+    without_key = bushel("build", "rows.csv", "data", "--append", cwd=rows)
+    assert without_key.returncode == 2
+    assert without_key.stderr.startswith("bushel: data: was built with key 'id', and what is added must be too")
+    done = bushel("build", "rows.csv", "data", "--append", "--key", "id", cwd=rows)
+    assert done.returncode == 0
+    assert done.stdout.startswith("data: 301 records, 1 of them new in 2 shards, ")
+    assert not (rows / "data" / "_journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope.csv", "data"], "bushel: nope.csv: there is no such file"),
+        (["rows.csv", "data", "--label", "speces"], "bushel: source: no column 'speces'; did you mean 'species'?"),
+        (["rows.csv", "data", "--split", "80/x"], "bushel: split must be as 80/10/10 or train=0.8,val=0.2; got '80/x'"),
+        (["rows.csv", "data", "--seed", "-4"], "bushel: seed must be from 0 to 2^63 - 1, got -4"),
+        (["rows.csv", "data", "--workers", "0"], "bushel: workers must be at least 1, got 0"),
+        (["rows.csv", "data", "--max-bad", "x"], "bushel: max_bad must be a count or a share such as 0.1%, got 'x'"),
+        (
+            ["rows.csv", "data", "--shard-size", "big"],
+            "bushel: shard_size must be a number of bytes such as",
+        ),
+        (["rows.csv", "data", "--append"], "bushel: data: there is no finished dataset here to add to"),
+        (["rows.csv", "rows.csv"], "bushel: rows.csv: is a file, and a dataset is a folder"),
+    ],
+)
+def test_what_cannot_be_done_is_one_clear_line_and_exit_code_two(rows, arguments, message):
+    done = bushel("build", *arguments, cwd=rows)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[0].startswith(message)
+    assert not (rows / "data").exists()
+
+
+def test_an_unknown_key_of_a_recipe_offers_the_nearest(rows):
+    (rows / "recipe.toml").write_text('sead = 5\n[source]\npath = "rows.csv"\n')
+    done = bushel("build", "recipe.toml", "data", cwd=rows)
+    assert done.returncode == 2
+    assert done.stderr == "bushel: recipe.toml: no key 'sead'; did you mean 'seed'?\n"

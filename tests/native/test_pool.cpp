@@ -1,0 +1,31 @@
+#include "check.h"
+#include "pool.h"
+
+using namespace bushel;
+
+TEST(pool, a_buffer_given_back_is_used_again) {
+  const auto shelf = std::make_shared<Shelf>(2);
+  const std::uint8_t* first = nullptr;
+  {
+    const Lent lent(shelf, 1000);
+    first = lent.buffer.data();
+  }
+  const Lent again(shelf, 1000), other(shelf, 1000);
+  CHECK(again.buffer.data() == first && other.buffer.data() != first);
+}
+
+TEST(pool, another_size_is_another_buffer) {
+  const auto shelf = std::make_shared<Shelf>(1);
+  {
+    const Lent lent(shelf, 1000);
+  }
+  CHECK(Lent(shelf, 2000).buffer.size() == 2000);
+}
+
+TEST(pool, a_buffer_may_outlive_its_shelf) {
+  auto shelf = std::make_shared<Shelf>(4);
+  const Lent lent(shelf, 10);
+  shelf.reset();
+  lent.buffer.data()[9] = 1;
+  CHECK(lent.shelf.expired());
+}

@@ -1,0 +1,48 @@
+"""The code in docs/sources.md runs, and prints what it says."""
+
+import io
+import re
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import bushel
+
+PAGE = Path(__file__).parents[2] / "docs" / "sources.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("photos/cat", "flat", "reviews/pos"):
+        Path(name).mkdir(parents=True)
+    for name in ("photos/cat/1.jpg", "flat/1.jpg", "flat/2.jpg"):
+        Image.new("RGB", (8, 8)).save(name)
+    Path("photos/.DS_Store").touch()
+    Path("photos/notes.txt").touch()
+    Path("labels.csv").write_text("file,label\n1.jpg,cat\n2.jpg,dog\n")
+    Path("rows.csv").write_text("id,age,city,species\na,1,Rome,cat\nb,,Oslo,dog\n")
+    Path("shots.csv").write_text("photo,label\nflat/1.jpg,cat\n")
+    Path("reviews/pos/1.txt").write_text("good")
+    Path("lines.txt").write_text("a\nb\n")
+    np.save("x.npy", np.arange(3))
+    with bushel.Writer("theirs.tfrecord") as writer:
+        writer.write({"x": 1, "name": "a"})
+    data = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(data, "JPEG")
+    with tarfile.open("shard-000.tar", "w") as archive:
+        info = tarfile.TarInfo("001.jpg")
+        info.size = len(data.getvalue())
+        archive.addfile(info, io.BytesIO(data.getvalue()))
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
+def test_the_page_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(code, str(PAGE), "exec"), {"__name__": "page"})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == re.findall(r"print\(.*\) +# (.*)", code)

@@ -1,0 +1,231 @@
+"""A build that is stopped at any moment, however, and started again gives the same bytes."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from making import Numbers, digests, numbers_in
+
+from bushel import Run, build
+from bushel.errors import FileProblem
+
+# A whole program, without a guard for __main__: what a user's script looks like.
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from making import Numbers
+import time
+import bushel
+
+class Slow(Numbers):
+    def read(self, partition, rows):
+        for block in super().read(partition, rows):
+            time.sleep(0.01)
+            yield block
+
+bushel.build(
+    Slow(6000, {reads!r}, 6, frozenset({{5, 4000}})),
+    {out!r},
+    split="80/10/10",
+    shard_size=30_000,
+    run=bushel.Run(workers={workers}),
+)
+"""
+
+
+def script(tmp_path: Path, reads: str, out: str, workers: int) -> list[str]:
+    path = tmp_path / f"{out}-{workers}.py"
+    text = SCRIPT.format(tests=str(Path(__file__).parent), reads=reads, out=str(tmp_path / out), workers=workers)
+    path.write_text(text)
+    return [sys.executable, str(path)]
+
+
+def kill_after(command: list[str], seconds: float) -> bool:
+    """Start a program and kill all of its processes after so long; whether it was still there."""
+    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return True
+    return False
+
+
+@pytest.mark.parametrize("reads", ["random", "sequence"])
+def test_a_build_killed_at_ten_random_moments_gives_the_same_bytes(tmp_path, reads):
+    begun = time.monotonic()
+    subprocess.run(script(tmp_path, reads, "whole", 2), check=True)
+    duration = time.monotonic() - begun
+    moments = random.Random(reads)
+    kills = 0
+    for _ in range(10):
+        moment = moments.uniform(min(0.25, duration / 4), duration / 2)
+        kills += kill_after(script(tmp_path, reads, "killed", moments.choice([1, 2])), moment)
+        if kills == 0:  # it was done sooner than the first: begin anew, and be quicker
+            shutil.rmtree(tmp_path / "killed")
+            duration /= 2
+        elif (tmp_path / "killed" / "dataset.json").exists():
+            break
+    if not (tmp_path / "killed" / "dataset.json").exists():
+        subprocess.run(script(tmp_path, reads, "killed", 2), check=True)
+    assert kills > 0
+    assert digests(tmp_path / "killed") == digests(tmp_path / "whole")
+    quarantines = [(tmp_path / name / "_quarantine.jsonl").read_text() for name in ("killed", "whole")]
+    assert quarantines[0] == quarantines[1]
+    assert len(quarantines[0].splitlines()) == 2
+    assert not list((tmp_path / "killed").rglob("*.partial"))
+
+
+def test_workers_end_when_the_build_is_killed_alone(tmp_path):
+    process = subprocess.Popen(script(tmp_path, "sequence", "out", 2), start_new_session=True)
+    workers: list[int] = []
+    while not workers and process.poll() is None:
+        time.sleep(0.05)
+        workers = children(process.pid)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while any(is_running(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert workers
+    assert not [worker for worker in workers if is_running(worker)]
+
+
+def children(parent: int) -> list[int]:
+    return [int(line.split()[0]) for line in ps("pid=,args=", "--ppid", parent) if "LokyProcess" in line]
+
+
+def is_running(process: int) -> bool:
+    return any(state.strip() != "Z" for state in ps("stat=", "-p", process))
+
+
+def ps(columns: str, *what: object) -> list[str]:
+    command = ["ps", "-ww", "-o", columns, *map(str, what)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+
+
+@pytest.mark.parametrize("reads", ["random", "sequence"])
+def test_tasks_that_are_done_are_not_done_again(tmp_path, reads):
+    class Breaks(Numbers):
+        def read(self, partition, rows):
+            for block in super().read(partition, rows):
+                if (tmp_path / "broken").exists() and partition == 3 and block.rows[0] >= 100:
+                    raise FileProblem("cable", "was pulled")
+                yield block
+
+    log = tmp_path / "log"
+    (tmp_path / "broken").touch()
+    source = Breaks(1600, reads, 4, log=log)
+    with pytest.raises(FileProblem, match="cable"):
+        build(source, tmp_path / "out", order="source", shards=8, run=Run(workers=1))
+    assert not (tmp_path / "out" / "dataset.json").exists()
+    (tmp_path / "broken").unlink()
+    log.write_text("")
+    built = build(source, tmp_path / "out", order="source", shards=8, run=Run(workers=1))
+    assert built.resumed > 0
+    assert set(log.read_text().split()) == {"3"}
+    assert numbers_in(tmp_path / "out") == list(range(1600))
+
+
+def test_a_program_that_is_no_file_can_build(tmp_path):
+    text = Path(script(tmp_path, "sequence", "out", 2)[1]).read_text()
+    subprocess.run([sys.executable, "-"], input=text.replace("6000", "600"), text=True, check=True)
+    assert len(numbers_in(tmp_path / "out")) == 599
+
+
+def stopped(tmp_path: Path, source: Numbers) -> Path:
+    """A build of which everything is done but its end."""
+    out = tmp_path / "out"
+    with pytest.raises(FileProblem, match="stop"):
+        build(source, out, seed=3, run=Run(workers=1, progress=_stop))
+    return out
+
+
+def _stop(progress: object) -> None:
+    raise FileProblem("progress", "stop")
+
+
+def test_another_seed_or_option_is_refused_with_what_changed(tmp_path):
+    out = stopped(tmp_path, Numbers(100))
+    with pytest.raises(FileProblem) as caught:
+        build(Numbers(100), out, seed=4, shards=3)
+    assert str(caught.value).splitlines() == [
+        f"{out}: another build began here and did not finish: seed is 4, was 3; shards is 3, was None",
+        "  Run it as it was to continue it, or with --overwrite to begin anew.",
+    ]
+
+
+def test_a_source_that_changed_is_refused(tmp_path):
+    out = stopped(tmp_path, Numbers(100))
+    with pytest.raises(FileProblem, match="the files of the source have changed"):
+        build(Numbers(101), out, seed=3)
+
+
+def test_another_version_of_a_codec_is_refused(tmp_path, monkeypatch):
+    from bushel.writing import building
+
+    out = stopped(tmp_path, Numbers(100))
+    monkeypatch.setattr(building, "versions", lambda: {"bushel": "9.9"})
+    with pytest.raises(FileProblem, match=r"bushel is version 9\.9, was 0\.1\.0"):
+        build(Numbers(100), out, seed=3)
+
+
+def test_overwrite_begins_anew_where_another_build_was_stopped(tmp_path):
+    out = stopped(tmp_path, Numbers(100))
+    build(Numbers(60), out, run=Run(workers=1, overwrite=True))
+    assert sorted(numbers_in(out)) == list(range(60))
+
+
+def test_two_builds_into_one_folder_at_a_time_are_refused(tmp_path):
+    from bushel.writing.journal import Journal
+
+    with Journal(tmp_path / "out").lock(), pytest.raises(FileProblem, match="another build is writing here right now"):
+        build(Numbers(100), tmp_path / "out")
+
+
+def test_a_swap_that_was_cut_short_is_finished(tmp_path):
+    build(Numbers(100), tmp_path / "out", run=Run(workers=1))
+    build(Numbers(50), tmp_path / ".out.new", run=Run(workers=1))
+    (tmp_path / "out").rename(tmp_path / ".out.replaced")
+    with pytest.raises(FileProblem, match="is a finished dataset already"):
+        build(Numbers(50), tmp_path / "out")
+    assert len(numbers_in(tmp_path / "out")) == 50
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_full_disk_leaves_what_is_done_and_one_clear_line(small_disk):
+    source = Numbers(30_000, "random", 4)
+    with pytest.raises(FileProblem) as caught:
+        build(source, small_disk / "out", shards=20, run=Run(workers=2))
+    assert str(caught.value).splitlines()[0] == f"{small_disk / 'out'}: the disk is full; what is done is kept"
+    assert (small_disk / "out" / "_journal" / "build.json").exists()
+    (small_disk / "ballast").unlink()
+    built = build(source, small_disk / "out", shards=20, run=Run(workers=2))
+    assert built.resumed > 0
+    assert sorted(numbers_in(small_disk / "out")) == list(range(30_000))
+
+
+@pytest.fixture
+def small_disk(tmp_path, monkeypatch):
+    """A file system of 16 MiB that is nearly full, though a build may think otherwise."""
+    import shutil
+
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a file system needs root")
+    try:
+        (folder / "ballast").write_bytes(bytes(12 << 20))
+        usage = shutil.disk_usage(folder)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1 << 40))
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

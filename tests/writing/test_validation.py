@@ -1,0 +1,161 @@
+"""Every sample is checked against schema and constraints before it is written."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from making import Numbers, digests, numbers_in
+
+import bushel
+from bushel import Constraint, Feature, Run, build
+from bushel.columns import BytesColumn, Ragged
+from bushel.errors import BushelError, MissingName
+from bushel.schema import Schema
+from bushel.writing.quarantine import read_quarantine
+
+
+def reasons(source, out, **options):
+    """Why samples were refused, by key."""
+    build(source, out, run=Run(workers=1), **options)
+    return {entry.key: (entry.stage, entry.reason) for entry in read_quarantine(out / "_quarantine.jsonl")}
+
+
+def with_x(values) -> Numbers:
+    return Numbers(len(values), changes={"x": np.asarray(values)})
+
+
+def test_numbers_that_are_not_finite_are_refused_unless_allowed(tmp_path):
+    values = np.zeros((30, 2), np.float32)
+    values[4, 1] = np.nan
+    values[9, 0] = -np.inf
+    help = "(constraints.x.finite = false allows it)"
+    assert reasons(with_x(values), tmp_path / "refused") == {
+        "n4": ("schema", f"x is nan {help}"),
+        "n9": ("schema", f"x is -inf {help}"),
+    }
+    assert reasons(with_x(values), tmp_path / "allowed", constraints={"x": Constraint(finite=False)}) == {}
+
+
+def test_numbers_out_of_range_are_refused(tmp_path):
+    found = reasons(Numbers(20), tmp_path / "out", constraints={"number": Constraint(min=1, max=18)})
+    assert found == {"n0": ("schema", "number is 0, below 1"), "n19": ("schema", "number is 19, above 18")}
+
+
+def test_values_that_are_not_in_the_vocabulary_are_refused(tmp_path):
+    words = Numbers(20, changes={"word": BytesColumn.of(["yes", "no"] * 9 + ["maybe", "no"])})
+    found = reasons(words, tmp_path / "text", constraints={"word": Constraint(values=["yes", "no"])})
+    assert found == {"n18": ("schema", "word is 'maybe', which is none of the values allowed")}
+    found = reasons(Numbers(12), tmp_path / "int", constraints={"number": Constraint(values=list(range(11)))})
+    assert found == {"n11": ("schema", "number is 11, which is none of the values allowed")}
+
+
+def test_empty_text_is_refused_where_it_may_not_be(tmp_path):
+    found = reasons(Numbers(60), tmp_path / "out", constraints={"text": Constraint(non_empty=True)})
+    assert found == {"n0": ("schema", "text is empty"), "n50": ("schema", "text is empty")}
+
+
+def test_text_that_is_not_utf_8_is_refused(tmp_path):
+    texts = [b"fine"] * 10
+    texts[3], texts[4], texts[5] = b"\xff", "é".encode()[:1], "é".encode()[1:]
+    found = reasons(Numbers(10, changes={"text": BytesColumn.of(texts)}), tmp_path / "out")
+    assert found == {f"n{n}": ("schema", "text is not UTF-8") for n in (3, 4, 5)}
+
+
+def test_integers_that_do_not_fit_are_refused_by_row(tmp_path):
+    values = np.arange(40, dtype=np.uint64)
+    values[[7, 33]] = 2**63
+    found = reasons(Numbers(40, changes={"number": values}), tmp_path / "out")
+    assert {key: stage for key, (stage, _) in found.items()} == {"n7": "schema", "n33": "schema"}
+    assert found["n7"][1] == "9223372036854775808 does not fit int64 - at number[0]"
+    assert sorted(numbers_in(tmp_path / "out")) == sorted({*range(40)} - {7, 33})
+
+
+def test_a_row_of_another_shape_is_refused(tmp_path):
+    lengths = np.full(20, 2)
+    lengths[11] = 3
+    splits = np.concatenate([[0], np.cumsum(lengths)])
+    found = reasons(Numbers(20, changes={"x": Ragged(np.zeros(41, np.float32), splits)}), tmp_path / "out")
+    assert found == {"n11": ("schema", "expected 2 values, got 3 - at x[0]")}
+
+
+def test_a_required_feature_that_is_missing_is_refused(tmp_path):
+    present = np.ones(20, bool)
+    present[5] = False
+    values = Ragged(np.arange(19), np.concatenate([[0], np.cumsum(present)]), present)
+    found = reasons(Numbers(20, changes={"number": values}), tmp_path / "out")
+    assert list(found) == ["n5"]
+    assert found["n5"][1].startswith("the feature is required but the record does not have it")
+
+
+def test_an_empty_image_is_refused(tmp_path):
+    class Images(Numbers):
+        def schema(self):
+            return Schema(features=super().schema().features | {"text": Feature(dtype="bytes", encoding="jpeg")})
+
+    found = reasons(Images(60), tmp_path / "out")
+    assert found == {"n0": ("schema", "text is empty"), "n50": ("schema", "text is empty")}
+
+
+def test_a_constraint_on_a_feature_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(MissingName, match="no feature 'numbr'; did you mean 'number'"):
+        build(Numbers(20), tmp_path / "out", constraints={"numbr": Constraint(min=1)})
+
+
+def test_narrowing_to_float32_is_said_with_the_largest_error(tmp_path):
+    values = np.zeros((20, 2))
+    values[3, 0] = 0.1
+    built = build(with_x(values), tmp_path / "out", run=Run(workers=1))
+    assert built.narrowed == {"x": pytest.approx(abs(0.1 - float(np.float32(0.1))))}
+    assert built.manifest.narrowed == built.narrowed
+
+
+@dataclass(frozen=True)
+class AddNoise:
+    """A transform that draws, makes a new feature, and fails on some samples."""
+
+    fails_on: int = -1
+
+    def apply(self, sample, draw):
+        if sample["number"] == self.fails_on:
+            raise ZeroDivisionError("cannot do this one")
+        noise = draw.generator().normal(size=3).astype(np.float32)
+        kept = {name: value for name, value in sample.items() if name != "text"}
+        return {**kept, "x": sample["x"] * 2, "noise": noise, "words": ["a", "b"] * (sample["number"] % 3)}
+
+
+@pytest.mark.parametrize("reads", ["random", "sequence"])
+def test_transforms_change_samples_the_same_way_on_any_number_of_workers(tmp_path, reads):
+    for workers in (1, 2):
+        build(
+            Numbers(600, reads, 3),
+            tmp_path / str(workers),
+            transforms=[AddNoise()],
+            shards=5,
+            run=Run(workers=workers),
+        )
+    assert digests(tmp_path / "1") == digests(tmp_path / "2")
+    manifest = bushel.read_manifest(tmp_path / "1")
+    assert {name: feature.describe() for name, feature in manifest.schema.features.items()} == {
+        "label": "int64",
+        "noise": "float32[3]",
+        "number": "int64",
+        "words": "str[?]",
+        "x": "float32[2]",
+    }
+    for sample in bushel.scan(sorted((tmp_path / "1").glob("*.tfrecord")), schema=manifest.schema):
+        assert sample["x"].tolist() == [sample["number"] * 2, sample["number"]]
+        assert list(sample["words"]) == ["a", "b"] * (sample["number"] % 3)
+
+
+def test_a_sample_that_a_transform_fails_on_is_refused(tmp_path):
+    found = reasons(Numbers(100), tmp_path / "out", transforms=[AddNoise(fails_on=42)])
+    assert found == {"n42": ("transform", "ZeroDivisionError: cannot do this one")}
+
+
+def test_a_transform_that_fails_on_every_sample_is_an_error(tmp_path):
+    class Broken:
+        def apply(self, sample, draw):
+            raise KeyError("nope")
+
+    with pytest.raises(BushelError, match="transforms fail on every sample probed: KeyError: 'nope'"):
+        build(Numbers(100), tmp_path / "out", transforms=[Broken()])
