@@ -24,33 +24,37 @@ print(*module.total().numpy().tolist())
 """
 
 
-@pytest.fixture(scope="module")
-def two_replicas() -> Any:
-    devices = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(devices[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+# In a process of its own: devices can only be set before TensorFlow is first used.
+REPLICAS = """
+import sys
+import tensorflow as tf
+from bushel import Order
+from bushel.tensorflow import dataset
 
+devices = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(devices[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
-@pytest.mark.parametrize("engine", ["native", "graph"])
-def test_replicas_share_each_batch(two_replicas: Any, floats: Path, engine: str) -> None:
-    made = dataset(floats, batch_size=20, order=Order(shuffle=True, seed=1), engine=engine)
-    seen: list[int] = []
-    for _, label in two_replicas.experimental_distribute_dataset(made):
-        parts = two_replicas.experimental_local_results(label)
-        assert [len(part) for part in parts] == [10, 10]
-        seen += [int(value) for part in parts for value in part]
-    assert sorted(seen) == list(range(100))
-
-
-@pytest.mark.parametrize("engine", ["native", "graph"])
-def test_workers_that_know_their_rank_share_the_epoch(two_replicas: Any, floats: Path, engine: str) -> None:
-    def of_worker(context: Any) -> Any:
-        order = Order(shuffle=True, seed=1, rank=context.input_pipeline_id, world=context.num_input_pipelines)
-        return dataset(floats, batch_size=context.get_per_replica_batch_size(20), order=order, engine=engine)
-
-    made = two_replicas.distribute_datasets_from_function(of_worker)
-    labels = [two_replicas.experimental_local_results(label) for _, label in made]
+def check(batches):
+    labels = [strategy.experimental_local_results(label) for _, label in batches]
+    assert [[len(part) for part in parts] for parts in labels] == [[10, 10]] * 5, labels
     assert sorted(int(value) for parts in labels for part in parts for value in part) == list(range(100))
+
+for engine in ("native", "graph"):
+    def of_worker(context):
+        order = Order(shuffle=True, seed=1, rank=context.input_pipeline_id, world=context.num_input_pipelines)
+        return dataset(sys.argv[1], batch_size=context.get_per_replica_batch_size(20), order=order, engine=engine)
+
+    whole = dataset(sys.argv[1], batch_size=20, order=Order(shuffle=True, seed=1), engine=engine)
+    check(strategy.experimental_distribute_dataset(whole))
+    check(strategy.distribute_datasets_from_function(of_worker))
+print("shared")
+"""
+
+
+def test_replicas_share_the_epoch(floats: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", REPLICAS, str(floats)], capture_output=True, text=True, check=False)
+    assert done.stdout == "shared\n", done.stderr
 
 
 @pytest.mark.parametrize("engine", ["native", "graph"])

@@ -73,43 +73,61 @@ def _groups(request: Request, steps: Steps) -> Any:
     """Raw records in the groups that all ranks together take in one step; the last may be smaller, or left out."""
     settings, order = request.settings, request.settings.order
     size = settings.batch_size * order.world
-    blocks = _blocks(request)
+    bucket = next((step for step in settings.layout if isinstance(step, Bucket)), None)
+    first = size if bucket is None else bucket.window * settings.batch_size
+    drops_last = steps.count() == steps.size // size
+    is_final = drops_last and bucket is None
     if order.shuffle:
-        buffer = min(order.buffer, steps.size)
-        if buffer < steps.size:
-            warnings.warn(
-                f'{request.split.paths[0]}: engine="graph" shuffles by shard, and in a buffer of {buffer} records',
-                BufferedShuffle,
-                stacklevel=5,
-            )
-        blocks = blocks.unbatch().shuffle(buffer, order.seed, reshuffle_each_iteration=True).batch(_READ_AT_ONCE)
-    for step in settings.layout:
-        if isinstance(step, Bucket):
-            blocks = bucket_records(blocks, step, request.split.schema, settings)
-    has_last = steps.count() > steps.size // size
-    return blocks.rebatch(size, drop_remainder=not has_last)
+        records = _shuffled(request, steps).batch(first, drop_remainder=is_final)
+    else:
+        records = _blocks(request).rebatch(first, drop_remainder=is_final)
+    if bucket is None:
+        return records
+    return bucket_records(records, bucket, request.split.schema, settings).rebatch(size, drop_remainder=drops_last)
+
+
+def _shuffled(request: Request, steps: Steps) -> Any:
+    """Raw records one by one, as well shuffled as a buffer can."""
+    order, paths = request.settings.order, request.split.paths
+    buffer = min(order.buffer, steps.size)
+    if buffer < steps.size:
+        warnings.warn(
+            f'{paths[0]}: engine="graph" shuffles by shard, and in a buffer of {buffer} records',
+            BufferedShuffle,
+            stacklevel=5,
+        )
+    # Blocks are what makes reading several files at once cheap; of a single one, records come cheaper as they are.
+    records = _blocks(request).unbatch() if len(paths) > 1 else _files(request).flat_map(as_graph(_read))
+    return records.shuffle(buffer, order.seed, reshuffle_each_iteration=True)
 
 
 def _blocks(request: Request) -> Any:
     """Raw records a few at a time: file behind file, or from several shuffled files in turns."""
     tf = load()
-    order = request.settings.order
-    paths = request.split.paths
-    kinds = [_COMPRESSIONS[open_file(path).compression] for path in paths]
-    files = tf.data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
+    files, order, count = _files(request), request.settings.order, len(request.split.paths)
 
     def read(path: Any, kind: Any) -> Any:
-        return tf.data.TFRecordDataset(path, kind).batch(_READ_AT_ONCE)
+        return _read(path, kind).batch(_READ_AT_ONCE)
 
     if not order.shuffle:
         return files.flat_map(as_graph(read))
-    files = files.shuffle(len(paths), order.seed, reshuffle_each_iteration=True)
-    return files.interleave(
+    return files.shuffle(count, order.seed, reshuffle_each_iteration=True).interleave(
         as_graph(read),
-        cycle_length=min(len(paths), _FILES_AT_ONCE),
+        cycle_length=min(count, _FILES_AT_ONCE),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
+
+
+def _files(request: Request) -> Any:
+    """Where the records are, and how each file is compressed."""
+    paths = request.split.paths
+    kinds = [_COMPRESSIONS[open_file(path).compression] for path in paths]
+    return load().data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
+
+
+def _read(path: Any, kind: Any) -> Any:
+    return load().data.TFRecordDataset(path, kind)
 
 
 def _share(steps: Steps) -> Callable[[Any], tuple[Any, Any]]:

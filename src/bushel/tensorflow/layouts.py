@@ -64,8 +64,8 @@ def _join(step: Sparse, columns: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in columns.items() if name not in names}, step.feature: joined}
 
 
-def bucket_records(blocks: Any, step: Bucket, schema: Schema, settings: Settings) -> Any:
-    """Raw records sorted by length within windows, cut into batches, and the batches shuffled."""
+def bucket_records(windows: Any, step: Bucket, schema: Schema, settings: Settings) -> Any:
+    """Windows of raw records, each sorted by length, cut into batches, and the batches shuffled."""
     tf = load()
     if step.feature not in schema:
         raise MissingName("feature", step.feature, schema, where="layout")
@@ -80,6 +80,5 @@ def bucket_records(blocks: Any, step: Bucket, schema: Schema, settings: Settings
         runs = tf.random.experimental.stateless_shuffle(tf.reshape(records[: whole * size], [whole, size]), seed)
         return tf.concat([tf.reshape(runs, [-1]), records[whole * size :]], 0)
 
-    windows = blocks.rebatch(step.window * size)
     seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
     return tf.data.Dataset.zip(windows, seeds).map(as_graph(arrange), tf.data.AUTOTUNE, deterministic=True)
