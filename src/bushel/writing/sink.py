@@ -102,7 +102,7 @@ class Sink:
 
 
 class _Compressor:
-    """A compressed stream. What the codec makes of bytes depends on how they are handed to it: so always the same way."""
+    """A compressed stream. What the codec makes of bytes depends on how they are cut, so they are always cut alike."""
 
     def __init__(self, compression: Compression) -> None:
         from isal import isal_zlib
@@ -112,7 +112,7 @@ class _Compressor:
 
     def compress(self, data: Any) -> bytes:
         """Take bytes; return what they, or those before, became."""
-        self._held += data
+        self._held += memoryview(data)
         whole = len(self._held) // _BUFFER * _BUFFER
         blocks = [bytes(self._held[start : start + _BUFFER]) for start in range(0, whole, _BUFFER)]
         del self._held[:whole]
