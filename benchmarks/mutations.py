@@ -33,7 +33,7 @@ The first run over these ten gave one false alarm of 510 pairs (0.20%): a writer
 corrected after that.
 
 How far this goes. Of 428 mutants, 124 are of operators that leave batches as they were and are not run. Of the 304
-others, 177 are of scripts whose digest is the same in two runs, and 3 of these change nothing. For 116 mutants (the three
+others, 177 are of scripts whose digest is the same in two runs, and 3 of these change nothing. For 116 mutants (three
 photos_* scripts with random maps, sensors_normalised, sensors_vectorised, sensors_with_helper) the digest differs from
 run to run, so one that changes nothing is not recognised and counts as a mutant; 11 of sensors_parts.py are not run.
 
