@@ -28,9 +28,19 @@ from bushel.checking.script import follow, parse
 SCRIPTS = Path(__file__).parent.parent / "tests" / "checking" / "scripts"
 TABLE = Path(__file__).parent / "mutations.md"
 NO_SCRIPTS = ("make_data.py",)
-FIRST_RUN = """\
+NOTES = """\
 The first run over these ten gave one false alarm of 510 pairs (0.20%): a writer that an ExitStack closes. The rule was
-corrected after that."""
+corrected after that.
+
+How far this goes. Of 428 mutants, 124 are of operators that leave batches as they were and are not run. Of the 304
+others, 177 are of scripts whose digest is the same in two runs, and 3 of these change nothing. For 116 mutants (three
+photos_* scripts with random maps, sensors_normalised, sensors_vectorised, sensors_with_helper) the digest differs from
+run to run, so one that changes nothing is not recognised and counts as a mutant; 11 of sensors_parts.py are not run.
+
+The operators as committed before the rules gave 401 of 428 at the right line (93.7%) on the first run. After that both
+sides were corrected: the operators where they named the line beside the one they changed, or removed a whole pipeline
+instead of one call; and the rules where they did not follow subclassed models or modules that only make datasets. The
+table is of the corrected ones, so it is no measure on faults unseen."""
 
 
 def script_paths(folder: Path) -> list[Path]:
@@ -113,7 +123,7 @@ def main() -> None:
         table = measure(root, Path(folder), chosen)
     print(table)
     if chosen.write:
-        TABLE.write_text(f"{table}\n\n{FIRST_RUN}\n")
+        TABLE.write_text(f"{table}\n\n{NOTES}\n")
 
 
 def measure(root: Path, scratch: Path, chosen: argparse.Namespace) -> str:

@@ -220,3 +220,8 @@ def test_a_feature_whose_name_is_no_utf8_is_reported(tmp_path: Path) -> None:
     for form in ("--json", "--sarif", "--junit", "--github"):
         assert "dcb8" in run(path, form).stdout
     assert run(path, "--write-baseline", tmp_path / "old.json").exit_code == 0
+
+
+def test_a_label_that_no_record_has_is_refused_with_the_nearest(sorted_data: Path) -> None:
+    with pytest.raises(bushel.MissingName, match="no feature 'labels'; did you mean 'label'"):
+        bushel.check(sorted_data, label="labels")

@@ -110,7 +110,9 @@ def _sorted_finding(
     shuffle = f"shuffle({mixing.buffer}) -> batch({mixing.batch})" if planned else f"unshuffled, batch({mixing.batch})"
     share = f"{mixing.single:.0%} of batches would hold 1 class of {classes}"
     few = f"batches would hold {mixing.classes:.1f} classes of {classes} instead of {mixing.expected:.1f}"
-    help = ["rewrite the shards in random order: bushel build DATA OUT"]
+    files = data.files_of(split.name)
+    folder = files[0].path.parent if files else "DATA"
+    help = [f"rewrite the shards in random order: bushel build {folder} OUT"]
     if data.plan.said_by and planned:
         help.append(f"or change {data.plan.said_by}  .shuffle({mixing.buffer}) -> .shuffle({safe})")
     else:

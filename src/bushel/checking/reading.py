@@ -20,7 +20,7 @@ from bushel.checking.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, 
 from bushel.checking.lists import ListReader, find_lists
 from bushel.checking.pictures import PictureReader
 from bushel.checking.texts import TextReader
-from bushel.errors import Fault, FileProblem
+from bushel.errors import Fault, FileProblem, MissingName
 from bushel.files import Chunk, RecordFile, Skipped, open_file
 from bushel.index import StaleIndex, load_index
 from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
@@ -124,7 +124,8 @@ def read_data(
     reader = _Reader(files, scope or Scope())
     reader.open_all()
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
-    found = reader.probe(label or (manifest.label.feature if manifest and manifest.label else None), group)
+    declared = manifest.label.feature if manifest and manifest.label else None
+    found = reader.probe(label, group, declared=declared)
     stopped = reader.read_all(found, progress)
     data = reader.result(found, schema)
     data.manifest, data.plan = manifest, plan or Plan()
@@ -175,7 +176,7 @@ class _Reader:
             except ValueError as error:
                 file.stale_index = FileProblem(file.path, f"its index cannot be read: {error}")
 
-    def probe(self, label: str | None, group: str | None) -> _Found:
+    def probe(self, label: str | None, group: str | None, *, declared: str | None) -> _Found:
         facts: list[dict[str, Any]] = []
         for opened in self.opened.values():
             for chunk in opened.chunks(on_fault=lambda _: None):
@@ -185,7 +186,11 @@ class _Reader:
                 break
             if facts:
                 break
-        return _found_in(facts, label, group)
+        names = [fact["name"] for fact in facts]
+        for asked in (label, group):
+            if facts and asked is not None and asked not in names:
+                raise MissingName("feature", asked, names, where=self.files[0].path)
+        return _found_in(facts, label or declared, group)
 
     def read_all(self, found: _Found, progress: Callable[[int, int], None] | None) -> bool:
         """True if it was interrupted."""
