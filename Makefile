@@ -22,7 +22,7 @@ $(STAMPS)/install: $(STAMPS)/build $(NATIVE) pyproject.toml
 	@cp $$($(BIN)/python -c 'import bushel._native as n, pathlib; print(pathlib.Path(n.__file__).parent)')/_native.pyi src/bushel/
 	@touch $@
 
-$(STAMPS)/test $(STAMPS)/check $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/install
+$(STAMPS)/test $(STAMPS)/slow $(STAMPS)/check $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/install
 	$(BIN)/pip install --quiet --group $*
 	@touch $@
 
@@ -32,7 +32,8 @@ demo: $(STAMPS)/install
 test: $(STAMPS)/test native
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-slow: $(STAMPS)/test
+# Those that take long or need other frameworks.
+test-slow: $(STAMPS)/slow
 	$(BIN)/python -m pytest -m slow
 
 CMAKE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUSHEL_WERROR=ON -DCMAKE_BUILD_TYPE=None

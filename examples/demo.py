@@ -1,4 +1,4 @@
-"""The main job in small: a folder of images becomes a dataset, is looked at, and is read in shuffled batches."""
+"""The main job in small: a folder of images becomes a dataset, is looked at, checked, and read in shuffled batches."""
 
 import subprocess
 import sys
@@ -47,13 +47,14 @@ def run(*command: str) -> None:
 
 
 def main() -> None:
-    """Build, look, read."""
+    """Build, look, check, read."""
     with tempfile.TemporaryDirectory(prefix="bushel-demo-") as made:
         folder = Path(made)
         photos, data = str(folder / "photos"), str(folder / "data")
         make_photos(Path(photos))
         run("build", photos, data, "--split", "80/10/10", "--stratify", "label")
         run("info", data)
+        run("check", data)
 
         print("\nread it in batches, shuffled over the whole split, decoded and resized in threads:")
         train = bushel.open(data)["train"]
