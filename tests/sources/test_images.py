@@ -425,3 +425,9 @@ def test_a_header_cut_anywhere_is_bad_or_whole_but_never_a_crash(format: str) ->
         flipped[at] ^= 0xFF
         with contextlib.suppress(BadImage):
             parse_header(bytes(flipped))
+
+
+def test_a_folder_given_with_a_slash_leads_back_to_plain_paths(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "cat" / "1.png")
+    assert images(f"{tmp_path}/").locate(0, 0) == str(tmp_path / "cat" / "1.png")

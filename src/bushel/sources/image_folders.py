@@ -217,7 +217,7 @@ class ImageSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return os.fsdecode(self._paths(np.array([row]))[0])
+        return os.path.normpath(os.fsdecode(self._paths(np.array([row]))[0]))
 
     def fingerprint(self) -> str:
         """Names, sizes and times of all images, and the options."""

@@ -165,7 +165,7 @@ class TextFolderSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return os.fsdecode(os.fsencode(self.folder) + b"/" + self.files.paths[row])
+        return os.path.normpath(os.fsdecode(os.fsencode(self.folder) + b"/" + self.files.paths[row]))
 
     def fingerprint(self) -> str:
         """Names, sizes and times of all files, and the options."""
