@@ -81,3 +81,15 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         assert path.read_bytes() == b"before"
     assert path.read_bytes() == b"after"
     assert os.listdir(tmp_path) == ["a"]  # noqa: PTH208
+
+
+def test_two_writers_of_one_file_do_not_share_a_temporary_one(tmp_path):
+    from bushel.storage import temporary_path, write_whole
+
+    with write_whole(tmp_path / "a") as one:
+        with write_whole(tmp_path / "a") as other:  # a task that runs twice, on two machines with equal process ids
+            other.write(b"whole")
+        one.write(b"whole")
+    assert (tmp_path / "a").read_bytes() == b"whole"
+    assert temporary_path(tmp_path / "a") != temporary_path(tmp_path / "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -6,7 +6,9 @@ import contextlib
 import glob
 import os
 import re
+import socket
 import stat
+import uuid
 from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import IO, Any, TypeAlias
 
 from bushel.errors import FileProblem, nearest
 
-__all__ = ["AnyPath", "list_files", "natural_order", "write_whole"]
+__all__ = ["AnyPath", "list_files", "natural_order", "temporary_path", "write_whole"]
 
 AnyPath: TypeAlias = str | PathLike[str]
 
@@ -79,6 +81,11 @@ def open_to_read(path: Path) -> IO[bytes]:
         raise FileProblem(path, "there is no such file", help=_similar(path)) from None
 
 
+def temporary_path(path: Path) -> Path:
+    """Where a file is written until it is whole: beside it, under a name that no other process on any machine takes."""
+    return path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
+
+
 @contextlib.contextmanager
 def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
     """Write a file under another name, and give it its own only when all of it is there.
@@ -86,7 +93,7 @@ def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
     On any exception the file that was there before, if any, is as it was.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    temporary = temporary_path(path)
     try:
         with temporary.open("wb", buffering=0) as file:
             yield file

@@ -11,6 +11,7 @@ import bushel
 from bushel import Run, build
 from bushel.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, FileProblem, MissingName, TooManyRefused
+from bushel.writing.engines.local import LocalEngine
 from bushel.writing.quarantine import read_quarantine
 from bushel.writing.shards import load_keys
 
@@ -362,16 +363,13 @@ def test_runs_larger_than_a_window_are_merged_in_planned_order(tmp_path, monkeyp
 
 
 def test_another_engine_writes_the_same_bytes(tmp_path):
-    class Backwards:
-        def run(self, work, tasks):
+    class Backwards(LocalEngine):
+        def run(self, work, tasks, *, memory=0):
             return map(work, reversed(tasks))
-
-        def close(self):
-            pass
 
     for reads in KINDS:
         build(Numbers(1000, reads), tmp_path / f"{reads}-1", shards=4, run=Run(workers=1))
-        build(Numbers(1000, reads), tmp_path / f"{reads}-2", shards=4, run=Run(engine=Backwards()))
+        build(Numbers(1000, reads), tmp_path / f"{reads}-2", shards=4, run=Run(engine=Backwards(1)))
         assert digests(tmp_path / f"{reads}-1") == digests(tmp_path / f"{reads}-2")
 
 

@@ -21,7 +21,7 @@ from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, cl
 from bushel.sources.image_checks import MAX_PIXELS, ImageCheck, Verify
 from bushel.sources.label_files import find_label_file, read_label_file
 from bushel.sources.protocol import Block, Listing, Refused
-from bushel.sources.spool import load_columns, spool_columns, write_columns
+from bushel.sources.spool import is_spooled, load_columns, spool_columns, write_columns
 from bushel.storage import AnyPath
 
 __all__ = ["ImageSource", "images"]
@@ -238,9 +238,9 @@ class ImageSource:
         return {"kind": "images", "path": self.folder, "verify": self.check.verify, **told}
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.spooled is None:
-            listed = self.listed
-            self.spooled = spool_columns(self.files.columns())
+        if not is_spooled(self.spooled):
+            listed, files = self.listed, self.files
+            self.spooled = spool_columns(files.columns())
             write_columns(self.spooled / "listed", listed)
         cached = ("files", "label_table", "listed")
         told = {name: value for name, value in self.__dict__.items() if name not in cached}

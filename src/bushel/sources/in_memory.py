@@ -18,7 +18,7 @@ from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of, fingerprint_of_arrays
 from bushel.sources.protocol import Block, Listing, Refused
-from bushel.sources.spool import load_columns, spool_columns
+from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.values import as_column, feature_of_column, number_keys, rows_that_fit, typed
 from bushel.storage import open_to_read
 
@@ -298,7 +298,7 @@ class ArraySource:
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in ("columns", "features", "given")}
         loaded = {name: values for name, values in self.given.items() if not isinstance(values, _Place)}
-        if loaded and "spooled" not in state:
+        if loaded and not is_spooled(state.get("spooled")):
             self.__dict__["spooled"] = state["spooled"] = spool_columns(loaded)
         state["places"] = {name: values if isinstance(values, _Place) else None for name, values in self.given.items()}
         return state

@@ -19,7 +19,7 @@ from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
 from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
 from bushel.sources.protocol import Block, Listing, Refused
-from bushel.sources.spool import load_columns, spool_columns
+from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.surveys import PART_BYTES, Part
 from bushel.sources.text_blocks import TextFile, cut_at_newline, detect_encoding
 from bushel.sources.values import number_keys
@@ -183,8 +183,9 @@ class TextFolderSource:
         return {"kind": "text", "path": self.folder, **{name: value for name, value in options.items() if value}}
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.spooled is None:
-            self.spooled = spool_columns(self.files.columns())
+        if not is_spooled(self.spooled):
+            files = self.files
+            self.spooled = spool_columns(files.columns())
         return {name: value for name, value in self.__dict__.items() if name not in ("files", "listed")}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -20,6 +20,8 @@ from bushel.files import Compression
 from bushel.manifest import Manifest
 from bushel.records import available_cores
 from bushel.sources.protocol import Source
+from bushel.sources.spool import spooling_into
+from bushel.sources.spreading import spreading
 from bushel.storage import AnyPath
 from bushel.transforms import Transform
 from bushel.writing import recipe as recipes
@@ -30,12 +32,12 @@ from bushel.writing.journal import Identity, Journal, Outcome, versions
 from bushel.writing.outlines import NothingToAdd, encoder_of, open_any, plan_build
 from bushel.writing.planning import Frozen
 from bushel.writing.plans import Plan, load_plan
-from bushel.writing.progress import ProgressHandler, make_counters, watch
+from bushel.writing.progress import Counters, ProgressHandler, watch
 from bushel.writing.publish import largest_narrowings, publish
 from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
 from bushel.writing.recipe import Constraint, Order, Recipe
 from bushel.writing.site import Site, open_site
-from bushel.writing.tasks import Job, Task, do, perform
+from bushel.writing.tasks import Job, Task, do, memory_of, perform
 
 __all__ = ["Built", "Run", "build", "build_recipe"]
 
@@ -76,6 +78,21 @@ class Run:
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1, got {self.workers}")
         self.allowed(0)
+
+    @contextmanager
+    def opening(self, source: Mapping[str, Any] | AnyPath | None) -> Iterator[None]:
+        """Open a source here: on a cluster, when all nodes see it, and with all of them looking through its files."""
+        if self.engine is None or not self.engine.is_remote:
+            yield
+            return
+        table = source if isinstance(source, Mapping) else {"path": source}
+        try:
+            self.engine.look(_paths_in(table), None, versions())
+            with spreading(self.engine.run):
+                yield
+        except BaseException:
+            self.engine.close()
+            raise
 
     def allowed(self, samples: int) -> int | None:
         """How many of so many samples may be refused before the build stops; None if all may."""
@@ -135,7 +152,10 @@ def build(
         constraints=dict(constraints or {}),
         transforms=recipes.describe_transforms(transforms),
     )
-    return _Build(open_any(source), recipe, Path(out), transforms, run or Run()).do()
+    run = run or Run()
+    with run.opening(source if isinstance(source, str | PathLike) else None):
+        opened = open_any(source)
+    return _Build(opened, recipe, Path(out), transforms, run).do()
 
 
 def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
@@ -148,7 +168,10 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     from bushel import sources
 
     transforms = recipes.make_transforms(recipe.transforms)
-    return _Build(sources.open_source(recipe.source), recipe, Path(out), transforms, run or Run()).do()
+    run = run or Run()
+    with run.opening(recipe.source):
+        opened = sources.open_source(recipe.source)
+    return _Build(opened, recipe, Path(out), transforms, run).do()
 
 
 class _Build:
@@ -187,6 +210,8 @@ class _Build:
             generation=frozen.generation if frozen else 0,
         )
         self.site.prepare(identity)
+        if self.run.engine is not None:
+            self.run.engine.look(_paths_in(self.source.describe()), self.journal.folder, versions())
         made, encoder = self._make_plan(frozen)
         encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
         outcomes, resumed = self._run_tasks(made, encoder)
@@ -229,8 +254,9 @@ class _Build:
         resumed = 0
         try:
             for stage, tasks in stages:
-                job = self._job(made, encoder, has_source=tasks[0].kind != "merge")
-                found, skipped = self._run_stage(stage, tasks, job, engine, made.samples)
+                counters = engine.counters(self.journal.progress, len(tasks))
+                job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
+                found, skipped = self._run_stage(stage, tasks, job, engine, made)
                 outcomes += found
                 resumed += skipped
         finally:
@@ -242,7 +268,7 @@ class _Build:
         is_short = made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
         return self.run.workers or (1 if is_short else available_cores())
 
-    def _job(self, made: Plan, encoder: BlockEncoder, *, has_source: bool) -> Job:
+    def _job(self, made: Plan, encoder: BlockEncoder, counters: Counters, *, has_source: bool) -> Job:
         return Job(
             source=self.source if has_source else None,
             encoder=encoder,
@@ -250,44 +276,46 @@ class _Build:
             compression=self.recipe.compression,
             max_refused=self.run.allowed(made.samples),
             check=self.run.check,
+            counters=counters,
         )
 
     def _run_stage(
-        self, stage: str, tasks: list[Task], job: Job, engine: Engine, samples: int
+        self, stage: str, tasks: list[Task], job: Job, engine: Engine, made: Plan
     ) -> tuple[list[Outcome], int]:
-        done = {task: outcome for task in tasks if (outcome := self.journal.outcome(task.name)) is not None}
+        done = self.journal.outcomes(task.name for task in tasks)
         resumed = len(done)
-        left = [task for task in tasks if task not in done]
-        make_counters(self.journal.progress, len(tasks))
-        self._check_refused(list(done.values()), job)
+        left = [task for task in tasks if task.name not in done]
+        refused = sum(outcome.refused for outcome in done.values())
+        self._check_refused(refused, done, job)
         so_far = sum(outcome.samples for outcome in done.values())
-        with watch(self.run.progress, stage, self.journal.progress, done=so_far, of=samples):
-            work = self._work(job)
+        with watch(self.run.progress, stage, job.counters, done=so_far, of=made.samples):
+            work = self._work(job, engine)
             runner = engine if work.func is do else LocalEngine(1)
-            for outcome in runner.run(work, left):
-                done |= {task: outcome for task in left if task.name == outcome.task}
+            for outcome in runner.run(work, left, memory=memory_of(made, tasks[0].kind)):
+                done[outcome.task] = outcome
+                refused += outcome.refused
                 if job.source is not None:
-                    self._check_refused(list(done.values()), job)
-        return [done[task] for task in tasks], resumed
+                    self._check_refused(refused, done, job)
+        return [done[task.name] for task in tasks], resumed
 
-    def _work(self, job: Job) -> partial[Outcome]:
+    def _work(self, job: Job, engine: Engine) -> partial[Outcome]:
         """What workers call; a source that does not pickle is read here."""
         import cloudpickle
 
         path = self.journal.new_job_path()
         try:
-            path.write_bytes(cloudpickle.dumps(job))
+            with spooling_into(self.journal.spool if engine.is_remote else None):
+                path.write_bytes(cloudpickle.dumps(job))
         except (TypeError, AttributeError, ValueError) as error:
             if "pickle" not in str(error).lower():
                 raise
             return partial(perform, job)
         return partial(do, str(path))
 
-    def _check_refused(self, outcomes: list[Outcome], job: Job) -> None:
-        refused = sum(outcome.refused for outcome in outcomes)
+    def _check_refused(self, refused: int, done: Mapping[str, Outcome], job: Job) -> None:
         if job.max_refused is None or refused <= job.max_refused:
             return
-        task = next(outcome.task for outcome in outcomes if outcome.refused)
+        task = next(outcome.task for outcome in done.values() if outcome.refused)
         first = next(read_quarantine(self.journal.refused_path(task)))
         raise TooManyRefused(self.site.out, refused, job.max_refused, first=f"The first: {first}")
 
@@ -317,6 +345,13 @@ class _Build:
             problems=made.facts.problems if made else [],
             is_acceptable=refused == 0 or self.run.max_bad is not None,
         )
+
+
+def _paths_in(table: Mapping[str, Any]) -> list[Path]:
+    """The files and folders that the table of a source names, as patterns or as they are."""
+    named = [table.get(name) for name in ("path", "labels", "image_root")]
+    texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
+    return [Path(text) for text in texts if isinstance(text, str | PathLike)]
 
 
 def _check_outside(source: Source, out: Path) -> None:

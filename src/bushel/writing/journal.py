@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,7 @@ class Journal:
         self.runs = self.folder / "runs"
         self.refused = self.folder / "refused"
         self.progress = self.folder / "progress"
+        self.spool = self.folder / "spool"  # what a source keeps in files for its workers
         self._done = self.folder / "done"
         self._identity = self.folder / "build.json"
 
@@ -130,6 +131,7 @@ class Journal:
         """Remove what tasks that were killed left half written."""
         for path in (*self.folder.parent.rglob(".*.partial"), *self.folder.glob("job-*")):
             path.unlink(missing_ok=True)
+        shutil.rmtree(self.spool, ignore_errors=True)
 
     def new_job_path(self) -> Path:
         """Where to put what tasks need to know; never the same twice, since workers remember what they read."""
@@ -140,12 +142,14 @@ class Journal:
         with write_whole(self._done / f"{outcome.task}.json") as file:
             file.write(msgspec.json.encode(outcome))
 
-    def outcome(self, task: str) -> Outcome | None:
-        """What a task did, if it is done."""
-        try:
-            return msgspec.json.decode((self._done / f"{task}.json").read_bytes(), type=Outcome)
-        except FileNotFoundError:
-            return None
+    def outcomes(self, tasks: Iterable[str]) -> dict[str, Outcome]:
+        """What those of the tasks did that are done, by task; found in one listing."""
+        there = {path.name for path in self._done.iterdir()}
+        return {
+            task: msgspec.json.decode((self._done / f"{task}.json").read_bytes(), type=Outcome)
+            for task in tasks
+            if f"{task}.json" in there
+        }
 
     def refused_path(self, task: str) -> Path:
         """Where a task writes the samples that it refused."""

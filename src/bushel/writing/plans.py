@@ -105,10 +105,13 @@ class Plan:
         """Which partition each row is in."""
         return np.searchsorted(self.starts, rows, side="right") - 1
 
+    @cached_property
+    def _firsts(self) -> Rows:
+        return np.array([shard.first for shard in self.facts.shards], np.int64)
+
     def split_of(self, place: int) -> str:
         """The split of a planned place."""
-        firsts = [shard.first for shard in self.facts.shards]
-        return self.facts.shards[int(np.searchsorted(firsts, place, side="right")) - 1].split
+        return self.facts.shards[int(np.searchsorted(self._firsts, place, side="right")) - 1].split
 
 
 def keys_stem(folder: Path, partition: int) -> Path:

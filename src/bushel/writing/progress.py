@@ -1,4 +1,4 @@
-"""How far a build is: workers count into a file that all of them map, and one thread looks at it."""
+"""How far a build is: workers count, and one thread looks at the counts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Progress", "ProgressHandler", "make_counters", "watch"]
+__all__ = ["Counters", "FileCounters", "Progress", "ProgressHandler", "watch"]
 
 _INTERVAL = 0.2  # seconds between two looks
 
@@ -32,22 +33,59 @@ class Progress:
 ProgressHandler: TypeAlias = Callable[[Progress], None]
 
 
-def make_counters(path: Path, tasks: int) -> None:
-    """A file of zeros: samples, bytes and refusals of each task."""
-    path.write_bytes(bytes(8 * 3 * max(tasks, 1)))
+class Counters(Protocol):
+    """Samples, bytes and refusals of each task. A value that pickles: workers have one, and so has the build."""
+
+    def begin(self, slot: int) -> NDArray[np.int64]:
+        """Three zeros, for a worker to add to while it does the task of this number."""
+        ...
+
+    def end(self, slot: int) -> None:
+        """The task is over: what was counted stays."""
+        ...
+
+    def total(self) -> tuple[int, int, int]:
+        """Over all tasks."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileCounters:
+    """Counts in a file that all processes of one machine map."""
+
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path, tasks: int) -> FileCounters:
+        """A file of zeros."""
+        path.write_bytes(bytes(8 * 3 * max(tasks, 1)))
+        return cls(path)
+
+    def begin(self, slot: int) -> NDArray[np.int64]:
+        """The task's own place in the file."""
+        counts: NDArray[np.int64] = np.memmap(self.path, np.int64, "r+").reshape(-1, 3)[slot]
+        counts[:] = 0
+        return counts
+
+    def end(self, slot: int) -> None:
+        """Nothing is left to do."""
+
+    def total(self) -> tuple[int, int, int]:
+        """The sums of what is in the file now."""
+        samples, written, refused = np.memmap(self.path, np.int64, "r").reshape(-1, 3).sum(axis=0).tolist()
+        return samples, written, refused
 
 
 @contextmanager
-def watch(handler: ProgressHandler | None, stage: str, path: Path, *, done: int, of: int) -> Iterator[None]:
+def watch(handler: ProgressHandler | None, stage: str, counters: Counters, *, done: int, of: int) -> Iterator[None]:
     """Tell the handler how far the stage is until it ends; `done` samples were so before it began."""
     if handler is None:
         yield
         return
-    counters = np.memmap(path, np.int64, "r").reshape(-1, 3)
     begun, is_over = time.perf_counter(), threading.Event()
 
     def tell() -> None:
-        samples, written, refused = (int(count) for count in counters.sum(axis=0))
+        samples, written, refused = counters.total()
         handler(Progress(stage, min(done + samples, of), of, written, refused, time.perf_counter() - begun))
 
     def look() -> None:

@@ -8,7 +8,7 @@ from typing import IO
 
 import msgspec
 
-from bushel.storage import write_whole
+from bushel.storage import temporary_path, write_whole
 
 __all__ = ["QUARANTINE_NAME", "Quarantine", "Quarantined", "join_quarantines", "read_quarantine"]
 
@@ -34,7 +34,7 @@ class Quarantine:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = 0
-        self._temporary = path.with_name(f".{path.name}.partial")
+        self._temporary = temporary_path(path)
         self._file: IO[bytes] | None = None
 
     def add(self, refused: Quarantined) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.storage import temporary_path
 from bushel.writing.plans import ShardPlan, load_array, save_array
 from bushel.writing.shards import Segment, write_early
 
@@ -38,7 +39,7 @@ class RunWriter:
 
     def __post_init__(self) -> None:
         self._firsts = np.array([*(shard.first for shard in self.shards), self.shards[-1].end])
-        self._temporary = self.stem.with_name(f".{self.stem.name}.{os.getpid()}.partial")
+        self._temporary = temporary_path(self.stem)
         self._file = self._temporary.open("wb", buffering=0)
         self._records = self._bytes = 0
 

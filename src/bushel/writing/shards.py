@@ -17,7 +17,7 @@ from bushel.columns import BytesColumn
 from bushel.errors import FileProblem
 from bushel.files import Compression, open_file
 from bushel.index import Index, index_path, save_index
-from bushel.storage import sync_folder, write_whole
+from bushel.storage import sync_folder, temporary_path, write_whole
 from bushel.writing.blocks import FRAMING
 from bushel.writing.sink import compressor
 
@@ -48,7 +48,7 @@ class ShardFile:
     labels: list[NDArray[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        self._temporary = temporary_path(self.path)
         self._file = self._temporary.open("wb", buffering=0)
         self._written = 0
         self._compress = compressor(self.compression)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
 from bushel.files import WINDOW_BITS, Compression
-from bushel.storage import describe_os_error
+from bushel.storage import describe_os_error, temporary_path
 
 __all__ = ["Sink", "compressor"]
 
@@ -22,7 +21,7 @@ class Sink:
 
     def __init__(self, path: Path, compression: Compression | None) -> None:
         self.path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        self._temporary = temporary_path(path)
         try:
             self._file: IO[bytes] | None = self._temporary.open("wb", buffering=0)
         except OSError as error:

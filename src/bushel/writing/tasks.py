@@ -6,7 +6,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,6 +22,7 @@ from bushel.writing.blocks import BlockEncoder, Piece
 from bushel.writing.journal import Journal, Outcome
 from bushel.writing.labels import count_labels
 from bushel.writing.plans import Plan, ShardPlan, load_plan
+from bushel.writing.progress import Counters
 from bushel.writing.quarantine import Quarantine, Quarantined
 from bushel.writing.runs import RunWriter, merge_runs
 from bushel.writing.shards import Segment, ShardFile, read_back, write_beside, write_in_order
@@ -38,7 +39,7 @@ class Task(NamedTuple):
 
     kind: Literal["shard", "merge", "partition"]
     number: int
-    slot: int  # in the file of progress
+    slot: int  # in the counters of progress
 
     @property
     def name(self) -> str:
@@ -56,11 +57,19 @@ class Job:
     compression: Compression | None
     max_refused: int | None
     check: bool  # read finished shards back
+    counters: Counters
 
     @property
     def journal(self) -> Journal:
         """Of the build."""
         return Journal(self.out)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Where each sample goes; read once a worker."""
+        plan = load_plan(self.journal.plan)
+        assert plan is not None, "a task is made from a plan"
+        return plan
 
 
 def do(job_path: str, task: Task) -> Outcome:
@@ -77,14 +86,13 @@ def load_job(path: str) -> Job:
 
 def perform(job: Job, task: Task) -> Outcome:
     """Do one task and note it in the journal. Done twice, it does the same."""
-    plan = load_plan(job.journal.plan)
-    assert plan is not None, "a task is made from a plan"
     job.encoder.narrowings = Narrowings()
-    work = _Work(job, plan, task)
+    work = _Work(job, task)
     try:
         outcome = work.scatter() if task.kind == "partition" else work.write_shard()
     finally:
         work.quarantine.close()
+        job.counters.end(task.slot)
     job.journal.write(outcome)
     return outcome
 
@@ -92,12 +100,11 @@ def perform(job: Job, task: Task) -> Outcome:
 class _Work:
     """One task while it is done."""
 
-    def __init__(self, job: Job, plan: Plan, task: Task) -> None:
-        self.job, self.plan, self.task = job, plan, task
+    def __init__(self, job: Job, task: Task) -> None:
+        self.job, self.plan, self.task = job, job.plan, task
         self.quarantine = Quarantine(job.journal.refused_path(task.name))
         self.counted: Counter[str] = Counter()
-        self.progress = np.memmap(job.journal.progress, np.int64, "r+").reshape(-1, 3)[task.slot]
-        self.progress[:] = 0
+        self.progress = job.counters.begin(task.slot)
 
     def scatter(self) -> Outcome:
         """Read one partition once and leave its records in runs."""
@@ -265,6 +272,16 @@ class _Work:
         if labels.task == "classification" and file.labels:
             return count_labels(labels, np.concatenate(file.labels))
         return count_labels(labels, _flat(_read_column(file.path, labels.feature)))
+
+
+_BASE_MEMORY = 384 << 20  # the program, a few chunks, and what codecs take
+
+
+def memory_of(plan: Plan, kind: str) -> int:
+    """About how much memory one task of this kind takes."""
+    shard = max((shard.samples for shard in plan.facts.shards), default=0)
+    rows = max(plan.facts.partition_rows, default=0) if kind == "partition" else shard
+    return _BASE_MEMORY + 64 * rows
 
 
 def _segment(piece: Piece, places: NDArray[np.int64]) -> Segment:

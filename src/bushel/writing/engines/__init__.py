@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
 
-from bushel.writing.journal import Outcome
-from bushel.writing.tasks import Task
+from bushel.writing.progress import Counters
 
 __all__ = ["Engine"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Engine(Protocol):
     """Does tasks, in any order and on any number of workers. All of them see the dataset's folder."""
 
-    def run(self, work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterator[Outcome]:
-        """Do `work` on every task; yield each outcome as it is there. The first error ends the run and is raised."""
+    is_remote: bool  # workers may be on other machines: what they read must be where all see it
+
+    def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
+        """Refuse, by the node's name, workers that do not see these files or folder, or have other versions."""
+        ...
+
+    def counters(self, path: Path, tasks: int) -> Counters:
+        """How far so many tasks are; `path` is a file that may be used for it."""
+        ...
+
+    def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
+        """Do `work` on every task; yield each result as it is there. The first error ends the run and is raised.
+
+        A task takes about `memory` bytes: no more are done at a time on one machine than it holds.
+        """
         ...
 
     def close(self) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 from bushel.errors import BushelError
-from bushel.writing.journal import Outcome
-from bushel.writing.tasks import Task
+from bushel.writing.progress import Counters, FileCounters
 
 __all__ = ["LocalEngine"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 _LOOK_AT_PARENT = 0.5  # seconds
@@ -32,18 +35,27 @@ def _end_with_parent(parent: int) -> None:
 class LocalEngine:
     """Processes started with loky: no fork, so threads of Arrow and TensorFlow survive it, and no `__main__` guard."""
 
+    is_remote = False
+
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._pool: Any = None
 
-    def run(self, work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
+        """What this process sees and has, its workers do too."""
+
+    def counters(self, path: Path, tasks: int) -> Counters:
+        """A file that all processes map."""
+        return FileCounters.make(path, tasks)
+
+    def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:  # noqa: ARG002
         """Do the tasks here if one worker is enough, else in processes."""
         if self.workers == 1 or len(tasks) <= 1:
             yield from map(work, tasks)
             return
         yield from self._in_processes(work, tasks)
 
-    def _in_processes(self, work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def _in_processes(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         from loky import ProcessPoolExecutor, as_completed
         from loky.process_executor import TerminatedWorkerError
 
