@@ -67,14 +67,18 @@ _HOMES = {
     "write_index": "bushel.index",
 }
 
+_ROOMS = ("contract",)  # whole modules that are used by their own names, as in bushel.contract.verify
+
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 (names of strings, all)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'bushel' has no attribute {name!r}")
     import importlib
 
+    if name in _ROOMS:
+        return importlib.import_module(f"bushel.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bushel' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
@@ -85,6 +89,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from bushel import contract as contract
     from bushel.checking import check as check
     from bushel.checking import explain as explain
     from bushel.columns import BytesColumn as BytesColumn

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import bushel
+from bushel import Feature, Schema
 from bushel.index import index_path
 from bushel.manifest import Label, Manifest, Shard, write_manifest
 from bushel.manifest import Split as ManifestSplit
@@ -28,6 +29,16 @@ def test_several_records_come_as_columns_in_the_order_asked_for(numbered: Path) 
     assert train[::-50]["number"].tolist() == [102, 52, 2]
     assert train[np.arange(103) % 50 == 1]["number"].tolist() == [1, 51, 101]
     assert train[[]]["number"].tolist() == []
+
+
+def test_a_sequence_of_one_step_is_a_list_all_the_same(tmp_path: Path) -> None:
+    features = {"time": Feature(dtype="int64", sequence=True), "word": Feature(dtype="str", sequence=True)}
+    schema = Schema(record="sequence_example", features=features)
+    with bushel.Writer(tmp_path / "a.tfrecord", schema=schema) as writer:
+        writer.write({"time": [7], "word": ["a"]})
+    sample = bushel.open(tmp_path / "a.tfrecord")["all"][0]
+    assert sample["time"].tolist() == [7]
+    assert sample["word"] == ["a"]
 
 
 def test_a_number_beyond_the_end_says_how_many_there_are(numbered: Path) -> None:

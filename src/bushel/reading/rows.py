@@ -35,14 +35,15 @@ def sample_at(columns: dict[str, Column], schema: Schema, row: int) -> Sample:
 def _value_at(column: Column, feature: Feature | None, row: int) -> Any:
     value = column[row]
     is_text = feature is not None and feature.dtype == "str"
+    is_one = feature is not None and feature.is_one_value and not feature.sequence
     if isinstance(value, bytes):
         return value.decode() if is_text else value
     if isinstance(value, np.ndarray):
-        is_one = feature is not None and feature.is_one_value and feature.encoding == "list"
-        return value.item() if value.ndim == 0 or (is_one and value.size == 1) else value
+        is_scalar = is_one and feature is not None and feature.encoding == "list"
+        return value.item() if value.ndim == 0 or (is_scalar and value.size == 1) else value
     if isinstance(value, BytesColumn):
         values: list[Any] = [text.decode() for text in value] if is_text else value.to_list()
-        return values[0] if feature is not None and feature.is_one_value and len(values) == 1 else values
+        return values[0] if is_one and len(values) == 1 else values
     return value.to_list() if isinstance(value, Ragged) else value.item()
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from bushel import transforms
 from bushel.errors import FormatError, nearest
 from bushel.files import Compression
 from bushel.storage import AnyPath, write_whole
-from bushel.transforms import Transform
+from bushel.transforms.described import describe_transforms, make_transforms
 
-__all__ = ["RECIPE_NAME", "Constraint", "Recipe", "parse_size", "read_recipe", "write_recipe"]
+__all__ = [
+    "RECIPE_NAME",
+    "Constraint",
+    "Recipe",
+    "describe_transforms",
+    "make_transforms",
+    "parse_size",
+    "read_recipe",
+    "write_recipe",
+]
 
 RECIPE_NAME = "recipe.toml"
 SHARD_SIZE = 128 << 20
@@ -115,54 +120,3 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_none(inner) for inner in value]
     return value
-
-
-def describe_transforms(given: Sequence[Transform]) -> list[dict[str, Any]]:
-    """Transforms as a recipe holds them: where their class is, and the values of its fields."""
-    return [_describe_transform(transform) for transform in given]
-
-
-def _describe_transform(transform: Transform) -> dict[str, Any]:
-    kind = type(transform)
-    if isinstance(transform, msgspec.Struct):
-        fields = msgspec.to_builtins(msgspec.structs.asdict(transform))
-    else:
-        declared: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        fields = {field.name: getattr(transform, field.name) for field in declared}
-    return {"transform": _name_of(kind), **{name: value for name, value in fields.items() if value is not None}}
-
-
-def _name_of(kind: type) -> str:
-    """What a recipe calls a transform: one of bushel's by its name, any other by its module and class."""
-    tag = getattr(getattr(kind, "__struct_config__", None), "tag", None)
-    if isinstance(tag, str) and getattr(transforms, tag, None) is kind:
-        return tag
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
-    """The transforms that a recipe names."""
-    made: list[Transform] = []
-    for table in tables:
-        fields = dict(table)
-        name = str(fields.pop("transform", ""))
-        kind = _kind_named(name)
-        try:
-            made.append(kind(**fields))
-        except TypeError as error:
-            raise ValueError(f"transform {name}: {error}") from None
-    return made
-
-
-def _kind_named(name: str) -> Any:
-    module, colon, kind = name.partition(":")
-    try:
-        if colon:
-            return getattr(importlib.import_module(module), kind)
-        if name in transforms.__all__:
-            return getattr(transforms, name)
-    except (ImportError, AttributeError, ValueError):
-        pass
-    close = None if colon else nearest(name, transforms.__all__)
-    hint = f"; did you mean {close!r}?" if close else ""
-    raise ValueError(f"transform must be one of bushel's or module:Class, got {name!r}{hint}")

@@ -1,0 +1,28 @@
+"""What a model was trained on, kept beside it, so that whoever serves it can prove to feed it the same.
+
+from bushel import contract
+
+for difference in contract.verify("runs/cats", prepare=my_prepare, classes=my_classes):
+    print(difference)
+"""
+
+from __future__ import annotations
+
+from bushel.contract.document import Contract, Golden, Input, read, write
+from bushel.contract.making import make
+from bushel.contract.preparation import Preparation, arrange, prepare
+from bushel.contract.verifying import Difference, verify
+
+__all__ = [
+    "Contract",
+    "Difference",
+    "Golden",
+    "Input",
+    "Preparation",
+    "arrange",
+    "make",
+    "prepare",
+    "read",
+    "verify",
+    "write",
+]
