@@ -43,6 +43,7 @@ __all__ = ["Built", "Run", "build", "build_recipe"]
 
 
 _SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
+_LONG_PLAN = 0.3  # seconds after which a plan is one of a build that is not short
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,11 +211,14 @@ class _Build:
             generation=frozen.generation if frozen else 0,
         )
         self.site.prepare(identity)
-        if self.run.engine is not None:
-            self.run.engine.look(_paths_in(self.source.describe()), self.journal.folder, versions())
-        made, encoder = self._make_plan(frozen)
-        encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
-        outcomes, resumed = self._run_tasks(made, encoder)
+        engine = self.run.engine or self._local_engine()
+        try:
+            engine.look(_paths_in(self.source.describe()), self.journal.folder, versions())
+            made, encoder = self._make_plan(frozen)
+            encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
+            outcomes, resumed = self._run_tasks(made, encoder, engine)
+        finally:
+            engine.close()
         manifest = publish(self.site, self.recipe, made, encoder.schema, encoder.labels, outcomes)
         self.site.swap()
         Journal(self.site.out).remove()
@@ -242,31 +246,30 @@ class _Build:
         with suppress(OSError):  # it is not empty: a dataset that was to be added to
             self.site.folder.rmdir()
 
-    def _run_tasks(self, made: Plan, encoder: BlockEncoder) -> tuple[list[Outcome], int]:
+    def _local_engine(self) -> LocalEngine:
+        """As many workers as asked for, or one a core, started while the plan is made; soon, if it may be short."""
+        engine = LocalEngine(self.run.workers or available_cores())
+        engine.start(after=0 if self.run.workers else _LONG_PLAN)
+        return engine
+
+    def _run_tasks(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[list[Outcome], int]:
         shards = range(len(made.facts.shards))
         stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
         if self.source.reads == "sequence":
             partitions = [i for i, planned in enumerate(made.facts.planned) if planned]
             reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
             stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
-        engine = self.run.engine or LocalEngine(self._workers(made))
+        if isinstance(engine, LocalEngine) and not engine.is_started and self.run.workers is None and _is_short(made):
+            engine = LocalEngine(1)
         outcomes: list[Outcome] = []
         resumed = 0
-        try:
-            for stage, tasks in stages:
-                counters = engine.counters(self.journal.progress, len(tasks))
-                job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
-                found, skipped = self._run_stage(stage, tasks, job, engine, made)
-                outcomes += found
-                resumed += skipped
-        finally:
-            engine.close()
+        for stage, tasks in stages:
+            counters = engine.counters(self.journal.progress, len(tasks))
+            job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
+            found, skipped = self._run_stage(stage, tasks, job, engine, made)
+            outcomes += found
+            resumed += skipped
         return outcomes, resumed
-
-    def _workers(self, made: Plan) -> int:
-        """As many as asked for; else one where others would not be there before it is done."""
-        is_short = made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
-        return self.run.workers or (1 if is_short else available_cores())
 
     def _job(self, made: Plan, encoder: BlockEncoder, counters: Counters, *, has_source: bool) -> Job:
         return Job(
@@ -352,6 +355,11 @@ def _paths_in(table: Mapping[str, Any]) -> list[Path]:
     named = [table.get(name) for name in ("path", "labels", "image_root")]
     texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
     return [Path(text) for text in texts if isinstance(text, str | PathLike)]
+
+
+def _is_short(made: Plan) -> bool:
+    """Whether it is done before other processes would be there."""
+    return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
 
 
 def _check_outside(source: Source, out: Path) -> None:
