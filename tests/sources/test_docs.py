@@ -1,6 +1,7 @@
 """The code in docs/sources.md runs, and prints what it says."""
 
 import io
+import json
 import re
 import tarfile
 from pathlib import Path
@@ -30,6 +31,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("reviews/pos/1.txt").write_text("good")
     Path("lines.txt").write_text("a\nb\n")
     np.save("x.npy", np.arange(3))
+    annotated_images()
     with bushel.Writer("theirs.tfrecord") as writer:
         writer.write({"x": 1, "name": "a"})
     data = io.BytesIO()
@@ -38,6 +40,17 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         info = tarfile.TarInfo("001.jpg")
         info.size = len(data.getvalue())
         archive.addfile(info, io.BytesIO(data.getvalue()))
+
+
+def annotated_images() -> None:
+    for name in ("coco/images/1.jpg", "voc/1.jpg", "yolo/1.jpg"):
+        Path(name).parent.mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(name)
+    image = {"id": 1, "file_name": "1.jpg", "height": 8, "width": 8}
+    Path("coco/annotations.json").write_text(json.dumps({"images": [image], "annotations": [], "categories": []}))
+    Path("voc/1.xml").write_text("<annotation><filename>1.jpg</filename></annotation>")
+    Path("yolo/1.txt").write_text("0 0.5 0.5 0.1 0.1")
+    Path("boxes.csv").write_text("filename,xmin,ymin,xmax,ymax,class\nflat/1.jpg,1,2,3,4,cat\n")
 
 
 @pytest.mark.usefixtures("files")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.look import json_option
+from bushel.cli.media import media_options, source_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +52,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.option("--no-check", "check", is_flag=True, default=True, flag_value=False, help="Do not read shards back.")
 @click.option("--append", is_flag=True, help="Add samples whose keys the dataset OUT does not have.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset OUT, when all is built.")
+@media_options
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be built, and stop.")
 @json_option
 @click.pass_context
@@ -105,6 +107,7 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     given = _given(ctx)
     recipe = read_recipe(source) if source.endswith(".toml") else Recipe(source={"path": source})
     table = {**recipe.source, **{name: _source_option(name, given[name]) for name in _OF_SOURCE if name in given}}
+    table |= source_table(given)
     changes = {
         name: given[name] for name in Recipe.__struct_fields__ if name in given and name not in ("source", "out")
     }

@@ -3,6 +3,7 @@
 Each function makes a source: a value that says what samples there are, and reads them in columns.
 """
 
+from bushel.sources.detection import DetectionSource, boxes, coco, voc, yolo
 from bushel.sources.hugging_face import huggingface
 from bushel.sources.image_folders import ImageSource, images
 from bushel.sources.in_memory import ArraySource, arrays
@@ -17,6 +18,7 @@ from bushel.sources.texts import LineSource, TextFolderSource, text
 __all__ = [
     "ArraySource",
     "Block",
+    "DetectionSource",
     "ImageSource",
     "IterableSource",
     "LineSource",
@@ -28,6 +30,8 @@ __all__ = [
     "TarSource",
     "TextFolderSource",
     "arrays",
+    "boxes",
+    "coco",
     "huggingface",
     "images",
     "iterable",
@@ -35,5 +39,7 @@ __all__ = [
     "records",
     "table",
     "text",
+    "voc",
     "webdataset",
+    "yolo",
 ]

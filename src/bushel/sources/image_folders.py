@@ -19,6 +19,7 @@ from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
 from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
 from bushel.sources.image_checks import MAX_PIXELS, ImageCheck, Verify
+from bushel.sources.image_names import leave_out
 from bushel.sources.label_files import find_label_file, read_label_file
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns, write_columns
@@ -26,8 +27,6 @@ from bushel.storage import AnyPath
 
 __all__ = ["ImageSource", "images"]
 
-_SUFFIXES = (b".jpg", b".jpeg", b".jpe", b".jfif", b".png", b".gif", b".bmp", b".webp", b".tif", b".tiff")
-_OTHER_IMAGES = (b".heic", b".heif", b".avif", b".jp2", b".psd", b".svg", b".raw", b".cr2", b".nef", b".dng", b".ico")
 _BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 512
 
@@ -60,20 +59,6 @@ def images(
     return source
 
 
-def is_image_name(name: str) -> bool:
-    """Whether a file is an image by its name."""
-    return _leave_out(os.fsencode(name)) is None
-
-
-def _leave_out(name: bytes) -> str | None:
-    lower = name.lower()
-    if lower.endswith(_SUFFIXES):
-        return None
-    if lower.endswith(_OTHER_IMAGES):
-        return "images in formats that are not read"
-    return "files that are no images"
-
-
 class ImageSource:
     """Samples from image files; reads at random, in one partition."""
 
@@ -101,7 +86,7 @@ class ImageSource:
         """The images there are. In another process, those that were there when the source was pickled."""
         if self.spooled is not None and (self.spooled / "columns.json").exists():
             return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
-        found = walk(Path(self.folder), _leave_out)
+        found = walk(Path(self.folder), leave_out)
         if self.spooled is not None and _digest(found) != self.digest:
             raise FileProblem(self.folder, "has changed since it was listed")
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -11,26 +12,36 @@ from typing import Any
 
 from bushel.errors import FileProblem, nearest
 from bushel.files import open_file, what_is
+from bushel.sources.box_tables import has_boxes
+from bushel.sources.coco import is_coco
+from bushel.sources.detection import boxes, coco, voc, yolo
 from bushel.sources.hugging_face import huggingface, is_dataset_folder
-from bushel.sources.image_folders import images, is_image_name
+from bushel.sources.image_folders import images
+from bushel.sources.image_names import is_image_name
 from bushel.sources.in_memory import arrays
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import records
 from bushel.sources.tables import SUFFIXES, table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts import is_text_name, text
+from bushel.sources.voc import is_voc
+from bushel.sources.yolo import is_yolo
 from bushel.storage import AnyPath, list_files
 
 __all__ = ["open_source"]
 
 _KINDS: dict[str, Callable[..., Any]] = {
     "arrays": arrays,
+    "boxes": boxes,
+    "coco": coco,
     "huggingface": huggingface,
     "images": images,
     "records": records,
     "table": table,
     "text": text,
+    "voc": voc,
     "webdataset": webdataset,
+    "yolo": yolo,
 }
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".xz")
 _LOOKED_AT = 10_000  # files of a folder that tell what is in it
@@ -84,6 +95,10 @@ def kind_of(path: Any) -> str:
 def _kind_of_file(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSED]
     suffix = suffixes[-1] if suffixes else ""
+    if suffix == ".json" and path.suffix.lower() == ".json" and is_coco(path):
+        return "coco"
+    if suffix in (".csv", ".tsv") and has_boxes(_header(path)):
+        return "boxes"
     if suffix in SUFFIXES:
         return "table"
     if suffix in (".npy", ".npz"):
@@ -95,6 +110,13 @@ def _kind_of_file(path: Path) -> str:
     if suffix.startswith(".tfrecord") or ".tfrecord" in path.name.lower() or ".tfrec" in path.name.lower():
         return "records"
     return _kind_by_bytes(path)
+
+
+def _header(path: Path) -> list[str]:
+    """The names in the first line of a table; none where it is compressed."""
+    with path.open("rb") as file:
+        first = file.read(1 << 14).split(b"\n")[0].decode("utf-8-sig", errors="replace").strip()
+    return [name.strip("\"' ") for name in re.split(r"[,;\t|]", first)]
 
 
 def _kind_by_bytes(path: Path) -> str:
@@ -127,6 +149,10 @@ def _kind_of_folder(folder: Path) -> str:
         return "huggingface"
     if (folder / "dataset.json").exists():
         return "records"
+    if is_voc(folder):
+        return "voc"
+    if is_yolo(folder):
+        return "yolo"
     names = [name for name in islice(_names_below(folder), _LOOKED_AT) if not name.startswith((".", "_"))]
     if not names:
         raise FileProblem(folder, "there are no files in this folder")

@@ -47,7 +47,9 @@ class Source(Protocol):
     """A place that samples come from, in one partition or several. A value: it pickles, and is cheap to pickle.
 
     A source that already says which split a sample belongs to names the column that does in an attribute `split`; it
-    can be listed, but need not be a feature. Values that are missing are rows that a `Ragged` says are not present.
+    can be listed, but need not be a feature. One whose samples belong together (windows of a series, tiles of an image)
+    names the column that says so in an attribute `group`: where shares are drawn, they are drawn by it. `label` is the
+    name of the label where that is not `label`. Values that are missing are rows that a `Ragged` says are not present.
     """
 
     reads: Literal["random", "sequence"]

@@ -53,7 +53,8 @@ class Listed:
 def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | None = None) -> Listed:
     """List every partition: keys go to files in `folder`, the few columns that decide are kept."""
     features = source.schema().features
-    label = recipe.label or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
+    own: str | None = getattr(source, "label", None)
+    label = recipe.label or own or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
     asked = _columns_asked(source, recipe, label)
     listed = Listed(columns={name: Categories(name) for name in asked})
     hashes, sizes, rows_left = [], [], recipe.limit
@@ -86,7 +87,7 @@ def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | N
 
 
 def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:
-    names = [label, recipe.stratify, recipe.group, _split_column(source, recipe)]
+    names = [label, recipe.stratify, group_of(source, recipe), _split_column(source, recipe)]
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -97,6 +98,16 @@ def _split_column(source: Source, recipe: Recipe) -> str | None:
         return shares
     own: str | None = getattr(source, "split", None)
     return own if recipe.split is None else None
+
+
+def group_of(source: Source, recipe: Recipe) -> str | None:
+    """The column that holds samples together: the one asked for, or the source's own where shares are drawn."""
+    own: str | None = getattr(source, "group", None)
+    if recipe.group is not None or own is None or recipe.split is None or _split_column(source, recipe) is not None:
+        return recipe.group
+    if recipe.stratify is not None:
+        raise ValueError(f"stratify must not be given: samples of this source are split by {own!r}, never one by one")
+    return own
 
 
 def _kept(source: Source, rows: int, rows_left: int | None) -> int:
@@ -181,7 +192,7 @@ class Draft:
         assert not isinstance(shares, str)
         self.names = list(shares)
         parts = list(shares.values())
-        hashes = self.listed.hashes if self.recipe.group is None else self._group_hashes()
+        hashes = self.listed.hashes if self.group is None else self._group_hashes()
         draws = splits.draw(hashes, self.recipe.seed, "split")
         classes = self._column(self.recipe.stratify).codes() if self.recipe.stratify else None
         if self.recipe.exact:
@@ -190,15 +201,20 @@ class Draft:
             return self._assign_stratified(draws, parts, classes)
         return splits.assign(draws, splits.bounds_of(parts))
 
+    @property
+    def group(self) -> str | None:
+        """The column that holds samples together."""
+        return group_of(self.source, self.recipe)
+
     def _column(self, name: str) -> Categories:
         return self.listed.columns[name]
 
     def _group_hashes(self) -> NDArray[np.uint64]:
-        assert self.recipe.group is not None
-        groups = self._column(self.recipe.group)
+        assert self.group is not None
+        groups = self._column(self.group)
         if len(groups.missing):
             raise BushelError(
-                f"samples without {self.recipe.group!r} belong to no group, and there are {len(groups.missing):,}",
+                f"samples without {self.group!r} belong to no group, and there are {len(groups.missing):,}",
                 help=[f"The first is row {groups.missing[0]} of the source."],
             )
         return groups.hashes
@@ -212,7 +228,7 @@ class Draft:
         by_name = {name: i for i, name in enumerate(self.names)}
         in_order = np.array([by_name[name] for name in values.names()], np.uint8)
         found: NDArray[np.uint8] = in_order[values.codes()]
-        if self.recipe.group is not None:
+        if self.group is not None:
             self._check_groups(found)
         return found
 
@@ -221,13 +237,13 @@ class Draft:
         pairs = np.unique(groups * 256 + split_of)
         leaking = np.flatnonzero(np.bincount(pairs // 256) > 1)
         if len(leaking):
-            assert self.recipe.group is not None
+            assert self.group is not None
             row = int(np.argmax(groups == leaking[0]))
-            group = self._column(self.recipe.group).values[int(self._group_hashes()[row])]
+            group = self._column(self.group).values[int(self._group_hashes()[row])]
             raise BushelError(
                 f"{len(leaking):,} of {groups.max() + 1:,} groups are in more than one split; "
                 f"the first is {text_of(group)!r}",
-                help=[f"To split by {self.recipe.group!r} instead: --split 80/10/10 --group {self.recipe.group}"],
+                help=[f"To split by {self.group!r} instead: --split 80/10/10 --group {self.group}"],
             )
 
     def _assign_stratified(self, draws: Any, parts: Any, classes: Any) -> NDArray[np.uint8]:

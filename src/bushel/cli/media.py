@@ -1,0 +1,54 @@
+"""The options of `build` that are about images with boxes, tiles, video and series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+_PLAIN = ("kind", "images", "bad_boxes", "masks")
+_OPTIONS = [
+    click.option("--kind", metavar="KIND", help="What the source is, where its path does not tell: coco, voc, yolo, …"),
+    click.option("--set", "source_set", metavar="NAME=VALUE", multiple=True, help="Any other option of the source."),
+    click.option("--images", metavar="DIR", help="Where the images are that annotations name.  [near them]"),
+    click.option("--bad-boxes", type=click.Choice(["refuse", "clip"]), help="What is done about them.  [refuse]"),
+    click.option("--masks", is_flag=True, help="Store COCO's segmentations too, as PNGs."),
+]
+
+
+def media_options(command: _Command) -> _Command:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def source_table(given: dict[str, Any]) -> dict[str, Any]:
+    """What the options that were given say in the `[source]` table of a recipe."""
+    table = {name: given[name] for name in _PLAIN if name in given}
+    for text in given.get("source_set", ()):
+        name, value = _setting(text)
+        place = table
+        *outer, last = name.split(".")
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[last] = value
+    return table
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """NAME=VALUE; the value as TOML has it, or as text."""
+    import msgspec
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"--set must be as NAME=VALUE, got {text!r}")
+    try:
+        return name, msgspec.toml.decode(f"value = {value}")["value"]
+    except msgspec.DecodeError:
+        return name, value
