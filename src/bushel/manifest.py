@@ -11,10 +11,11 @@ from bushel.errors import FileProblem, FormatError, MissingName
 from bushel.schema import Schema
 from bushel.storage import AnyPath, write_whole
 
-__all__ = ["MANIFEST_NAME", "Label", "Manifest", "Shard", "Split", "read_manifest", "write_manifest"]
+__all__ = ["ARTIFACTS_NAME", "MANIFEST_NAME", "Label", "Manifest", "Shard", "Split", "read_manifest", "write_manifest"]
 
 FORMAT = 1
 MANIFEST_NAME = "dataset.json"
+ARTIFACTS_NAME = "_artifacts"
 
 Task = Literal["classification", "multi_label", "regression"]
 

@@ -17,7 +17,7 @@ from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.records import Sample
 from bushel.schema import BYTES_KIND, Feature, Schema
 from bushel.transforms import BatchTransform, Draw, Transform
-from bushel.transforms.described import describe_transforms, make_transforms
+from bushel.transforms.tables import describe_transforms, make_transforms
 
 if TYPE_CHECKING:
     from bushel.contract.document import Contract

@@ -23,6 +23,9 @@ from bushel.records import Sample, shape_column, to_column
 from bushel.schema import BYTES_KIND, Feature, Schema, read_sidecar
 from bushel.storage import AnyPath, list_files
 from bushel.survey import probe_schema
+from bushel.transforms import Transform
+from bushel.transforms.fitted import restore_all
+from bushel.transforms.tables import make_transforms
 
 __all__ = ["Dataset", "Share", "Split", "mix", "open"]
 
@@ -111,6 +114,15 @@ class Dataset:
     def schema(self) -> Schema:
         """What the records of the first split hold."""
         return next(iter(self.splits.values())).schema
+
+    def transforms(self) -> list[Transform]:
+        """The transforms that the dataset was built with, with what they learnt: for raw samples, as the build had.
+
+        >>> sample = bushel.transforms.apply_all(data.transforms(), {"age": 41.0, "text": "as it came"})
+        """
+        if self.manifest is None:
+            return []
+        return restore_all(make_transforms(self.manifest.recipe.get("transforms", ())), self.manifest, self.where)
 
 
 class Share:

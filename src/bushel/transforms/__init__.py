@@ -19,15 +19,20 @@ from bushel.transforms.augment import (
     saturation,
 )
 from bushel.transforms.encoded import resize_encoded
+from bushel.transforms.fitted import apply_all
 from bushel.transforms.image import center_crop, decode_image, resize
 from bushel.transforms.mixing import cutmix, mixup
 from bushel.transforms.numeric import cast, jitter, normalise, scale, window
-from bushel.transforms.protocol import BatchTransform, Draw, Transform
+from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, Transform
 
 __all__ = [
     "BatchTransform",
+    "ColumnTransform",
     "Draw",
+    "Fit",
+    "Fittable",
     "Transform",
+    "apply_all",
     "brightness",
     "cast",
     "center_crop",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from bushel import _native
 from bushel.columns import Column
 from bushel.records import Sample
 
-__all__ = ["BatchTransform", "Draw", "Transform"]
+__all__ = ["BatchTransform", "ColumnFit", "ColumnTransform", "Draw", "Fit", "Fittable", "Kept", "Transform"]
 
 _WORD = 2**64 - 1
 
@@ -60,4 +61,72 @@ class BatchTransform(Protocol):
 
     def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
         """Return the changed columns; those given are left as they were."""
+        ...
+
+
+@runtime_checkable
+class ColumnTransform(Protocol):
+    """A transform that can also change many samples at once, where they come as columns; both ways give the same.
+
+    It draws nothing at random. What it raises is found again, sample by sample, by `apply`.
+    """
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Return the changed columns; those given are left as they were."""
+        ...
+
+
+@runtime_checkable
+class Fittable(Protocol):
+    """A transform that learns something from the train split. `fitted` is what it learnt; None: nothing yet.
+
+    The features that it reads or writes are `feature`, or whatever `touches` says: transforms that touch different
+    features are fitted in the same pass. What it learnt is kept in the manifest, as plain values; see also `Kept`.
+    """
+
+    fitted: Any
+
+    def begin_fit(self) -> Fit:
+        """Begin to learn."""
+        ...
+
+
+class Fit(Protocol):
+    """What was learnt from some samples. It pickles, since workers return it.
+
+    Fits are merged in an order that does not depend on the number of workers, so floating-point sums do not either.
+    """
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Learn from more samples."""
+        ...
+
+    def merge(self, other: Self) -> Self:
+        """What both have learnt; `other` saw samples that come later. Either may be used up."""
+        ...
+
+    def finish(self) -> Transform:
+        """The transform with its `fitted` filled."""
+        ...
+
+
+@runtime_checkable
+class ColumnFit(Protocol):
+    """A `Fit` that can also learn from columns, which gives the same."""
+
+    def add_columns(self, columns: dict[str, Column]) -> None:
+        """Learn from more samples."""
+        ...
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """A fitted transform that keeps more than a manifest should hold: vocabularies, matrices."""
+
+    def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What the manifest keeps, and files by name (`vocabulary.txt`)."""
+        ...
+
+    def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> Transform:
+        """The fitted transform again."""
         ...

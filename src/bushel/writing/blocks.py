@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import Column, Ragged
+from bushel.columns import Column, Ragged, take
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.records import Sample
 from bushel.schema import Feature, Schema, record_kind
 from bushel.sources.protocol import Block, Refused
-from bushel.transforms import Draw, Transform
+from bushel.transforms import ColumnTransform, Draw, Transform
 from bushel.writing.constraints import broken_rows, cut_column
 from bushel.writing.labels import UNKNOWN, Labels
 from bushel.writing.recipe import Constraint
@@ -109,10 +109,12 @@ class BlockEncoder:
         return bad
 
     def _transformed(self, columns: dict[str, Column], places: Any, hashes: Any) -> Any:
+        if (changed := self._transformed_columns(columns, places)) is not None:
+            return changed, []
         samples, refused = [], []
         for place in places.tolist():
             try:
-                sample = self.transform(to_sample(columns, place, self._coded_features()), int(hashes[place]))
+                sample = self.transform(to_sample(columns, place, self.coded_features()), int(hashes[place]))
                 samples.append(check_sample(sample, self.schema.features))
             except SchemaMismatch as error:
                 refused.append((place, _refusal("schema", error.message)))
@@ -120,7 +122,22 @@ class BlockEncoder:
                 refused.append((place, _refusal("transform", f"{type(error).__name__}: {error}")))
         return to_columns(samples, self.schema.features), refused
 
-    def _coded_features(self) -> dict[str, Feature]:
+    def _transformed_columns(self, columns: dict[str, Column], places: Any) -> dict[str, Column] | None:
+        """All rows at once, where every transform can and no row is to blame for anything."""
+        if not all(isinstance(transform, ColumnTransform) for transform in self.transforms):
+            return None
+        rows = len(next(iter(columns.values()))) if columns else 0
+        if len(places) < rows:
+            columns = {name: take(column, places) for name, column in columns.items()}
+        try:
+            for transform in self.transforms:
+                columns = transform.apply_columns(columns)  # type: ignore[attr-defined]
+        except Exception:  # sample by sample it is told which
+            return None
+        return columns if all(name in self.schema for name in columns) else None
+
+    def coded_features(self) -> dict[str, Feature]:
+        """The features of the source, with the label as it is coded."""
         features = dict(self.source_schema.features)
         if self.labels is not None and self.labels.feature in features:
             features[self.labels.feature] = self.labels.stored(features[self.labels.feature])

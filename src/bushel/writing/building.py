@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -24,14 +24,26 @@ from bushel.sources.spool import spooling_into
 from bushel.sources.spreading import spreading
 from bushel.storage import AnyPath
 from bushel.transforms import Transform
+from bushel.transforms.fitted import next_layer, restore_all
+from bushel.transforms.tables import describe_transforms, make_transforms
 from bushel.writing import recipe as recipes
 from bushel.writing.blocks import BlockEncoder
 from bushel.writing.engines import Engine
 from bushel.writing.engines.local import LocalEngine
+from bushel.writing.fitting import (
+    NothingLearnt,
+    check_learnt,
+    count_train,
+    fit_tasks,
+    load_fits,
+    merge_layer,
+    save_fits,
+)
 from bushel.writing.journal import Identity, Journal, Outcome, versions
 from bushel.writing.outlines import NothingToAdd, encoder_of, open_any, plan_build
 from bushel.writing.planning import Frozen
-from bushel.writing.plans import Plan, load_plan
+from bushel.writing.plans import Plan, load_plan, recut
+from bushel.writing.probe import probe_plan
 from bushel.writing.progress import Counters, ProgressHandler, watch
 from bushel.writing.publish import largest_narrowings, publish
 from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
@@ -151,7 +163,7 @@ def build(
         compression=compression,
         limit=limit,
         constraints=dict(constraints or {}),
-        transforms=recipes.describe_transforms(transforms),
+        transforms=describe_transforms(transforms),
     )
     run = run or Run()
     with run.opening(source if isinstance(source, str | PathLike) else None):
@@ -168,7 +180,7 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
         raise ValueError(f"{where} names no out: give the folder to write")
     from bushel import sources
 
-    transforms = recipes.make_transforms(recipe.transforms)
+    transforms = make_transforms(recipe.transforms)
     run = run or Run()
     with run.opening(recipe.source):
         opened = sources.open_source(recipe.source)
@@ -180,11 +192,19 @@ class _Build:
 
     def __init__(self, source: Source, recipe: Recipe, out: Path, transforms: Sequence[Transform], run: Run) -> None:
         _check_outside(source, out)
-        self.source, self.run, self.transforms = source, run, transforms
+        self.source, self.run = source, run
         self.site = open_site(out, overwrite=run.overwrite, append=run.append)
         self.recipe = _same_recipe(self.site, recipe, source.describe())
+        self.transforms = self._frozen_transforms(transforms)
         self.journal: Journal = self.site.journal
         self.begun = time.perf_counter()
+
+    def _frozen_transforms(self, given: Sequence[Transform]) -> Sequence[Transform]:
+        """Those asked for; for an addition those of the dataset, with what they learnt when it was built."""
+        manifest = self.site.manifest
+        if manifest is None:
+            return given
+        return restore_all(given or make_transforms(self.recipe.transforms), manifest, self.site.out)
 
     def do(self) -> Built:
         """Build, and give back what was built."""
@@ -216,10 +236,12 @@ class _Build:
             engine.look(_paths_in(self.source.describe()), self.journal.folder, versions())
             made, encoder = self._make_plan(frozen)
             encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
-            outcomes, resumed = self._run_tasks(made, encoder, engine)
+            runner = self._runner(made, engine)
+            made = self._fit(made, encoder, runner)
+            outcomes, resumed = self._run_tasks(made, encoder, runner)
         finally:
             engine.close()
-        manifest = publish(self.site, self.recipe, made, encoder.schema, encoder.labels, outcomes)
+        manifest = publish(self.site, self.recipe, made, encoder, outcomes)
         self.site.swap()
         Journal(self.site.out).remove()
         return self._built(made, manifest, outcomes, resumed)
@@ -252,6 +274,32 @@ class _Build:
         engine.start(after=0 if self.run.workers else _LONG_PLAN)
         return engine
 
+    def _fit(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> Plan:
+        """Let transforms learn from the train split, and cut the shards by what they then make of samples."""
+        kept = self.journal.fits_path("all")
+        if made.facts.is_fitted:
+            encoder.transforms = load_fits(kept) if kept.exists() else encoder.transforms
+            return made
+        try:
+            passes = 0
+            while (layer := next_layer(encoder.transforms)).fits:
+                numbers, fit_rows = fit_tasks(made, self.source)
+                tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
+                job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
+                self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
+                learnt = (load_fits(self.journal.fits_path(task.name)) for task in tasks)
+                encoder.transforms = merge_layer(encoder.transforms, layer, learnt)
+                passes += 1
+            check_learnt(encoder.transforms)
+            save_fits(kept, encoder.transforms)
+            looked = probe_plan(self.source, made, encoder)
+            return recut(
+                made, looked.sizes, looked.schema, shard_size=self.recipe.shard_size, shards=self.recipe.shards
+            )
+        except NothingLearnt:
+            self._give_up()
+            raise
+
     def _run_tasks(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[list[Outcome], int]:
         shards = range(len(made.facts.shards))
         stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
@@ -259,8 +307,6 @@ class _Build:
             partitions = [i for i, planned in enumerate(made.facts.planned) if planned]
             reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
             stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
-        if isinstance(engine, LocalEngine) and not engine.is_started and self.run.workers is None and _is_short(made):
-            engine = LocalEngine(1)
         outcomes: list[Outcome] = []
         resumed = 0
         for stage, tasks in stages:
@@ -271,7 +317,12 @@ class _Build:
             resumed += skipped
         return outcomes, resumed
 
-    def _job(self, made: Plan, encoder: BlockEncoder, counters: Counters, *, has_source: bool) -> Job:
+    def _runner(self, made: Plan, engine: Engine) -> Engine:
+        """The engine; this process where workers would not be there before it is done."""
+        is_asked = self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started
+        return engine if is_asked or not _is_short(made) else LocalEngine(1)
+
+    def _job(self, made: Plan, encoder: BlockEncoder, counters: Counters, *, has_source: bool = True) -> Job:
         return Job(
             source=self.source if has_source else None,
             encoder=encoder,
@@ -291,7 +342,8 @@ class _Build:
         refused = sum(outcome.refused for outcome in done.values())
         self._check_refused(refused, done, job)
         so_far = sum(outcome.samples for outcome in done.values())
-        with watch(self.run.progress, stage, job.counters, done=so_far, of=made.samples):
+        of = made.samples if job.layer is None else count_train(made)
+        with watch(self.run.progress, stage, job.counters, done=so_far, of=of):
             work = self._work(job, engine)
             runner = engine if work.func is do else LocalEngine(1)
             for outcome in runner.run(work, left, memory=memory_of(made, tasks[0].kind)):

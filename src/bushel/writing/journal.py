@@ -87,6 +87,7 @@ class Journal:
         self.refused = self.folder / "refused"
         self.progress = self.folder / "progress"
         self.spool = self.folder / "spool"  # what a source keeps in files for its workers
+        self.fits = self.folder / "fits"
         self._done = self.folder / "done"
         self._identity = self.folder / "build.json"
 
@@ -108,7 +109,7 @@ class Journal:
 
     def begin(self, identity: Identity) -> None:
         """Start a journal, or go on with one if it is of the same build; refuse another, and say what changed."""
-        for folder in (self.plan, self.runs, self.refused, self._done):
+        for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
             folder.mkdir(parents=True, exist_ok=True)
         if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan nothing was done
             with write_whole(self._identity) as file:
@@ -154,6 +155,10 @@ class Journal:
     def refused_path(self, task: str) -> Path:
         """Where a task writes the samples that it refused."""
         return self.refused / f"{task}.jsonl"
+
+    def fits_path(self, task: str) -> Path:
+        """Where a task writes what transforms learnt from its samples."""
+        return self.fits / f"{task}.pickle"
 
     def remove(self) -> None:
         """The dataset is complete."""

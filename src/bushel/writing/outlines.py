@@ -15,7 +15,8 @@ from bushel.errors import BushelError, MissingName
 from bushel.records import available_cores
 from bushel.sources.protocol import Source
 from bushel.transforms import Transform
-from bushel.writing import recipe as recipes
+from bushel.transforms.fitted import needs_fit
+from bushel.transforms.tables import make_transforms
 from bushel.writing.blocks import BlockEncoder
 from bushel.writing.planning import Frozen, list_source, make_plan
 from bushel.writing.plans import Plan
@@ -51,7 +52,7 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
     recipe = recipe or Recipe()
     source = sources.open_source(recipe.source) if source is None else open_any(source)
     with tempfile.TemporaryDirectory(prefix="bushel-plan-") as folder:
-        encoder = encoder_of(source, recipe, recipes.make_transforms(recipe.transforms))
+        encoder = encoder_of(source, recipe, make_transforms(recipe.transforms))
         made = plan_build(source, recipe, encoder, Path(folder), None, None)
     splits: dict[str, dict[str, int]] = {}
     for shard in made.facts.shards:
@@ -101,5 +102,5 @@ def plan_build(
     encoder.labels = listed.labels
     if not draft.samples():
         raise NothingToAdd("every sample of the source is in the dataset already")
-    looked = probe(draft, encoder)
-    return draft.finish(folder, looked.sizes, looked.schema, seconds=looked.seconds)
+    looked = probe(draft.to_probe(), encoder)
+    return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))

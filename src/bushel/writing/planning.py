@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from bushel.columns import BytesColumn
 from bushel.errors import BushelError, MissingName, quantity
 from bushel.manifest import Label
-from bushel.schema import Schema
 from bushel.sources.protocol import Source
 from bushel.writing import plans, splits
 from bushel.writing.categories import Categories, hash_values, text_of
 from bushel.writing.constraints import cut_column
 from bushel.writing.labels import Labels, labels_of
 from bushel.writing.plans import Plan, PlanFacts, Rows
+from bushel.writing.probe import Probe, ToProbe
 from bushel.writing.recipe import Recipe
 
 __all__ = ["Frozen", "Listed", "list_source", "make_plan"]
@@ -293,17 +293,26 @@ class Draft:
         """How many are planned."""
         return sum(len(rows) for rows in self.ordered.values())
 
-    def finish(self, folder: Path, sizes: Rows, schema: Schema, *, seconds: float) -> Plan:
-        """Cut the shards and write the plan; `sizes` are those of all rows."""
-        recipe, shards = self.recipe, []
-        totals = {name: (len(rows), int(sizes[rows].sum())) for name, rows in self.ordered.items()}
-        counts = plans.shard_counts(totals, shard_size=recipe.shard_size, shards=recipe.shards)
-        first = 0
+    def to_probe(self) -> ToProbe:
+        """What a look at a few samples needs to know."""
+        order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
+        begin = 0
+        train = (0, 0)
         for name, rows in self.ordered.items():
-            generation = self.frozen.generation if self.frozen else 0
-            cut = plans.cut_into_shards(name, sizes[rows], counts[name], first=first, generation=generation)
-            shards += cut
-            first += len(rows)
+            train = (begin, begin + len(rows)) if name == "train" else train
+            begin += len(rows)
+        listed = self.listed
+        return ToProbe(self.source, order, train, listed.partition_rows, listed.hashes, listed.sizes)
+
+    def finish(self, folder: Path, looked: Probe, *, is_fitted: bool) -> Plan:
+        """Cut the shards and write the plan."""
+        recipe = self.recipe
+        shards, sample_bytes = plans.cut_all(
+            {name: looked.sizes[rows] for name, rows in self.ordered.items()},
+            shard_size=recipe.shard_size,
+            shards=recipe.shards,
+            generation=self.frozen.generation if self.frozen else 0,
+        )
         order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
         self.ordered.clear()
         place = np.full(len(self.listed.hashes), -1, np.int64)
@@ -311,20 +320,23 @@ class Draft:
         plans.save_array(folder / "order.npy", order)
         plans.save_array(folder / "place.npy", place)
         plans.save_array(folder / "hashes.npy", self.listed.hashes)
+        if not is_fitted and self.listed.sizes is not None:
+            plans.save_array(folder / "sizes.npy", self.listed.sizes)
         edges = np.cumsum([0, *self.listed.partition_rows])
         planned = [int(np.count_nonzero(place[begin:end] >= 0)) for begin, end in pairwise(edges)]
         facts = PlanFacts(
             partition_rows=self.listed.partition_rows,
             planned=planned,
             shards=shards,
-            sample_bytes=sum(size for _, size in totals.values()) / max(first, 1),
-            sample_seconds=seconds,
-            schema=schema,
+            sample_bytes=sample_bytes,
+            sample_seconds=looked.seconds,
+            schema=looked.schema,
             labels=self.listed.labels,
             label_counts=self.label_counts,
             problems=self.problems,
             counted=dict(self.listed.counted),
             bounds=self.bounds,
+            is_fitted=is_fitted,
         )
         plan = Plan(folder, facts)
         plans.save_plan(plan)

@@ -62,6 +62,7 @@ class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str] = []
     counted: dict[str, int] = {}  # what the source left out
     bounds: dict[str, list[int]] = {}  # of stratified splits, by class
+    is_fitted: bool = True  # transforms know what they have to, and shards are cut by what they make
 
 
 class Plan:
@@ -86,6 +87,12 @@ class Plan:
     def hashes(self) -> NDArray[np.uint64]:
         """XXH64 of each row's key."""
         return load_array(self.folder / "hashes.npy")
+
+    @cached_property
+    def sizes(self) -> Rows | None:
+        """Bytes of each row as the source told them; None where it did not."""
+        path = self.folder / "sizes.npy"
+        return load_array(path) if path.exists() else None
 
     def keys(self, partition: int) -> BytesColumn:
         """The keys of one partition, mapped."""
@@ -167,6 +174,34 @@ def shard_counts(sizes: dict[str, tuple[int, int]], *, shard_size: int, shards: 
         wanted = round(size / shard_size) if shards is None else round(shards * size / max(largest, 1))
         counts[name] = max(1, min(wanted, samples // MIN_SAMPLES))
     return counts
+
+
+def cut_all(
+    splits: dict[str, Rows], *, shard_size: int, shards: int | None, generation: int = 0
+) -> tuple[list[ShardPlan], float]:
+    """The shards of all splits, and the mean size of a sample; `splits` are the sizes of their samples in order."""
+    totals = {name: (len(sizes), int(sizes.sum())) for name, sizes in splits.items()}
+    counts = shard_counts(totals, shard_size=shard_size, shards=shards)
+    found: list[ShardPlan] = []
+    first = 0
+    for name, sizes in splits.items():
+        found += cut_into_shards(name, sizes, counts[name], first=first, generation=generation)
+        first += len(sizes)
+    return found, sum(size for _, size in totals.values()) / max(first, 1)
+
+
+def recut(plan: Plan, sizes: Rows, schema: Schema, *, shard_size: int, shards: int | None) -> Plan:
+    """The plan with its shards cut anew, now that sizes and schema are those of fitted transforms; it is saved."""
+    before = plan.facts.shards
+    splits = {}
+    for name in dict.fromkeys(shard.split for shard in before):
+        own = [shard for shard in before if shard.split == name]
+        splits[name] = sizes[plan.order[own[0].first : own[-1].end]]
+    cut, sample_bytes = cut_all(splits, shard_size=shard_size, shards=shards, generation=before[0].generation)
+    facts = msgspec.structs.replace(plan.facts, shards=cut, sample_bytes=sample_bytes, schema=schema, is_fitted=True)
+    made = Plan(plan.folder, facts)
+    save_plan(made)
+    return made
 
 
 def cut_into_shards(split: str, sizes: Rows, count: int, *, first: int, generation: int = 0) -> list[ShardPlan]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, take
 from bushel.errors import BushelError
+from bushel.records import Sample
 from bushel.schema import Schema
 from bushel.sources.protocol import Block, Refused, Source
+from bushel.transforms import Transform
+from bushel.transforms.fitted import needs_fit
 from bushel.writing.blocks import BlockEncoder, stored_schema
-from bushel.writing.labels import Labels
-from bushel.writing.planning import Draft
+from bushel.writing.fitting import fit_here
+from bushel.writing.plans import Plan, Rows
 from bushel.writing.samples import to_sample
 
-__all__ = ["Probe", "probe"]
+__all__ = ["Probe", "ToProbe", "probe", "probe_plan"]
 
 SAMPLES = 256
 _PARTITIONS = 4
@@ -33,35 +38,75 @@ class Probe:
     seconds: float  # to read and encode one sample
 
 
-def probe(draft: Draft, encoder: BlockEncoder) -> Probe:
-    """Read at most 256 samples, as the seed says, and encode them."""
+class ToProbe(NamedTuple):
+    """What is planned, of which a few samples are looked at."""
+
+    source: Source
+    order: Rows  # the rows that are planned, in their order
+    train: tuple[int, int]  # where the train split is in that order
+    partition_rows: list[int]
+    hashes: NDArray[np.uint64]
+    sizes: Rows | None  # of every row, where the source told
+
+    @property
+    def starts(self) -> Rows:
+        """The first row of each partition, and the end."""
+        return np.concatenate([[0], np.cumsum(self.partition_rows, dtype=np.int64)])
+
+
+def probe_plan(source: Source, plan: Plan, encoder: BlockEncoder) -> Probe:
+    """Look again, at the same samples, once transforms know what they have to."""
+    train = [shard for shard in plan.facts.shards if shard.split == "train"]
+    places = (train[0].first, train[-1].end) if train else (0, 0)
+    return probe(
+        ToProbe(source, plan.order, places, plan.facts.partition_rows, plan.hashes, plan.sizes),
+        encoder,
+    )
+
+
+def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
+    """Read at most 256 samples, as the seed says, and encode them.
+
+    Transforms that are yet to be fitted are fitted to those of them that are in the train split, for now.
+    """
     begun = time.perf_counter()
-    blocks = _blocks(draft)
-    schema = _schema(encoder.source_schema, draft.listed.labels, encoder, blocks, draft)
-    encoder.schema = schema
-    starts = np.concatenate([[0], np.cumsum(draft.listed.partition_rows)])
-    rows, lengths = [], []
-    refused: list[Refused] = []
-    for partition, block in blocks:
-        hashes = draft.listed.hashes[starts[partition] + block.rows]
-        pieces, bad = encoder.encode(block, hashes, np.ones(len(block.rows), bool))
-        refused += [*block.refused, *bad]
-        rows += [starts[partition] + piece.rows for piece in pieces]
-        lengths += [piece.lengths for piece in pieces]
+    blocks = _blocks(given)
+    before = encoder.transforms
+    try:
+        if any(map(needs_fit, encoder.transforms)):
+            encoder.transforms = _fitted_for_now(given, encoder, blocks)
+        encoder.schema = _schema(given, encoder, blocks)
+        rows, lengths, refused = _encoded(given, encoder, blocks)
+    finally:
+        encoder.transforms = before
     if not rows:
         first = f"The first: {refused[0].stage}: {refused[0].reason}" if refused else "The source gave none of them."
         raise BushelError(f"all of the {len(refused)} samples that were probed were refused", help=[first])
     found = np.concatenate(lengths)
     seconds = (time.perf_counter() - begun) / max(1, len(found) + len(refused))
-    return Probe(schema, _sizes(draft, np.concatenate(rows), found), seconds)
+    return Probe(encoder.schema, _sizes(given, np.concatenate(rows), found), seconds)
 
 
-def _blocks(draft: Draft) -> list[tuple[int, Block]]:
-    source, listed = draft.source, draft.listed
+def _encoded(
+    given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]
+) -> tuple[list[Rows], list[Rows], list[Refused]]:
+    starts, rows, lengths = given.starts, [], []
+    refused: list[Refused] = []
+    for partition, block in blocks:
+        hashes = given.hashes[starts[partition] + block.rows]
+        pieces, bad = encoder.encode(block, hashes, np.ones(len(block.rows), bool))
+        refused += [*block.refused, *bad]
+        rows += [starts[partition] + piece.rows for piece in pieces]
+        lengths += [piece.lengths for piece in pieces]
+    return rows, lengths, refused
+
+
+def _blocks(given: ToProbe) -> list[tuple[int, Block]]:
+    source = given.source
     if source.reads == "random":
-        rows = np.concatenate(list(draft.ordered.values()))
+        rows = np.asarray(given.order)
         picked = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
-        starts = np.concatenate([[0], np.cumsum(listed.partition_rows)])
+        starts = given.starts
         partitions = np.searchsorted(starts, picked, side="right") - 1
         found, seen = [], 0
         for partition in np.unique(partitions).tolist():
@@ -71,9 +116,9 @@ def _blocks(draft: Draft) -> list[tuple[int, Block]]:
                 if (seen := seen + _block_bytes(block)) > _BYTES:
                     return found
         return found
-    filled = np.flatnonzero(listed.partition_rows)
+    filled = np.flatnonzero(given.partition_rows)
     picked = filled[:: max(1, len(filled) // _PARTITIONS)][:_PARTITIONS]
-    return [(partition, _first_rows(source, listed.partition_rows, partition)) for partition in picked.tolist()]
+    return [(partition, _first_rows(source, given.partition_rows, partition)) for partition in picked.tolist()]
 
 
 def _block_bytes(block: Block) -> int:
@@ -97,33 +142,43 @@ def _first_rows(source: Source, partition_rows: list[int], partition: int) -> Bl
     return Block(np.asarray(block.rows)[keep], columns, block.refused[:1])
 
 
-def _schema(
-    given: Schema, labels: Labels | None, encoder: BlockEncoder, blocks: list[tuple[int, Block]], draft: Draft
-) -> Schema:
-    if not encoder.transforms:
-        return stored_schema(given, labels, None)
-    starts = np.concatenate([[0], np.cumsum(draft.listed.partition_rows)])
-    samples, error = [], None
-    features = stored_schema(given, labels, None).features
+def _samples(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Iterator[tuple[Sample, int]]:
+    """The samples of blocks as transforms are given them, and their rows."""
+    features, starts = encoder.coded_features(), given.starts
     for partition, block in blocks:
         columns, bad = encoder.coded(block)
         for place in sorted(set(range(len(block.rows))) - {place for place, _ in bad}):
-            key_hash = int(draft.listed.hashes[starts[partition] + block.rows[place]])
-            try:
-                samples.append(encoder.transform(to_sample(columns, place, features), key_hash))
-            except Exception as raised:  # of some samples only, or it is raised below
-                error = raised
+            yield to_sample(columns, place, features), int(starts[partition] + block.rows[place])
+
+
+def _fitted_for_now(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> list[Transform]:
+    first, end = given.train
+    train = set(np.asarray(given.order[first:end]).tolist())
+    samples = list(_samples(given, encoder, blocks))
+    chosen = [(sample, row) for sample, row in samples if row in train] or samples
+    return fit_here(encoder, [sample for sample, _ in chosen], [int(given.hashes[row]) for _, row in chosen])
+
+
+def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Schema:
+    if not encoder.transforms:
+        return stored_schema(encoder.source_schema, encoder.labels, None)
+    samples, error = [], None
+    for sample, row in _samples(given, encoder, blocks):
+        try:
+            samples.append(encoder.transform(sample, int(given.hashes[row])))
+        except Exception as raised:  # of some samples only, or it is raised below
+            error = raised
     if not samples and error is not None:
         raise BushelError(f"transforms fail on every sample probed: {type(error).__name__}: {error}") from error
-    return stored_schema(given, labels, samples)
+    return stored_schema(encoder.source_schema, encoder.labels, samples)
 
 
-def _sizes(draft: Draft, rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sizes(given: ToProbe, rows: Rows, lengths: Rows) -> Rows:
     """Of all rows, from those that were encoded. In integers, so that every machine cuts the same shards."""
     mean = int(lengths.sum()) // len(lengths)
-    given = draft.listed.sizes
-    if given is not None:
-        beside = int(np.sort(lengths - given[rows])[len(rows) // 2])
-        if np.abs(given[rows] + beside - lengths).sum() < np.abs(mean - lengths).sum():
-            return np.maximum(given + beside, 1)
-    return np.broadcast_to(np.int64(max(mean, 1)), len(draft.listed.hashes))
+    told = given.sizes
+    if told is not None:
+        beside = int(np.sort(lengths - told[rows])[len(rows) // 2])
+        if np.abs(told[rows] + beside - lengths).sum() < np.abs(mean - lengths).sum():
+            return np.maximum(told + beside, 1)
+    return np.broadcast_to(np.int64(max(mean, 1)), len(given.hashes))

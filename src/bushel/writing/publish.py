@@ -9,22 +9,22 @@ from typing import Any
 import msgspec
 
 from bushel.errors import FileProblem
-from bushel.manifest import Manifest, Shard, Split, write_manifest
+from bushel.manifest import ARTIFACTS_NAME, Manifest, Shard, Split, write_manifest
 from bushel.schema import Schema
 from bushel.storage import write_whole
+from bushel.transforms.fitted import keep
+from bushel.writing.blocks import BlockEncoder
 from bushel.writing.journal import Outcome, versions
 from bushel.writing.labels import Labels
 from bushel.writing.plans import Plan
 from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines
 from bushel.writing.recipe import RECIPE_NAME, Recipe, write_recipe
-from bushel.writing.site import ARTIFACTS_NAME, BOUNDS_NAME, Site
+from bushel.writing.site import BOUNDS_NAME, Site
 
 __all__ = ["publish"]
 
 
-def publish(
-    site: Site, recipe: Recipe, plan: Plan, schema: Schema, labels: Labels | None, outcomes: Sequence[Outcome]
-) -> Manifest:
+def publish(site: Site, recipe: Recipe, plan: Plan, encoder: BlockEncoder, outcomes: Sequence[Outcome]) -> Manifest:
     """Write everything that is not a shard, and the manifest last."""
     shards = {outcome.path: outcome for outcome in outcomes if outcome.path}
     _check_shards(site, shards.values())
@@ -34,8 +34,11 @@ def publish(
         site.folder / QUARANTINE_NAME,
         keep=site.manifest is not None,
     )
-    manifest = _manifest(site, recipe, plan, schema, labels, outcomes)
-    _write_artifacts(site, plan, manifest)
+    learnt = keep(encoder.transforms)
+    manifest = msgspec.structs.replace(
+        _manifest(site, recipe, plan, encoder.schema, encoder.labels, outcomes), statistics=learnt.statistics
+    )
+    _write_artifacts(site, plan, manifest, learnt.files)
     if site.manifest is None:
         write_recipe(site.folder / RECIPE_NAME, recipe)
     write_manifest(site.folder, manifest)
@@ -111,13 +114,14 @@ def largest_narrowings(outcomes: Sequence[Outcome], before: dict[str, float]) ->
     return dict(sorted(found.items()))
 
 
-def _write_artifacts(site: Site, plan: Plan, manifest: Manifest) -> None:
+def _write_artifacts(site: Site, plan: Plan, manifest: Manifest, files: dict[str, bytes]) -> None:
     kept: dict[str, Any] = {}
     if plan.facts.bounds:
         kept[BOUNDS_NAME] = plan.facts.bounds
     if manifest.label is not None and manifest.label.names:
         kept["label.json"] = manifest.label.names
-    for name, value in kept.items():
+    told = {name: msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n" for name, value in kept.items()}
+    for name, data in {**told, **files}.items():
         (site.folder / ARTIFACTS_NAME).mkdir(exist_ok=True)
         with write_whole(site.folder / ARTIFACTS_NAME / name) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+            file.write(data)

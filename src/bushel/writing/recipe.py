@@ -11,14 +11,11 @@ import msgspec
 from bushel.errors import FormatError, nearest
 from bushel.files import Compression
 from bushel.storage import AnyPath, write_whole
-from bushel.transforms.described import describe_transforms, make_transforms
 
 __all__ = [
     "RECIPE_NAME",
     "Constraint",
     "Recipe",
-    "describe_transforms",
-    "make_transforms",
     "parse_size",
     "read_recipe",
     "write_recipe",

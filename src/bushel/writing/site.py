@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 
 from bushel.errors import FileProblem
 from bushel.index import load_index
-from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
 from bushel.storage import sync_folder
 from bushel.writing.journal import JOURNAL_NAME, Identity, Journal
 from bushel.writing.planning import Frozen
 from bushel.writing.quarantine import QUARANTINE_NAME
 from bushel.writing.recipe import RECIPE_NAME
 
-__all__ = ["ARTIFACTS_NAME", "Site", "open_site"]
+__all__ = ["Site", "open_site"]
 
-ARTIFACTS_NAME = "_artifacts"
 BOUNDS_NAME = "split.json"
 _OURS = {MANIFEST_NAME, RECIPE_NAME, QUARANTINE_NAME, JOURNAL_NAME, ARTIFACTS_NAME, "_index"}
 _SHARD = re.compile(r".+-\d{5}-of-\d{5}\.tfrecord(\.gz|\.zz)?$|^\..*\.partial$")

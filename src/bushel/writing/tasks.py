@@ -18,7 +18,9 @@ from bushel.columns import BytesColumn, Column
 from bushel.errors import BushelError, TooManyRefused
 from bushel.files import Compression
 from bushel.sources.protocol import Block, Refused, Source
+from bushel.transforms.fitted import Layer
 from bushel.writing.blocks import BlockEncoder, Piece
+from bushel.writing.fitting import Learner, learnt_blocks, save_fits
 from bushel.writing.journal import Journal, Outcome
 from bushel.writing.labels import count_labels
 from bushel.writing.plans import Plan, ShardPlan, load_plan
@@ -35,15 +37,21 @@ _CHUNK_ROWS = 1 << 16
 
 
 class Task(NamedTuple):
-    """One piece of work, by number: of a shard (written from the source, or merged from runs) or of a partition."""
+    """One piece of work, by number.
 
-    kind: Literal["shard", "merge", "partition"]
+    It is of a shard (written from the source, or merged from runs), of a partition, or of what transforms learn from.
+    """
+
+    kind: Literal["shard", "merge", "partition", "fit"]
     number: int
     slot: int  # in the counters of progress
+    layer: int = 0  # of what is fitted
 
     @property
     def name(self) -> str:
         """What the journal calls it."""
+        if self.kind == "fit":
+            return f"fit-{self.layer:02d}-{self.number:06d}"
         return f"{'partition' if self.kind == 'partition' else 'shard'}-{self.number:06d}"
 
 
@@ -58,6 +66,8 @@ class Job:
     max_refused: int | None
     check: bool  # read finished shards back
     counters: Counters
+    layer: Layer | None = None  # of transforms that are fitted now
+    fit_rows: int = 0  # of a task that fits
 
     @property
     def journal(self) -> Journal:
@@ -89,7 +99,7 @@ def perform(job: Job, task: Task) -> Outcome:
     job.encoder.narrowings = Narrowings()
     work = _Work(job, task)
     try:
-        outcome = work.scatter() if task.kind == "partition" else work.write_shard()
+        outcome = work.do()
     finally:
         work.quarantine.close()
         job.counters.end(task.slot)
@@ -105,6 +115,27 @@ class _Work:
         self.quarantine = Quarantine(job.journal.refused_path(task.name))
         self.counted: Counter[str] = Counter()
         self.progress = job.counters.begin(task.slot)
+
+    def do(self) -> Outcome:
+        """What the kind of task says."""
+        if self.task.kind == "fit":
+            return self.fit()
+        return self.scatter() if self.task.kind == "partition" else self.write_shard()
+
+    def fit(self) -> Outcome:
+        """Learn from some of the train split; what was learnt is left for the others."""
+        assert self.job.layer is not None, "what is fitted is of some layer"
+        learner = Learner(self.job.encoder, self.job.layer)
+        learnt = 0
+        blocks = learnt_blocks(self.plan, self._source, self.task.number, self.job.fit_rows)
+        for partition, block, wanted in blocks:
+            rows = np.asarray(block.rows, np.int64)
+            listed = np.minimum(rows, max(0, self.plan.facts.partition_rows[partition] - 1))
+            hashes = np.asarray(self.plan.hashes[int(self.plan.starts[partition]) + listed])
+            learnt += learner.add_block(block, hashes, wanted)
+            self.progress[0] += int(wanted.sum())
+        save_fits(self.job.journal.fits_path(self.task.name), learner.fits)
+        return self._outcome(samples=learnt, bytes=0)
 
     def scatter(self) -> Outcome:
         """Read one partition once and leave its records in runs."""

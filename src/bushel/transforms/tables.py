@@ -1,0 +1,110 @@
+"""Transforms as a recipe holds them: tables of a name and the values of its fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from bushel import transforms
+from bushel.errors import nearest
+from bushel.transforms.protocol import BatchTransform, Transform
+
+__all__ = ["describe_transforms", "make_transforms", "name_of"]
+
+NAME = "transform"
+
+
+def describe_transforms(given: Sequence[Transform | BatchTransform]) -> list[dict[str, Any]]:
+    """Transforms as a recipe or a contract holds them: where their class is, and the values of its fields."""
+    return [_describe_transform(transform) for transform in given]
+
+
+def _describe_transform(transform: Transform | BatchTransform) -> dict[str, Any]:
+    kind = type(transform)
+    if isinstance(transform, msgspec.Struct):
+        fields = {name: _plain(value) for name, value in msgspec.structs.asdict(transform).items()}
+    else:
+        declared: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        fields = {field.name: getattr(transform, field.name) for field in declared}
+    return {NAME: name_of(kind), **{name: value for name, value in fields.items() if value is not None}}
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+def name_of(kind: type) -> str:
+    """What a recipe calls a transform: one of bushel's by its name, any other by its module and class."""
+    tag = getattr(getattr(kind, "__struct_config__", None), "tag", None)
+    if isinstance(tag, str) and getattr(transforms, tag, None) is kind:
+        return tag
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
+    """The transforms that a recipe names. A list of features stands for one transform each."""
+    return [_make(table) for given in tables for table in _one_feature_each(given)]
+
+
+def _one_feature_each(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    features = table.get("feature")
+    if not isinstance(features, list | tuple):
+        return [dict(table)]
+    return [{**table, "feature": feature} for feature in features]
+
+
+def _make(table: Mapping[str, Any]) -> Transform:
+    fields = dict(table)
+    name = str(fields.pop(NAME, ""))
+    kind = _kind_named(name)
+    try:
+        if not issubclass(kind, msgspec.Struct):
+            return kind(**fields)  # type: ignore[no-any-return]
+        _check_fields(fields, kind)
+        made: Transform = msgspec.convert(fields, kind)
+        return made
+    except (TypeError, ValueError) as error:  # msgspec's are ValueErrors
+        raise ValueError(f"transform {name}: {_in_words(str(error))}") from None
+
+
+def _check_fields(fields: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
+    for field in fields:
+        if field not in kind.__struct_fields__:
+            close = nearest(field, kind.__struct_fields__)
+            hint = f"did you mean {close!r}?" if close else f"there are {', '.join(kind.__struct_fields__)}"
+            raise ValueError(f"there is no field {field!r}; {hint}")
+
+
+def _in_words(message: str) -> str:
+    found = re.fullmatch(r"Object missing required field `(.+)`", message)
+    if found:
+        return f"{found[1]} is missing"
+    found = re.fullmatch(r"(.+) - at `\$\.?(.*)`", message)
+    if found:
+        what = found[1].replace("`", "")
+        return f"{found[2]}: {what[0].lower()}{what[1:]}"
+    return message
+
+
+def _kind_named(name: str) -> Any:
+    module, colon, kind = name.partition(":")
+    try:
+        if colon:
+            return getattr(importlib.import_module(module), kind)
+        if name in _names():
+            return getattr(transforms, name)
+    except (ImportError, AttributeError, ValueError):
+        pass
+    close = None if colon else nearest(name, _names())
+    hint = f"; did you mean {close!r}?" if close else ""
+    raise ValueError(f"transform must be one of bushel's or module:Class, got {name!r}{hint}")
+
+
+def _names() -> list[str]:
+    """Of all transforms of bushel's: the classes that are called like functions."""
+    return [name for name in transforms.__all__ if name.islower() and isinstance(getattr(transforms, name), type)]
