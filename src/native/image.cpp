@@ -4,6 +4,10 @@
 #include <cmath>
 #include <type_traits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace bushel {
 
 namespace {
@@ -27,30 +31,51 @@ struct Taps {
   std::vector<float> weights;      // count of each coordinate
 };
 
-Taps taps_of(std::size_t from, std::size_t to, bool antialias) {
+// Two neighbours by their nearness; beyond the edge the edge is repeated.
+Taps near_taps(std::size_t from, std::size_t to) {
+  Taps taps{.count = std::min<std::size_t>(from, 2), .first = {}, .weights = {}};
+  taps.first.reserve(to);
+  taps.weights.reserve(to * taps.count);
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  for (std::size_t i = 0; i < to; ++i) {
+    const double centre = std::max(0.0, (static_cast<double>(i) + 0.5) * scale - 0.5);
+    const std::size_t left = std::min(static_cast<std::size_t>(centre), from - taps.count);
+    const double right = taps.count == 1 ? 0.0 : std::min(1.0, centre - static_cast<double>(left));
+    taps.first.push_back(left);
+    taps.weights.push_back(static_cast<float>(1 - right));
+    if (taps.count == 2) taps.weights.push_back(static_cast<float>(right));
+  }
+  return taps;
+}
+
+// All that lie within the scale, by their nearness; what is beyond the edge is left out.
+Taps wide_taps(std::size_t from, std::size_t to) {
   Taps taps;
   const double scale = static_cast<double>(from) / static_cast<double>(to);
-  const double reach = antialias ? std::max(scale, 1.0) : 1.0;
-  taps.count = std::min(from, static_cast<std::size_t>(std::ceil(2 * reach)) + (reach > 1.0));
+  taps.count = std::min(from, static_cast<std::size_t>(std::ceil(2 * scale)) + 1);
+  taps.first.reserve(to);
+  taps.weights.reserve(to * taps.count);
+  std::vector<double> weights(taps.count);
   for (std::size_t i = 0; i < to; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale - 0.5;
-    const double begin = std::floor(centre - reach) + 1;
-    const auto last = static_cast<double>(from - taps.count);
-    const auto first = static_cast<std::size_t>(std::clamp(begin, 0.0, last));
-    std::vector<double> weights(taps.count, 0.0);
+    const double begin = std::max(0.0, std::floor(centre - scale) + 1);
+    const double end = std::min(static_cast<double>(from), std::ceil(centre + scale));
+    const std::size_t first = std::min(static_cast<std::size_t>(begin), from - taps.count);
+    std::fill(weights.begin(), weights.end(), 0.0);
     double sum = 0;
-    for (double at = begin; at <= std::ceil(centre + reach) - 1; ++at) {
-      const double weight = std::max(0.0, 1 - std::abs(at - centre) / reach);
-      // Beyond the edge the edge is repeated; a wide filter leaves out what is not there.
-      if (antialias && (at < 0 || at >= static_cast<double>(from))) continue;
-      const auto inside = static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(from - 1)));
-      weights[std::min(inside - first, taps.count - 1)] += weight;
+    for (double at = begin; at < end; ++at) {
+      const double weight = std::max(0.0, 1 - std::abs(at - centre) / scale);
+      weights[std::min(static_cast<std::size_t>(at) - first, taps.count - 1)] += weight;
       sum += weight;
     }
     taps.first.push_back(first);
-    for (const double weight : weights) taps.weights.push_back(static_cast<float>(sum > 0 ? weight / sum : weight));
+    for (const double weight : weights) taps.weights.push_back(static_cast<float>(weight / sum));
   }
   return taps;
+}
+
+Taps taps_of(std::size_t from, std::size_t to, bool antialias) {
+  return antialias && from > to ? wide_taps(from, to) : near_taps(from, to);
 }
 
 // How many pixels of a row can be written by lanes: one may run over the end of a pixel, where the next is written
@@ -60,35 +85,91 @@ std::size_t wide_pixels(std::size_t width, std::size_t channels) {
   return row < reach ? 0 : (row - reach) / channels + 1;
 }
 
+// Eight values of an output row that take their two neighbours from sixteen values of the input row.
+struct alignas(32) Octet {
+  float left_weight[8], right_weight[8];
+  std::int32_t left[8], right[8];  // among the sixteen
+  std::size_t first;               // of the sixteen in the row
+};
+constexpr std::size_t kOctet = 8, kSlack = 16;  // values behind a row that may be read, and are not used
+
+// Empty if the values lie too far apart, as they do when an image shrinks by much.
+std::vector<Octet> octets_of(const Taps& taps, std::size_t width, std::size_t channels) {
+  std::vector<Octet> octets(taps.count == 2 ? width * channels / kOctet : 0);
+  for (std::size_t at = 0; Octet& octet : octets) {
+    std::size_t least = ~std::size_t{0}, most = 0;
+    std::size_t places[kOctet];
+    for (std::size_t i = 0; i < kOctet; ++i, ++at) {
+      const std::size_t x = at / channels;
+      places[i] = taps.first[x] * channels + at % channels;
+      least = std::min(least, places[i]);
+      most = std::max(most, places[i] + channels);
+      octet.left_weight[i] = taps.weights[2 * x];
+      octet.right_weight[i] = taps.weights[2 * x + 1];
+    }
+    if (most - least >= 2 * kOctet) return {};
+    octet.first = least;
+    for (std::size_t i = 0; i < kOctet; ++i) {
+      octet.left[i] = static_cast<std::int32_t>(places[i] - least);
+      octet.right[i] = octet.left[i] + static_cast<std::int32_t>(channels);
+    }
+  }
+  return octets;
+}
+
+#if defined(__x86_64__)
+const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
+
+// Values of sixteen, by their places in them.
+[[gnu::target("avx2")]] inline __m256 pick(__m256 low, __m256 high, const std::int32_t* places) {
+  const __m256i at = _mm256_load_si256(reinterpret_cast<const __m256i*>(places));
+  const __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));  // bit 3 to where a blend looks
+  return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at), _mm256_permutevar8x32_ps(high, at), is_high);
+}
+
+[[gnu::target("avx2")]] void blend_octets(const std::vector<Octet>& octets, const float* in, float* out) {
+  for (const Octet& octet : octets) {
+    const __m256 low = _mm256_loadu_ps(in + octet.first), high = _mm256_loadu_ps(in + octet.first + kOctet);
+    const __m256 left = _mm256_mul_ps(pick(low, high, octet.left), _mm256_load_ps(octet.left_weight));
+    const __m256 right = _mm256_mul_ps(pick(low, high, octet.right), _mm256_load_ps(octet.right_weight));
+    _mm256_storeu_ps(out, _mm256_add_ps(left, right));
+    out += kOctet;
+  }
+}
+#else
+constexpr bool kHasAvx2 = false;
+void blend_octets(const std::vector<Octet>&, const float*, float*) {}
+#endif
+
 // One row across: each pixel is `count` neighbours by their weights.
 class Across {
  public:
   Across(const Taps& taps, std::size_t width, std::size_t channels)
       : taps_(taps), width_(width), channels_(channels), wide_(wide_pixels(width, channels)) {
-    if (taps.count != 2 || channels > kLane) return;
+    if (kHasAvx2) octets_ = octets_of(taps, width, channels);
+    if (!octets_.empty() || taps.count != 2 || channels > kLane) return;
     for (std::size_t x = 0; x < wide_; ++x) {
       pairs_.push_back(taps.weights[2 * x] + Lane{});
       pairs_.push_back(taps.weights[2 * x + 1] + Lane{});
     }
   }
 
+  // May read kSlack values behind `in`.
   void resize(const float* in, float* out) const {
-    if (pairs_.empty())
-      resize_wide(in, out);
-    else
-      resize_pairs(in, out);
-    for (std::size_t x = wide_; x < width_; ++x)
-      for (std::size_t c = 0; c < channels_; ++c) {
-        const float* const pixel = in + taps_.first[x] * channels_ + c;
-        const float* const weights = taps_.weights.data() + x * taps_.count;
-        float sum = pixel[0] * weights[0];
-        for (std::size_t k = 1; k < taps_.count; ++k) sum += pixel[k * channels_] * weights[k];
-        out[x * channels_ + c] = sum;
-      }
+    if (!octets_.empty()) {
+      blend_octets(octets_, in, out);
+      resize_values(in, out, octets_.size() * kOctet);
+    } else {
+      if (pairs_.empty())
+        resize_wide(in, out);
+      else
+        resize_pairs(in, out);
+      resize_values(in, out, wide_ * channels_);
+    }
   }
 
  private:
-  // The common case: two neighbours, a pixel in one lane.
+  // Two neighbours, a pixel in one lane.
   void resize_pairs(const float* in, float* out) const {
     for (std::size_t x = 0; x < wide_; ++x) {
       const float* const pixel = in + taps_.first[x] * channels_;
@@ -108,8 +189,21 @@ class Across {
     }
   }
 
+  // The rest, one by one.
+  void resize_values(const float* in, float* out, std::size_t from) const {
+    for (std::size_t at = from; at < width_ * channels_; ++at) {
+      const std::size_t x = at / channels_;
+      const float* const pixel = in + taps_.first[x] * channels_ + at % channels_;
+      const float* const weights = taps_.weights.data() + x * taps_.count;
+      float sum = pixel[0] * weights[0];
+      for (std::size_t k = 1; k < taps_.count; ++k) sum += pixel[k * channels_] * weights[k];
+      out[at] = sum;
+    }
+  }
+
   const Taps& taps_;
   std::size_t width_, channels_, wide_;
+  std::vector<Octet> octets_;
   std::vector<Lane> pairs_;
 };
 
@@ -120,8 +214,29 @@ class Across {
 #define BUSHEL_WIDE
 #endif
 
-BUSHEL_WIDE void blend(const std::uint8_t* a, const std::uint8_t* b, float wa, float wb, std::size_t n, float* out) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(a[i]) * wa + static_cast<float>(b[i]) * wb;
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] inline __m256 eight_bytes(const std::uint8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+
+// How many were done.
+[[gnu::target("avx2")]] std::size_t blend_eights(const std::uint8_t* a, const std::uint8_t* b, float wa, float wb,
+                                                 std::size_t n, float* out) {
+  const __m256 left = _mm256_set1_ps(wa), right = _mm256_set1_ps(wb);
+  std::size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256 sum = _mm256_add_ps(_mm256_mul_ps(eight_bytes(a + i), left), _mm256_mul_ps(eight_bytes(b + i), right));
+    _mm256_storeu_ps(out + i, sum);
+  }
+  return i;
+}
+#else
+std::size_t blend_eights(const std::uint8_t*, const std::uint8_t*, float, float, std::size_t, float*) { return 0; }
+#endif
+
+void blend(const std::uint8_t* a, const std::uint8_t* b, float wa, float wb, std::size_t n, float* out) {
+  for (std::size_t i = kHasAvx2 ? blend_eights(a, b, wa, wb, n, out) : 0; i < n; ++i)
+    out[i] = static_cast<float>(a[i]) * wa + static_cast<float>(b[i]) * wb;
 }
 
 BUSHEL_WIDE void blend(const float* a, const float* b, float wa, float wb, std::size_t n, float* out) {
@@ -147,7 +262,7 @@ void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias
   const Taps columns = taps_of(from.width, to.width, antialias), down = taps_of(from.height, to.height, antialias);
   const Across across(columns, to.width, to.channels);
   const std::size_t in_row = from.width * from.channels, row = to.width * to.channels;
-  std::vector<float> line(in_row + kLane), rounded(std::is_same_v<Out, float> ? 0 : row);
+  std::vector<float> line(in_row + kSlack), exact(std::is_same_v<Out, float> ? 0 : row);
   for (std::size_t y = 0; y < to.height; ++y) {
     const In* const first = in + down.first[y] * in_row;
     const float* const weights = down.weights.data() + y * down.count;
@@ -156,10 +271,12 @@ void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias
     else
       blend(first, first + in_row, weights[0], weights[1], in_row, line.data());
     for (std::size_t k = 2; k < down.count; ++k) add(first + k * in_row, weights[k], in_row, line.data());
-    float* target = rounded.data();
-    if constexpr (std::is_same_v<Out, float>) target = out + y * row;
-    across.resize(line.data(), target);
-    if constexpr (!std::is_same_v<Out, float>) round_row(target, row, out + y * row);
+    if constexpr (std::is_same_v<Out, float>) {
+      across.resize(line.data(), out + y * row);
+    } else {
+      across.resize(line.data(), exact.data());
+      round_row(exact.data(), row, out + y * row);
+    }
   }
 }
 

@@ -752,11 +752,22 @@ class PyPool {
 template <typename T>
 using Image = nb::ndarray<const T, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
 
+template <typename T>
+using Canvas = nb::ndarray<T, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
+
+ImageSize size_of(const auto& image) { return {image.shape(0), image.shape(1), image.shape(2)}; }
+
+void check_sizes(ImageSize from, ImageSize to) {
+  for (const ImageSize size : {from, to})
+    if (size.height == 0 || size.width == 0 || size.channels == 0)
+      throw nb::value_error("images must have at least one pixel");
+  if (from.channels != to.channels) throw nb::value_error("images must keep their channels");
+}
+
 template <typename In, typename Out>
 nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t width, bool antialias) {
-  const ImageSize from{image.shape(0), image.shape(1), image.shape(2)}, to{height, width, from.channels};
-  if (from.height == 0 || from.width == 0 || from.channels == 0 || height == 0 || width == 0)
-    throw nb::value_error("images must have at least one pixel");
+  const ImageSize from = size_of(image), to{height, width, from.channels};
+  check_sizes(from, to);
   // Resized images are mostly copied into a batch and dropped: the next takes the memory while it is in the cache.
   static const auto shelf = std::make_shared<Shelf>(8);
   auto* lent = new Lent(shelf, height * width * from.channels * sizeof(Out));
@@ -766,6 +777,14 @@ nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t 
     resize(image.data(), from, lent->buffer.as<Out>(), to, antialias);
   }
   return nb::cast(nb::ndarray<nb::numpy, Out>(lent->buffer.as<Out>(), {height, width, from.channels}, owner));
+}
+
+// Straight into the image's place in a batch.
+template <typename In, typename Out>
+void resize_image_into(const Image<In>& image, const Canvas<Out>& out, bool antialias) {
+  check_sizes(size_of(image), size_of(out));
+  nb::gil_scoped_release nogil;
+  resize(image.data(), size_of(image), out.data(), size_of(out), antialias);
 }
 
 Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
@@ -1011,6 +1030,13 @@ NB_MODULE(_native, m) {
         "A uint8 image, resized, as float32.");
   m.def("resize_floats", &resize_image<float, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
         "A float32 image, resized.");
+  constexpr auto into = "An image resized into `out`, which other threads see when this returns.";
+  m.def("resize_into", &resize_image_into<std::uint8_t, std::uint8_t>, "image"_a.noconvert(), "out"_a.noconvert(),
+        "antialias"_a, into);
+  m.def("resize_into", &resize_image_into<std::uint8_t, float>, "image"_a.noconvert(), "out"_a.noconvert(),
+        "antialias"_a, into);
+  m.def("resize_into", &resize_image_into<float, float>, "image"_a.noconvert(), "out"_a.noconvert(), "antialias"_a,
+        into);
   nb::class_<Profile>(m, "Profile", "All that checks need to know of records, from one pass.")
       .def("__init__", &make_profile, "columns"_a, "identity"_a, "verify"_a, "values"_a, "hashes"_a)
       .def("add", &add_to_profile, "file"_a, "extents"_a, "file_id"_a, "first"_a,

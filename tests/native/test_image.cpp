@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "check.h"
 #include "image.h"
@@ -32,4 +33,41 @@ TEST(image, half_the_size_is_the_mean_of_neighbours) {
   std::vector<float> out(2);
   resize(in.data(), {1, 4, 1}, out.data(), {1, 2, 1}, false);
   CHECK(out[0] == 5 && out[1] == 25);
+}
+
+// Written down from the definition, one value at a time.
+float plain_value(const std::vector<std::uint8_t>& in, ImageSize from, ImageSize to, std::size_t y, std::size_t x,
+                  std::size_t c) {
+  const auto near = [](std::size_t i, std::size_t n, std::size_t m, std::size_t& left, std::size_t& right) {
+    const double at = std::max(0.0, (double(i) + 0.5) * double(n) / double(m) - 0.5);
+    left = std::min(std::size_t(at), n - 1);
+    right = std::min(left + 1, n - 1);
+    return float(std::min(1.0, at - double(left)));
+  };
+  std::size_t top, bottom, left, right;
+  const float down = near(y, from.height, to.height, top, bottom), across = near(x, from.width, to.width, left, right);
+  const auto at = [&](std::size_t row, std::size_t column) {
+    return float(in[(row * from.width + column) * from.channels + c]);
+  };
+  return (at(top, left) * (1 - across) + at(top, right) * across) * (1 - down) +
+         (at(bottom, left) * (1 - across) + at(bottom, right) * across) * down;
+}
+
+TEST(image, every_value_is_that_of_the_definition_whatever_the_size) {
+  for (const std::size_t channels : {1u, 2u, 3u, 4u, 5u, 9u})
+    for (const std::size_t side : {1u, 2u, 9u, 31u, 64u})
+      for (const std::size_t target : {1u, 3u, 8u, 33u, 57u, 130u}) {
+        const ImageSize from{side, side + 1, channels}, to{target, target + 2, channels};
+        std::vector<std::uint8_t> in(from.height * from.width * channels);
+        for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint8_t>(i * 2654435761u >> 13);
+        std::vector<float> out(to.height * to.width * channels);
+        resize(in.data(), from, out.data(), to, false);
+        float worst = 0;
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          const std::size_t pixel = i / channels;
+          const float expected = plain_value(in, from, to, pixel / to.width, pixel % to.width, i % channels);
+          worst = std::max(worst, std::abs(out[i] - expected));
+        }
+        CHECK(worst < 0.01f);
+      }
 }

@@ -18,7 +18,7 @@ from bushel.reading.order import Sampler
 from bushel.reading.report import Passed, Tally
 from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.reading.shards import Wanted
-from bushel.transforms import BatchTransform, Draw, Transform
+from bushel.transforms import BatchTransform, Draw, PlacedTransform, Transform
 
 __all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
 
@@ -220,12 +220,16 @@ class Maker:
         self, columns: dict[str, Column], rows: Ints, epoch: int, steps: list[tuple[int, Transform]], tally: Tally
     ) -> tuple[dict[str, Column], Ints]:
         stack = Stack(len(rows), self.pool)
+        *before, (last_number, last) = steps
+        placed = last if isinstance(last, PlacedTransform) else None
         kept: list[int] = []
         for at, row in enumerate(rows.tolist()):
             try:
                 sample = sample_at(columns, self.split.schema, at)
-                for number, step in steps:
+                for number, step in before:
                     sample = step.apply(sample, Draw(self.seed, epoch, row, number))
+                draw = Draw(self.seed, epoch, row, last_number)
+                sample = placed.apply_at(sample, draw, stack.room) if placed else last.apply(sample, draw)
             except BushelError as error:
                 self._take_refusal(row, error, tally, is_last=not kept and at == len(rows) - 1)
                 continue

@@ -59,6 +59,7 @@ class Stack:
         self._count = 0
         self._values: dict[str, list[Any]] = {}
         self._placed: dict[str, NDArray[Any]] = {}
+        self._given: dict[str, NDArray[Any]] = {}  # places that the sample at hand may have been written to
 
     def add(self, sample: Sample) -> None:
         """Take one more sample."""
@@ -70,15 +71,24 @@ class Stack:
             if len(values) < self._count:
                 values.append(None)
 
+    def room(self, feature: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+        """The place of the next sample's value in the batch; None if it is small, or others have another shape."""
+        if math.prod(shape) * dtype.itemsize < _LARGE:
+            return None
+        if feature not in self._placed:
+            self._placed[feature] = aligned_empty((self._rows, *shape), dtype, self._pool)
+        out = self._placed[feature]
+        if out.shape[1:] != shape or out.dtype != dtype:
+            return None
+        self._given[feature] = place = cast("NDArray[Any]", out[self._count])
+        return place
+
     def _place(self, name: str, value: NDArray[Any]) -> NDArray[Any]:
-        if value.nbytes < _LARGE:
+        if value is self._given.get(name):
             return value
-        if name not in self._placed:
-            self._placed[name] = aligned_empty((self._rows, *value.shape), value.dtype, self._pool)
-        out = self._placed[name]
-        if out.shape[1:] != value.shape or out.dtype != value.dtype:
+        place = self.room(name, value.shape, value.dtype)
+        if place is None:
             return value
-        place: NDArray[Any] = out[self._count]
         place[...] = value
         return place
 

@@ -23,7 +23,7 @@ from bushel.transforms.fitted import apply_all
 from bushel.transforms.image import center_crop, decode_image, resize
 from bushel.transforms.mixing import cutmix, mixup
 from bushel.transforms.numeric import cast, jitter, normalise, scale, window
-from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, Transform
+from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PlacedTransform, Transform
 
 __all__ = [
     "BatchTransform",
@@ -31,6 +31,7 @@ __all__ = [
     "Draw",
     "Fit",
     "Fittable",
+    "PlacedTransform",
     "Transform",
     "apply_all",
     "brightness",

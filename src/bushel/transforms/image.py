@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.errors import SchemaMismatch
 from bushel.records import Sample
-from bushel.transforms.protocol import Draw
+from bushel.transforms.protocol import Draw, Room
 from bushel.transforms.values import image_of, value_of
 
 __all__ = ["center_crop", "crop", "decode_image", "resize", "resize_pixels"]
@@ -83,6 +83,17 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
         image = image_of(sample, self.feature)
         dtype = np.dtype(self.dtype or image.dtype)
         return {**sample, self.feature: resize_pixels(image, self.height, self.width, dtype, antialias=self.antialias)}
+
+    def apply_at(self, sample: Sample, draw: Draw, room: Room) -> Sample:
+        """Resize the image straight into its batch."""
+        image = image_of(sample, self.feature)
+        dtype = np.dtype(self.dtype or image.dtype)
+        is_narrowed = image.dtype == np.float32 and dtype == np.uint8
+        out = None if is_narrowed else room(self.feature, (self.height, self.width, image.shape[2]), dtype)
+        if out is None:
+            return self.apply(sample, draw)
+        _native.resize_into(np.ascontiguousarray(image), out, self.antialias)
+        return {**sample, self.feature: out}
 
 
 class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):

@@ -8,12 +8,24 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.columns import Column
 from bushel.records import Sample
 
-__all__ = ["BatchTransform", "ColumnFit", "ColumnTransform", "Draw", "Fit", "Fittable", "Kept", "Transform"]
+__all__ = [
+    "BatchTransform",
+    "ColumnFit",
+    "ColumnTransform",
+    "Draw",
+    "Fit",
+    "Fittable",
+    "Kept",
+    "PlacedTransform",
+    "Room",
+    "Transform",
+]
 
 _WORD = 2**64 - 1
 
@@ -52,6 +64,23 @@ class Transform(Protocol):
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Return the changed sample; the one given is left as it was."""
+        ...
+
+
+class Room(Protocol):
+    """Where a batch will hold a feature of the sample at hand."""
+
+    def __call__(self, feature: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+        """The place, to be filled; None if the batch has none of this shape."""
+        ...
+
+
+@runtime_checkable
+class PlacedTransform(Protocol):
+    """A transform that can write its result where the batch will hold it, rather than have it copied there."""
+
+    def apply_at(self, sample: Sample, draw: Draw, room: Room) -> Sample:
+        """Return what `apply` does."""
         ...
 
 
