@@ -11,6 +11,7 @@ import pytest
 
 import bushel
 from bushel import Bucket, Order, Pack, Pad, Workers
+from bushel import transforms as t
 from tests.reading.conftest import flip, write_numbered
 
 
@@ -286,3 +287,47 @@ def test_memory_does_not_grow_with_what_was_read(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "data")]
     grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert grown < 16 << 10
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_state_taken_behind_a_pass_goes_on_with_the_next(numbered: Path, epochs: int) -> None:
+    def make() -> bushel.Feed:
+        order = Order(shuffle=True, seed=3)
+        return bushel.batches(bushel.open(numbered)["train"], batch_size=40, order=order, epochs=epochs)
+
+    feed = make()
+    passes, states = [], []
+    for _ in range(3):
+        passes.append(flat(feed))
+        states.append(feed.state())
+    for number, state in enumerate(states[:2]):
+        resumed = make()
+        resumed.restore(state)
+        assert flat(resumed) == passes[number + 1]
+
+
+def test_a_state_taken_at_the_last_batch_of_a_pass_first_ends_that_pass(numbered: Path) -> None:
+    feed = bushel.batches(bushel.open(numbered)["train"], batch_size=40, epochs=1)
+    states = [feed.state() for _ in feed]
+    resumed = bushel.batches(bushel.open(numbered)["train"], batch_size=40, epochs=1)
+    resumed.restore(states[-1])
+    assert flat(resumed) == []
+    assert flat(resumed) == list(range(103))
+
+
+def test_an_image_resized_into_its_batch_is_the_image_resized(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    images = [generator.integers(0, 255, (40, 30, 3), dtype=np.uint8) for _ in range(9)]
+    schema = bushel.Schema.of(image=bushel.Feature(dtype="uint8", shape=(40, 30, 3), encoding="raw"))
+    with bushel.Writer(tmp_path / "x.tfrecord", schema=schema) as writer:
+        for image in images:
+            writer.write({"image": image})
+    for dtype in ("uint8", "float32"):
+        step = t.resize("image", 64, 48, dtype=dtype)
+        last = [step, t.cast("image", dtype)]  # resized on its own, and copied into the batch
+        split = bushel.open(tmp_path / "x.tfrecord")["all"]
+        placed = bushel.batches(split, batch_size=4, transforms=[step])
+        copied = bushel.batches(split, batch_size=4, transforms=last)
+        for a, b in zip(placed, copied, strict=True):
+            np.testing.assert_array_equal(a["image"], b["image"])
+            assert a["image"].ctypes.data % 64 == 0

@@ -166,8 +166,13 @@ class Feed:
         return Threads(self._maker, tasks, threads=threads_of(self.settings), ahead=ahead)
 
     def state(self) -> dict[str, int]:
-        """Where reading stands behind the last batch *returned*: a few integers, the same on every rank."""
-        return {**self._signature(), **self._place._asdict()}
+        """Where reading stands behind the last batch *returned*: a few integers, the same on every rank.
+
+        `pass` is the epoch with which the pass began that iterating goes on with: behind the last batch of one, it is
+        still that one, until the loop over it has ended.
+        """
+        began = self._epochs_done + (self.settings.epochs or 0) * self._is_through
+        return {**self._signature(), **self._place._asdict(), "pass": began}
 
     def _signature(self) -> dict[str, int]:
         """What a state must have been taken with: other records, or other buckets, are not in the same places."""
@@ -186,8 +191,7 @@ class Feed:
         self.close()
         self._is_through = False
         self._place = Place(*(int(state[name]) for name in Place._fields))
-        if self.settings.epochs is not None:
-            self._epochs_done = max(0, self._place.epoch - 1) // self.settings.epochs * self.settings.epochs
+        self._epochs_done = int(state["pass"])
 
     def report(self) -> Report:
         """Where time went so far, and what was passed over."""

@@ -78,14 +78,10 @@ class _Passes:
             turn, self._begun = self._begun, self._begun + 1
         feed = Feed(self._request.split, self._request.settings)
         epoch, position = self._place(turn)
-        feed.restore({**feed.state(), "epoch": epoch, "position": position, "bin": 0})
+        began = epoch - epoch % (self._request.settings.epochs or 1)
+        feed.restore({**feed.state(), "epoch": epoch, "position": position, "bin": 0, "pass": began})
         try:
-            first = next(iter(feed), None)
-            if first is None:  # a feed restored to the very end of a pass first ends that one
-                first = next(iter(feed), None)
-            if first is not None:
-                yield first
-                yield from feed
+            yield from feed
         finally:
             feed.close()
 
