@@ -20,7 +20,7 @@ from bushel.columns import BytesColumn, Column, Ragged, concatenate, count_of
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
 from bushel.files import FOOTER, HEADER, RecordFile, Skipped, open_file
 from bushel.records import to_column
-from bushel.storage import AnyPath, list_files, write_whole
+from bushel.storage import AnyPath, ObjectPath, as_path, is_object, list_files, write_whole
 
 __all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
 
@@ -35,11 +35,12 @@ class StaleIndex(FileProblem):
     """An index whose file has changed since."""
 
 
-class _Tie(msgspec.Struct, frozen=True, kw_only=True):
+class Tie(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int
     mtime_ns: int
     head_crc: int  # crc32c of the first 64 bytes of the file
     tail_crc: int  # and of the last 64
+    etag: str = ""  # of an object, which has no lasting time
 
 
 class _ColumnHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +52,7 @@ class _ColumnHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):
     records: int
-    file: _Tie
+    file: Tie
     compression: str | None
     columns: list[_ColumnHeader]
 
@@ -80,13 +81,13 @@ class Index:
 
 def index_path(path: AnyPath) -> Path:
     """Where the index of a file is: in `_index` beside it."""
-    path = Path(path)
+    path = as_path(path)
     return path.parent / "_index" / f"{path.name}.idx"
 
 
 def cached_index_path(path: AnyPath) -> Path:
     """Where the index of a file is if nothing can be written beside it."""
-    absolute = Path(path).absolute()
+    absolute = as_path(path).absolute()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = hashlib.sha256(str(absolute.parent).encode()).hexdigest()[:16]
     return cache / "bushel" / "index" / folder / f"{absolute.name}.idx"
@@ -121,7 +122,7 @@ def build_index(
     lengths: Sequence[str] = (),
 ) -> Index:
     """Scan one file for its index; a damaged record is an error."""
-    file = open_file(Path(path))
+    file = open_file(as_path(path))
     scalars = {name: name for name in values} | ({"label": label} if label else {}) | ({"key": key} if key else {})
     features = sorted({*scalars.values(), *lengths})
     offsets: list[NDArray[np.uint64]] = []
@@ -162,13 +163,13 @@ def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
     index, damage = scan_index(path)
     if not damage:
         with contextlib.suppress(FileProblem):
-            save_index(path, index)
+            save_index(path, index, beside=not is_object(as_path(path)))  # nobody asked to write into their bucket
     return index, damage
 
 
 def scan_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
     """Find the records of a file by their headers alone, past any damage."""
-    file = open_file(Path(path))
+    file = open_file(as_path(path))
     places = [np.empty((0, 2), np.uint64)]
     damage: dict[int, Skipped] = {}
 
@@ -228,13 +229,15 @@ def hash_keys(keys: Column, *, where: str = "key") -> NDArray[np.uint64]:
     return cast("NDArray[np.uint64]", _native.hash_column(keys.offsets, keys.data))
 
 
-def save_index(path: AnyPath, index: Index) -> Path:
+def save_index(path: AnyPath, index: Index, *, beside: bool = True) -> Path:
     """Write an index beside its file, or into the cache."""
-    for place in (index_path(path), cached_index_path(path)):
+    path = as_path(path)
+    data = _to_bytes(tie_of(path), index)
+    for place in (index_path(path), cached_index_path(path))[0 if beside else 1 :]:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             with write_whole(place, sync=False) as file:
-                file.writelines(_to_bytes(Path(path), index))
+                file.writelines(data)
         except PermissionError:
             continue
         except OSError as error:
@@ -245,14 +248,14 @@ def save_index(path: AnyPath, index: Index) -> Path:
     raise FileProblem(path, "its index cannot be written, neither beside it nor in the cache")
 
 
-def _to_bytes(path: Path, index: Index) -> list[bytes]:
+def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
     arrays: dict[str, NDArray[Any]] = {"offset": index.offsets, "length": index.lengths, **index.values}
     columns, at = [], 0
     for name, array in arrays.items():
         dtype = array.dtype.newbyteorder("<").str
         columns.append(_ColumnHeader(name=name, dtype=dtype, at=at, hashed=name in index.hashed))
         at += _round_up(array.nbytes)
-    header = _Header(records=len(index), file=_tie(path), compression=index.compression, columns=columns)
+    header = _Header(records=len(index), file=tie, compression=index.compression, columns=columns)
     text = msgspec.json.encode(header)
     # Where the arrays begin is itself in the header; numbers may grow by it, so leave room and fill it with spaces.
     start = _round_up(_PREFIX.size + len(text) + 24 * len(columns))
@@ -269,25 +272,32 @@ def _round_up(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def _tie(path: Path) -> _Tie:
-    with path.open("rb") as file:
-        status = os.fstat(file.fileno())
+def tie_of(path: Path) -> Tie:
+    """What ties an index to a file as it is now."""
+    with path.open("rb", buffering=0) as file:
+        status = path.stat() if is_object(path) else os.fstat(file.fileno())
         head = file.read(_TIE)
         file.seek(max(0, status.st_size - _TIE))
         tail = file.read(_TIE)
-    return _Tie(
+    return Tie(
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         head_crc=_native.crc32c(head),
         tail_crc=_native.crc32c(tail),
+        etag=path.status().etag if isinstance(path, ObjectPath) else "",
     )
 
 
 def load_index(path: AnyPath) -> Index | None:
     """The index of a file, mapped, if it has one. Raises `StaleIndex` if the file has changed since."""
-    path = Path(path)
+    path = as_path(path)
     for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to tell
         place = place_of(path)
+        if isinstance(place, ObjectPath):
+            try:
+                return _parse(path, place, np.frombuffer(place.read_bytes(), np.uint8))
+            except FileNotFoundError:
+                continue
         if place.exists():
             return _load(path, place)
     return None
@@ -297,6 +307,10 @@ def _load(path: Path, place: Path) -> Index:
     # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
     size = place.stat().st_size
     memory = cast("NDArray[np.uint8]", _native.Mapping([(str(place), size)]).memory)[:size]  # less the rest of its page
+    return _parse(path, place, memory)
+
+
+def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
     header = _read_header(memory, place)
     _check_tie(path, header.file)
     arrays = {column.name: _array(memory, column, header.records, place) for column in header.columns}
@@ -332,12 +346,17 @@ def _array(memory: NDArray[np.uint8], column: _ColumnHeader, records: int, place
     return memory[column.at : end].view(dtype)
 
 
-def _check_tie(path: Path, tie: _Tie) -> None:
-    status = path.stat()
-    if status.st_size == tie.size and status.st_mtime_ns == tie.mtime_ns:
+def _check_tie(path: Path, tie: Tie) -> None:
+    if isinstance(path, ObjectPath):
+        now_is = path.status()
+        is_same = now_is.size == tie.size and bool(tie.etag) and now_is.etag == tie.etag
+    else:
+        status = path.stat()
+        is_same = status.st_size == tie.size and status.st_mtime_ns == tie.mtime_ns
+    if is_same:
         return
     # A copy has another time, but the same bytes at both ends.
-    now = _tie(path)
+    now = tie_of(path)
     if (now.size, now.head_crc, now.tail_crc) != (tie.size, tie.head_crc, tie.tail_crc):
         raise StaleIndex(path, "has changed since it was indexed", help=[f"Index it again: bushel index {path}"])
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from bushel.errors import FileProblem, FormatError, MissingName
 from bushel.schema import Schema
-from bushel.storage import AnyPath, write_whole
+from bushel.storage import AnyPath, as_path, write_whole
 
 __all__ = ["ARTIFACTS_NAME", "MANIFEST_NAME", "Label", "Manifest", "Shard", "Split", "read_manifest", "write_manifest"]
 
@@ -85,7 +84,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def read_manifest(folder: AnyPath) -> Manifest:
     """Read the manifest of a dataset; refuse a format that this bushel does not know."""
-    path = Path(folder) / MANIFEST_NAME
+    path = as_path(folder) / MANIFEST_NAME
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -112,5 +111,5 @@ class _Version(msgspec.Struct):
 def write_manifest(folder: AnyPath, manifest: Manifest) -> None:
     """Publish a dataset: whole, or not at all."""
     text = msgspec.json.format(msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(manifest)}), indent=2)
-    with write_whole(Path(folder) / MANIFEST_NAME) as file:
+    with write_whole(as_path(folder) / MANIFEST_NAME) as file:
         file.write(text + b"\n")

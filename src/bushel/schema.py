@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from bushel.errors import FormatError, SchemaMismatch, nearest
-from bushel.storage import AnyPath, write_whole
+from bushel.storage import AnyPath, as_path, write_whole
 
 __all__ = ["Difference", "Encoding", "Feature", "FeatureStatistics", "Schema", "sidecar_path"]
 
@@ -204,7 +204,7 @@ def record_kind(features: Mapping[str, Feature]) -> RecordKind:
 
 def sidecar_path(path: AnyPath) -> Path:
     """Where the schema of a lone file is: beside it."""
-    path = Path(path)
+    path = as_path(path)
     return path.with_name(path.name + ".schema.json")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ from bushel import _native
 from bushel.errors import Fault
 from bushel.files import RecordFile, Skipped, open_file
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Encoding, Feature, FeatureStatistics, RecordKind, Schema
-from bushel.storage import AnyPath, list_files
+from bushel.storage import AnyPath, as_path, list_files
 
 __all__ = ["FileInfo", "Info", "infer_schema", "info", "probe_schema"]
 
@@ -70,7 +69,7 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
 def probe_schema(path: AnyPath, *, records: int = 1024) -> Schema:
     """Tell a schema from the first records of one file; what later ones hold may differ."""
     survey = _native.Survey()
-    for chunk in open_file(Path(path)).chunks(on_fault=lambda _: None):
+    for chunk in open_file(as_path(path)).chunks(on_fault=lambda _: None):
         survey.add(chunk.memory, chunk.extents[:records], True)
         break
     return _schema_of(survey.result(), other_bytes=0)

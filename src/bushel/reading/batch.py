@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -18,6 +19,7 @@ from bushel.reading.order import Sampler
 from bushel.reading.report import Passed, Tally
 from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.reading.shards import Wanted
+from bushel.storage import is_object
 from bushel.transforms import BatchTransform, Draw, PlacedTransform, Transform
 
 __all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
@@ -114,6 +116,15 @@ class Maker:
                 made.batches.append((batch, part.after))
             at = end
         return made
+
+    def ahead(self, tasks: Iterator[Task]) -> Iterator[Task]:
+        """The same tasks; where shards are in a store, what the next ones need is on its way before they begin."""
+        if self.split.stream is not None or not is_object(self.split.paths[0]):
+            return tasks
+        from bushel.reading.objects import read_ahead
+
+        asked = ((t, self._rows(t, np.concatenate([part.positions for part in t.parts]))) for t in tasks)
+        return read_ahead(self.split.shards, asked)
 
     def _rows(self, task: Task, positions: Ints) -> Ints:
         if task.parts[0].bins is not None:  # packed: the plan has already looked the records up

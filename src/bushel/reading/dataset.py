@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -21,7 +22,7 @@ from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
 from bushel.reading.streams import Stream
 from bushel.records import Sample, shape_column, to_column
 from bushel.schema import BYTES_KIND, Feature, Schema, read_sidecar
-from bushel.storage import AnyPath, list_files
+from bushel.storage import AnyPath, as_path, list_files, shard_paths
 from bushel.survey import probe_schema
 from bushel.transforms import Transform
 from bushel.transforms.fitted import restore_all
@@ -52,8 +53,8 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
     and kept.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    if len(given) == 1 and (Path(given[0]) / MANIFEST_NAME).is_file():
-        return _open_manifest(Path(given[0]), schema)
+    if len(given) == 1 and (as_path(given[0]) / MANIFEST_NAME).is_file():
+        return _open_manifest(as_path(given[0]), schema)
     files = list_files(given)
     schema = schema or read_sidecar(files[0])
     groups = _group_by_split(files)
@@ -63,8 +64,15 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
 def _open_manifest(folder: Path, schema: Schema | None) -> Dataset:
     manifest = read_manifest(folder)
     label = manifest.label.feature if manifest.label else "label"
+    paths = iter(shard_paths(folder, (shard.path for split in manifest.splits.values() for shard in split.shards)))
     splits = {
-        name: Split(name, [folder / shard.path for shard in split.shards], schema or manifest.schema, label=label)
+        name: Split(
+            name,
+            list(islice(paths, len(split.shards))),
+            schema or manifest.schema,
+            label=label,
+            counts=[shard.records for shard in split.shards],
+        )
         for name, split in manifest.splits.items()
     }
     return Dataset(splits, where=str(folder), manifest=manifest)
@@ -148,12 +156,14 @@ class Split:
         schema: Schema | None = None,
         *,
         label: str = "label",
+        counts: Sequence[int] | None = None,
         rows: Ints | None = None,
         parts: Sequence[Share] = (),
     ) -> None:
         self.name = name
         self.paths = tuple(paths)
         self.label = label
+        self.counts = counts  # records of each shard, where the manifest tells
         self.rows = rows  # the records chosen, by their number in the shards; None: all
         self.parts = tuple(parts)  # of a mixture
         self._schema = schema
@@ -161,7 +171,7 @@ class Split:
     @cached_property
     def shards(self) -> ShardSet:
         """The files and where their records are."""
-        return open_shards(self.paths)
+        return open_shards(self.paths, self.counts)
 
     @cached_property
     def schema(self) -> Schema:
@@ -288,7 +298,7 @@ class Split:
     def select(self, numbers: Ints | Sequence[int]) -> Split:
         """Only these records of this split, in this order."""
         rows = self._rows_at(np.asarray(numbers, np.int64))
-        chosen = Split(self.name, self.paths, self._schema, label=self.label, rows=rows)
+        chosen = Split(self.name, self.paths, self._schema, label=self.label, rows=rows, counts=self.counts)
         chosen.__dict__.update({key: self.__dict__[key] for key in ("shards", "schema") if key in self.__dict__})
         return chosen
 

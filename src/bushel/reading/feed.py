@@ -162,7 +162,7 @@ class Feed:
         ahead = tasks_ahead(self.settings, self._plan.batches_at_once)
         if self.settings.workers.process:
             return Process(self.split, self.settings, self._place, until=until, ahead=ahead)
-        tasks = self._plan.through(until).tasks(self._place)
+        tasks = self._maker.ahead(self._plan.through(until).tasks(self._place))
         return Threads(self._maker, tasks, threads=threads_of(self.settings), ahead=ahead)
 
     def state(self) -> dict[str, int]:

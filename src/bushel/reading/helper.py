@@ -86,7 +86,7 @@ def _serve_all(link: socket.socket, split: Split, settings: Any, place: Place, u
         maker, plan = prepare(split, settings)
     threads = Threads(
         maker,
-        plan.through(until).tasks(place),
+        maker.ahead(plan.through(until).tasks(place)),
         threads=threads_of(settings),
         ahead=tasks_ahead(settings, plan.batches_at_once),
     )

@@ -16,7 +16,7 @@ from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem
 from bushel.files import FOOTER, HEADER, Skipped
 from bushel.index import Index, obtain_index
-from bushel.storage import describe_os_error
+from bushel.storage import describe_os_error, is_object
 
 __all__ = ["Decoded", "Shard", "ShardSet", "Wanted", "open_shards"]
 
@@ -125,8 +125,12 @@ class ShardSet:
         return carried
 
 
-def open_shards(paths: Sequence[Path]) -> ShardSet:
-    """Find the records of files: by their indexes where those are fresh."""
+def open_shards(paths: Sequence[Path], counts: Sequence[int] | None = None) -> ShardSet:
+    """Find the records of files: by their indexes where those are fresh. `counts` is how many each has, if known."""
+    if any(is_object(path) for path in paths):
+        from bushel.reading.objects import ObjectShards
+
+        return ObjectShards(paths, counts)
     return ShardSet([_open_shard(path) for path in paths])
 
 

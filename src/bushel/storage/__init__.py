@@ -1,4 +1,7 @@
-"""Where files are: paths and patterns to files, and writing that either happens whole or not at all."""
+"""Where files are, here or in an object store: paths, patterns, and writing that happens whole or not at all.
+
+The rest of bushel knows no stores: `as_path` gives it paths, and those of objects take the verbs of `Path`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import os
 import re
 import socket
 import stat
+import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from os import PathLike
@@ -15,13 +19,29 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from bushel.errors import FileProblem, nearest
+from bushel.storage.objects import ObjectPath, is_object, parse_object
 
-__all__ = ["AnyPath", "list_files", "natural_order", "temporary_path", "write_whole"]
+__all__ = [
+    "AnyPath",
+    "ObjectPath",
+    "as_path",
+    "is_object",
+    "list_files",
+    "natural_order",
+    "shard_paths",
+    "temporary_path",
+    "write_whole",
+]
 
 AnyPath: TypeAlias = str | PathLike[str]
 
 # Files of bushel's own that stand beside the data, and hidden ones.
 _BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$|^recipe\.toml$")
+
+
+def as_path(path: AnyPath) -> Path:
+    """A path of this machine, or of an object store if it begins with s3://, gs:// or az://."""
+    return parse_object(path) or Path(path)
 
 
 def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
@@ -35,11 +55,13 @@ def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
         raise ValueError("paths must name at least one file, got none")
     files: list[Path] = []
     for path in given:
-        files.extend(_files_of(Path(path)))
+        files.extend(_files_of(as_path(path)))
     return files
 
 
 def _files_of(path: Path) -> list[Path]:
+    if isinstance(path, ObjectPath):
+        return _objects_of(path)
     if path.is_dir():
         found = [file for file in path.iterdir() if not _BESIDE.search(file.name) and file.is_file()]
         if not found:
@@ -55,7 +77,38 @@ def _files_of(path: Path) -> list[Path]:
     raise FileProblem(path, "there is no such file", help=_similar(path))
 
 
+def _objects_of(path: ObjectPath) -> list[Path]:
+    if path.known is not None:
+        return [path]
+    if glob.has_magic(str(path)):
+        found: list[Path] = [file for file in path.matching() if not file.name.startswith(".")]
+        if not found:
+            raise FileProblem(path, "no object matches this pattern")
+        return sorted(found, key=natural_order)
+    inside = list(path.iterdir())
+    if not inside and path.key.name and path.is_file():
+        return [path]
+    found = [file for file in inside if file.known is not None and not _BESIDE.search(file.name)]
+    if not inside:
+        raise FileProblem(path, "there is no such object", help=_similar(path))
+    if not found:
+        raise FileProblem(path, "there are no objects in this folder")
+    return sorted(found, key=natural_order)
+
+
+def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:
+    """The files of a dataset. What a store knows of its objects is listed once, not asked for one by one."""
+    if not isinstance(folder, ObjectPath):
+        return [folder / name for name in names]
+    there = {file.name: file for file in folder.iterdir()}
+    return [there.get(name, folder / name) for name in names]
+
+
 def _similar(path: Path) -> list[str]:
+    if isinstance(path, ObjectPath):
+        near = [file.name for file in path.parent.iterdir()] if len(path.parts) > 2 else []
+        close = nearest(path.name, near)
+        return [f"Did you mean {path.parent / close}?"] if close else []
     if not path.parent.is_dir():
         return [f"There is no folder {path.parent} either; it was looked for from {Path.cwd()}"]
     close = nearest(path.name, [file.name for file in path.parent.iterdir()])
@@ -71,6 +124,8 @@ def natural_order(path: Path) -> list[Any]:
 def open_to_read(path: Path) -> IO[bytes]:
     """Open a file, or say in one line why that cannot be done."""
     try:
+        if isinstance(path, ObjectPath):
+            return path.open("rb", buffering=0)
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise FileProblem(path, "is a folder, not a file")
@@ -92,7 +147,14 @@ def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
 
     On any exception the file that was there before, if any, is as it was.
     """
-    path = Path(path)
+    path = as_path(path)
+    if isinstance(path, ObjectPath):
+        with tempfile.TemporaryDirectory(prefix="bushel-") as folder:
+            whole = Path(folder) / "object"
+            with whole.open("wb", buffering=0) as file:
+                yield file
+            path.put(whole)
+        return
     temporary = temporary_path(path)
     try:
         with temporary.open("wb", buffering=0) as file:

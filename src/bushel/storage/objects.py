@@ -1,0 +1,233 @@
+"""Paths of objects: what `s3://bucket/name` is to the rest of bushel."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import io
+import os
+import re
+import stat
+from collections.abc import Generator, Iterator
+from pathlib import Path, PosixPath
+from typing import IO, Any
+
+from bushel.errors import FileProblem
+from bushel.storage import stores
+from bushel.storage.ahead import ObjectFile
+from bushel.storage.stores import Key, Status
+
+__all__ = ["ObjectPath", "is_object", "parse_object"]
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://(.*)$", re.DOTALL)
+_FLATTENED = re.compile(rf"^({'|'.join(stores.SCHEMES)}):/([^/].*)$", re.DOTALL)  # what `Path` makes of it
+
+
+class ObjectPath(PosixPath):
+    """A path in an object store. It takes the place of a `Path` wherever bushel lists, reads and writes.
+
+    Folders are what names have in common up to a `/`: they need not be made, and are gone with their last object.
+    """
+
+    known: Status | None = None  # told by a listing, so that it need not be asked for
+
+    def __str__(self) -> str:
+        scheme, *rest = self.parts
+        return f"{scheme}//{'/'.join(rest)}"
+
+    def __repr__(self) -> str:
+        return f"ObjectPath({str(self)!r})"
+
+    def __fspath__(self) -> str:
+        return str(self)
+
+    def __reduce__(self) -> Any:
+        return _restored, (tuple(self.parts), self.known)
+
+    @property
+    def key(self) -> Key:
+        """Scheme, bucket and name."""
+        scheme, bucket, *names = self.parts
+        return Key(scheme.rstrip(":"), bucket, "/".join(names))
+
+    def status(self) -> Status:
+        """Size, entity tag and time. Raises FileNotFoundError if there is no such object."""
+        if self.known is None:
+            key = self.key
+            if not key.name:
+                raise FileNotFoundError(2, "is a bucket, not an object", str(self))
+            self.known = stores.head(key)
+        return self.known
+
+    def fresh(self) -> ObjectPath:
+        """The same path, with nothing known about what is there."""
+        return type(self)(*self.parts)
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """As of a file: size and time of an object; a folder has neither."""
+        try:
+            size, _, time = self.status()
+            mode = stat.S_IFREG | 0o444
+        except FileNotFoundError:
+            if not self.is_dir():
+                raise
+            size, time, mode = 0, 0, stat.S_IFDIR | 0o555
+        seconds = time // 1_000_000_000
+        return os.stat_result((mode, 0, 0, 1, 0, 0, size, seconds, seconds, seconds), {"st_mtime_ns": time})
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether there is an object, or one below."""
+        return self.is_file() or self.is_dir()
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether there is an object of this name."""
+        try:
+            self.status()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether there are objects below."""
+        if self.known is not None:
+            return False
+        try:
+            return next(stores.list_all(self.key), None) is not None or not self.key.name
+        except FileNotFoundError:
+            return False
+
+    def iterdir(self) -> Generator[ObjectPath, None, None]:
+        """Objects and folders right below; what is known of each object is kept with it."""
+        objects, folders = stores.list_folder(self.key)
+        yield from (self._of(found) for found in objects)
+        yield from (self._named(name) for name in folders)
+
+    def below(self) -> Iterator[ObjectPath]:
+        """All objects below, however deep, in the order of their names."""
+        return (self._of(found) for found in stores.list_all(self.key))
+
+    def _of(self, found: stores.Found) -> ObjectPath:
+        path = self._named(found.name)
+        path.known = found.status
+        return path
+
+    def _named(self, name: str) -> ObjectPath:
+        return type(self)(*self.parts[:2], *name.split("/"))
+
+    def matching(self) -> list[ObjectPath]:
+        """The objects that this path names as a pattern: `*` within a name, `**` over folders."""
+        fixed = next((i for i, part in enumerate(self.parts) if glob.has_magic(part)), len(self.parts))
+        if fixed < 2:
+            raise FileProblem(self, "the name of a bucket cannot be a pattern")
+        root, rest = type(self)(*self.parts[:fixed]), self.parts[fixed:]
+        found = root.iterdir() if len(rest) == 1 and rest[0] != "**" else root.below()
+        pattern = re.compile("".join(_regex_of(part, is_last=part is rest[-1]) for part in rest))
+        return [
+            path
+            for path in found
+            if path.known is not None and pattern.fullmatch("/".join(path.parts[fixed:])) is not None
+        ]
+
+    def open(  # type: ignore[override]
+        self,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Open to read, with reading ahead; `bushel.storage.write_whole` writes."""
+        if mode not in ("r", "rb", "rt"):
+            raise ValueError(f"mode must be one that reads, got {mode!r}: an object is written whole")
+        raw = ObjectFile(self.key, self.status())
+        if mode == "rb":
+            return raw if buffering == 0 else io.BufferedReader(raw)  # type: ignore[return-value]
+        return io.TextIOWrapper(io.BufferedReader(raw), encoding, errors, newline)
+
+    def read_bytes(self) -> bytes:
+        """All of it."""
+        return stores.get_all(self.key)
+
+    def read_text(self, encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> str:
+        """All of it, as text."""
+        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+
+    def write_bytes(self, data: Any) -> int:
+        """Write it whole."""
+        self.known = None
+        stores.put(self.key, bytes(data))
+        return len(data)
+
+    def put(self, file: Path) -> Status:
+        """Upload a file, in parts if it is large; the object appears when all of it is there."""
+        self.known = None
+        return stores.put(self.key, file)
+
+    def unlink(self, missing_ok: bool = True) -> None:
+        """Remove it; whether it was there is not known."""
+        self.known = None
+        stores.delete(self.key, [self.key.name])
+
+    def remove_below(self) -> None:
+        """Remove everything below."""
+        stores.delete(self.key, [path.key.name for path in self.below()])
+
+    def copy_to(self, other: ObjectPath) -> None:
+        """Copy it inside its bucket."""
+        stores.copy(self.key, other.key.name)
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Nothing: folders are not made."""
+
+    def rmdir(self) -> None:
+        """Nothing: a folder without objects is not there."""
+
+    def absolute(self) -> ObjectPath:
+        """It is."""
+        return self
+
+    def resolve(self, strict: bool = False) -> ObjectPath:
+        """There are no links."""
+        return self
+
+
+def _restored(parts: tuple[str, ...], known: Status | None) -> ObjectPath:
+    path = ObjectPath(*parts)
+    path.known = known
+    return path
+
+
+def _regex_of(part: str, *, is_last: bool) -> str:
+    if part == "**":
+        return ".*" if is_last else "(?:.*/)?"
+    within = fnmatch.translate(part).replace(".*", "[^/]*").removeprefix("(?s:").removesuffix(r")\Z")
+    return f"(?:{within})" if is_last else f"(?:{within})/"
+
+
+def is_object(path: Any) -> bool:
+    """Whether a path is of an object store."""
+    return isinstance(path, ObjectPath)
+
+
+def parse_object(path: str | os.PathLike[str]) -> ObjectPath | None:
+    """The object that a path names; None if it is one of this machine."""
+    if isinstance(path, ObjectPath):
+        return path
+    text = os.fspath(path)
+    if (found := _SCHEME.match(text)) is None:
+        found = None if isinstance(path, str) else _FLATTENED.match(text)
+    if found is None:
+        return None
+    scheme, rest = found[1].lower(), found[2]
+    bucket = rest.split("/")[0]
+    if "@" in bucket:
+        raise ValueError(f"a path must not hold credentials; got {scheme}://…@{bucket.rpartition('@')[2]}")
+    if scheme == "file":
+        raise ValueError(f"a file of this machine is named by its path alone, without file://; got {text!r}")
+    if scheme not in stores.SCHEMES:
+        known = ", ".join(f"{name}://" for name in stores.SCHEMES)
+        raise ValueError(f"a path must be of this machine or begin with one of {known}; got {scheme}://…")
+    if not bucket or glob.has_magic(bucket):
+        raise ValueError(f"a path must name a bucket, as in {scheme}://bucket/name; got {text!r}")
+    stores.require(scheme)
+    return ObjectPath(f"{scheme}:", *(part for part in rest.split("/") if part))

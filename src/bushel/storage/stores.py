@@ -1,0 +1,324 @@
+"""Object stores: one client for S3, Google Cloud Storage and Azure, retried where that helps, errors in one line.
+
+Credentials are found by each store's own conventions and handed to its client; nothing here keeps, prints or returns
+them, and what a client says is never passed on as it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from bushel.errors import FileProblem, missing_package
+
+__all__ = ["SCHEMES", "Found", "Key", "Status"]
+
+SCHEMES = {"s3": "s3", "gs": "gcs", "az": "azure"}  # and the extra that installs each
+PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
+_PAGE = 1000
+_ATTEMPTS = 5  # of ours, around the few that the client makes for each request
+_RETRIES = {
+    "max_retries": 6,
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+    "retry_timeout": timedelta(seconds=120),
+}
+_LASTING = re.compile(r"status code: 4(?!08|29)\d\d|status code: 3\d\d")
+T = TypeVar("T")
+
+
+class Status(NamedTuple):
+    """What a store says of an object without giving it."""
+
+    size: int
+    etag: str
+    mtime_ns: int
+
+
+class Key(NamedTuple):
+    """Where an object is."""
+
+    scheme: str
+    bucket: str
+    name: str  # of the object in its bucket; empty for the bucket itself
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.name}" if self.name else "")
+
+
+class Found(NamedTuple):
+    """An object of a listing, by its name in the bucket."""
+
+    name: str
+    status: Status
+
+
+def head(key: Key) -> Status:
+    """Size and entity tag of an object. Raises FileNotFoundError if it is not there."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    return _status(_ask(key, lambda: obs.head(store, key.name)))
+
+
+def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
+    """The bytes from `start` to `stop`, all of them; refused if the object is no longer the one that `etag` names."""
+    if start >= stop:
+        return memoryview(b"")
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    options: dict[str, Any] = {"range": (start, stop)} | ({"if_match": etag} if etag else {})
+
+    def whole() -> memoryview:
+        data = memoryview(obs.get(store, key.name, options=options).bytes())
+        if len(data) != stop - start:
+            raise _ShortRead
+        return data
+
+    return _ask(key, whole)
+
+
+def get_all(key: Key) -> bytes:
+    """A small object whole."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    return _ask(key, lambda: bytes(obs.get(store, key.name).bytes()))
+
+
+def put(key: Key, data: bytes | Path) -> Status:
+    """Write an object: in parts if it is large; it appears when all of it is there."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    size = len(data) if isinstance(data, bytes) else data.stat().st_size
+    answer = _ask(key, lambda: obs.put(store, key.name, data, chunk_size=PART_BYTES, max_concurrency=4))
+    return Status(size, answer["e_tag"] or "", 0)
+
+
+def copy(key: Key, name: str) -> None:
+    """Copy an object inside its bucket, without its bytes passing here."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    _ask(key, lambda: obs.copy(store, key.name, name))
+
+
+def delete(key: Key, names: Sequence[str]) -> None:
+    """Remove objects of a bucket; those that are not there do not matter."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    for begin in range(0, len(names), _PAGE):
+        page = list(names[begin : begin + _PAGE])
+        try:
+            _ask(key, lambda page=page: obs.delete(store, page))  # type: ignore[misc]
+        except FileNotFoundError:
+            continue
+
+
+def list_all(key: Key) -> Iterator[Found]:
+    """All objects below a prefix, a page of a thousand a request."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    pages: Any = None
+    last: str | None = None
+
+    def next_page() -> Any:
+        nonlocal pages
+        if pages is None:  # at first, or behind the last name when a page was lost
+            pages = obs.list(store, key.name or None, offset=last, chunk_size=_PAGE)
+        try:
+            return next(pages, None)
+        except BaseException:
+            pages = None
+            raise
+
+    while (page := _ask(key, next_page)) is not None:
+        yield from (Found(found["path"], _status(found)) for found in page)
+        last = page[-1]["path"] if page else last
+
+
+def list_folder(key: Key) -> tuple[list[Found], list[str]]:
+    """The objects right below a prefix, and the names of the folders there."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    answer = _ask(key, lambda: obs.list_with_delimiter(store, key.name or None))
+    return [Found(found["path"], _status(found)) for found in answer["objects"]], list(answer["common_prefixes"])
+
+
+def _status(found: Any) -> Status:
+    mtime_ns = int(found["last_modified"].timestamp() * 1000) * 1_000_000
+    return Status(found["size"], found["e_tag"] or "", mtime_ns)
+
+
+class _ShortRead(Exception):
+    pass
+
+
+def _ask(key: Key, call: Callable[[], T]) -> T:
+    """Call a store, again if it fails in a way that passes: each time after a longer wait."""
+    from obstore.exceptions import BaseError, GenericError
+
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return call()
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
+                raise no_bucket(key) from None
+            raise FileNotFoundError(2, "no such object", str(key)) from None
+        except (BaseError, _ShortRead, OSError, ValueError) as error:
+            passes = isinstance(error, GenericError | _ShortRead) and not _LASTING.search(str(error))
+            if not passes or attempt == _ATTEMPTS:
+                raise _in_words(key, error) from None
+        time.sleep(random.uniform(0.5, 1.0) * 0.1 * 2**attempt)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def no_bucket(key: Key) -> FileProblem:
+    """The error for a bucket that is not there."""
+    return FileProblem(str(key), f"there is no bucket {key.bucket!r}", help=_endpoint_help(key))
+
+
+_CREDENTIALS = {
+    "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws.",
+    "gs": "Set GOOGLE_APPLICATION_CREDENTIALS, or log in: gcloud auth application-default login",
+    "az": "Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or a SAS token, or AZURE_CLIENT_ID …).",
+}
+_ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "gs": "GOOGLE_SERVICE_ACCOUNT", "az": "AZURE_STORAGE_ENDPOINT"}
+# What a client's message must hold, and what that means; the first that fits counts.
+_MEANINGS = (
+    (r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|status code: 301", "region"),
+    (r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist", "bucket"),
+    (r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|AccountName must|token request", "none"),
+    (r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|status code: 401|Unauthenticated", "wrong"),
+    (r"AccessDenied|status code: 403|PermissionDenied", "permission"),
+    (r"status code: 412|Precondition", "changed"),
+    (r"error sending request|dns error|tcp connect|Connect", "reach"),
+)
+
+
+def _in_words(key: Key, error: Exception) -> FileProblem:
+    text = f"{type(error).__name__} {error}"
+    meaning = next((meaning for pattern, meaning in _MEANINGS if re.search(pattern, text)), "")
+    where = f"bucket {key.bucket!r}"
+    help = [_CREDENTIALS[key.scheme]]
+    if meaning == "bucket":
+        return no_bucket(key)
+    if meaning == "none":
+        return FileProblem(str(key), f"there are no credentials for {where}", help=help)
+    if meaning == "wrong":
+        return FileProblem(str(key), f"the credentials are not accepted for {where}", help=help)
+    if meaning == "permission":
+        return FileProblem(str(key), f"there is no permission for this in {where}", help=help)
+    if meaning == "region":
+        return FileProblem(str(key), f"{where} is in another region", help=["Set AWS_REGION to the bucket's region."])
+    if meaning == "changed":
+        return FileProblem(str(key), "has changed while it was read", help=["Start again: what was read is of no use."])
+    if meaning == "reach":
+        return FileProblem(str(key), "the store cannot be reached", help=_endpoint_help(key))
+    found = re.search(r"status code: (\d+)", text)
+    what = f"the store answered {found[1]}" if found else "the store did not answer as it should"
+    return FileProblem(str(key), f"{what}, {_ATTEMPTS} times" if not _LASTING.search(text) else what)
+
+
+def _endpoint_help(key: Key) -> list[str]:
+    name = _ENDPOINTS[key.scheme]
+    endpoint = _endpoint() if key.scheme == "s3" else None
+    shown = f"; {name} is {_without_secrets(endpoint)}" if endpoint else f"; {name} names another endpoint"
+    return [f"Is its name right{shown}?"] if key.scheme == "s3" else ["Is its name right?"]
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
+
+
+@lru_cache(maxsize=1)
+def _client() -> Any:
+    try:
+        import obstore
+    except ImportError:
+        raise missing_package("obstore", extra="s3", purpose="reading and writing object stores") from None
+    return obstore
+
+
+def require(scheme: str) -> None:
+    """Raise the error that names the extra of a scheme if its client is not installed."""
+    try:
+        _client()
+    except ImportError:
+        raise missing_package("obstore", extra=SCHEMES[scheme], purpose=f"{scheme}://") from None
+
+
+@lru_cache(maxsize=64)
+def _store(scheme: str, bucket: str) -> Any:
+    require(scheme)
+    store: Any = importlib.import_module("obstore.store")
+    options: dict[str, Any] = {"connect_timeout": "10s", "timeout": "120s"}
+    told: dict[str, Any] = {"retry_config": _RETRIES}
+    key = Key(scheme, bucket, "")
+    try:
+        if scheme == "s3":
+            config = _aws_config()
+            if (endpoint := _endpoint() or config.get("endpoint")) is not None:
+                _check_reachable(key, endpoint)
+                options["allow_http"] = endpoint.startswith("http://")
+            return store.S3Store(bucket, config=config, client_options=options, **told)
+        if scheme == "gs":
+            return store.GCSStore(bucket, client_options=options, **told)
+        return store.AzureStore(bucket, client_options=options, **told)
+    except FileProblem:
+        raise
+    except Exception as error:
+        raise _in_words(key, error) from None
+
+
+def _endpoint() -> str | None:
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _aws_config() -> dict[str, Any]:
+    """What ~/.aws says and the environment does not; the client itself reads the environment alone."""
+    import configparser
+
+    config: dict[str, Any] = {}
+    if (endpoint := os.environ.get("AWS_ENDPOINT_URL_S3")) is not None:
+        config["endpoint"] = endpoint
+    profile = os.environ.get("AWS_PROFILE", "default")
+    found: dict[str, str] = {}
+    for variable, name, section in (
+        ("AWS_CONFIG_FILE", "config", profile if profile == "default" else f"profile {profile}"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile),
+    ):
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(Path(os.environ.get(variable) or Path.home() / ".aws" / name).expanduser())
+        except configparser.Error:
+            continue
+        if parser.has_section(section):
+            found |= dict(parser.items(section))
+    if not os.environ.get("AWS_ACCESS_KEY_ID"):
+        names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+        config |= {name: found[name] for name in names if name in found}
+    if not os.environ.get("AWS_REGION") and not os.environ.get("AWS_DEFAULT_REGION") and "region" in found:
+        config["region"] = found["region"]
+    if _endpoint() is None and "endpoint_url" in found:
+        config["endpoint"] = found["endpoint_url"]
+    return config
+
+
+def _check_reachable(key: Key, endpoint: str) -> None:
+    """A wrong endpoint is said at once, not when all attempts of a client are through."""
+    if any(os.environ.get(name) for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return
+    parts = urlsplit(endpoint)
+    try:
+        address = (parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443))
+    except ValueError:
+        address = ("", 0)
+    for wait in (0.2, 0.5, 0.0):
+        try:
+            socket.create_connection(address, timeout=5).close()
+        except OSError:
+            time.sleep(wait)
+        else:
+            return
+    raise FileProblem(str(key), "the store cannot be reached", help=_endpoint_help(key))
