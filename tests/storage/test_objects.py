@@ -1,21 +1,186 @@
 """Paths of objects: listing, reading, writing, and what is said when that cannot be done."""
 
+import os
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from storage_server import SECRET, forget_clients
 
-import bushel
-from bushel.storage import as_path, list_files, write_whole
+from bushel.errors import FileProblem
+from bushel.storage import ObjectPath, as_path, list_files, write_whole
 
 
-def test_first(bucket: str, tmp_path: Path) -> None:
-    root = as_path(bucket)
-    (root / "a" / "x.bin").write_bytes(b"abc")
-    with write_whole(root / "a" / "y-10.bin") as f:
-        f.write(b"1" * 10)
-    (root / "a" / "y-9.bin").write_bytes(b"abcd")
-    assert [str(p) for p in list_files(f"{bucket}/a")] == [f"{bucket}/a/x.bin", f"{bucket}/a/y-9.bin", f"{bucket}/a/y-10.bin"]
-    assert [p.name for p in list_files(f"{bucket}/a/y-*.bin")] == ["y-9.bin", "y-10.bin"]
-    assert [p.name for p in list_files(f"{bucket}/**/*.bin")] == ["x.bin", "y-9.bin", "y-10.bin"]
-    with (root / "a" / "y-10.bin").open("rb") as f:
-        assert f.read(3) == b"111"
+def put(url: str, data: bytes) -> ObjectPath:
+    path = as_path(url)
+    assert isinstance(path, ObjectPath)
+    path.write_bytes(data)
+    return path
+
+
+def bushel(*arguments: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
+    """Run the command; a variable that is None is not set."""
+    return subprocess.run(
+        [sys.executable, "-m", "bushel", *arguments],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in {**os.environ, **environment}.items() if value is not None},
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_path_of_a_store_is_told_by_its_scheme() -> None:
+    assert isinstance(as_path("s3://bucket/a/b"), ObjectPath)
+    assert not isinstance(as_path("data/s3/x"), ObjectPath)
+    assert not isinstance(as_path("s3:/odd/folder"), ObjectPath)
+    assert str(as_path(Path("s3://bucket/a"))) == "s3://bucket/a"  # Path takes one slash away
+
+
+def test_parts_of_a_path_stay_paths_of_the_store() -> None:
+    path = as_path("gs://bucket/a/b.tfrecord")
+    assert str(path.parent / "_index" / f"{path.name}.idx") == "gs://bucket/a/_index/b.tfrecord.idx"
+    assert os.fspath(path.with_suffix(".keys")) == "gs://bucket/a/b.keys"
+    assert str(pickle.loads(pickle.dumps(path))) == str(path)
+
+
+def test_folders_come_in_the_order_of_numbers_and_without_files_of_bushels_own(bucket: str) -> None:
+    for name in ("part-10", "part-9", "dataset.json", "_quarantine.jsonl", "below/part-1"):
+        put(f"{bucket}/data/{name}", b"x")
+    assert [path.name for path in list_files(f"{bucket}/data")] == ["part-9", "part-10"]
+
+
+def test_patterns_match_within_a_folder_and_over_folders(bucket: str) -> None:
+    for name in ("a/x-1.bin", "a/x-2.txt", "a/b/x-3.bin", "x-4.bin"):
+        put(f"{bucket}/{name}", b"x")
+    assert [path.name for path in list_files(f"{bucket}/a/*.bin")] == ["x-1.bin"]
+    assert [path.name for path in list_files(f"{bucket}/**/*.bin")] == ["x-3.bin", "x-1.bin", "x-4.bin"]
+    assert [path.name for path in list_files(f"{bucket}/a/x-[12].*")] == ["x-1.bin", "x-2.txt"]
+
+
+def test_a_listing_tells_sizes_without_a_request_for_each(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bushel.storage import stores
+
+    for number in range(1100):  # more than one page
+        stores.put(stores.Key("s3", bucket.removeprefix("s3://"), f"many/part-{number}"), b"x" * (number % 7))
+    monkeypatch.setattr(stores, "head", lambda key: pytest.fail(f"{key} was asked for"))
+    files = list_files(f"{bucket}/many")
+    assert [file.stat().st_size for file in files] == [number % 7 for number in range(1100)]
+
+
+def test_a_file_is_read_from_any_place_on(bucket: str) -> None:
+    data = os.urandom(3_000_000)
+    path = put(f"{bucket}/x", data)
+    with path.open("rb") as file:
+        assert file.read(10) == data[:10]
+        assert file.seek(-5, os.SEEK_END) == len(data) - 5
+        assert file.read() == data[-5:]
+        file.seek(1_234_567)
+        assert file.read(1_000_000) == data[1_234_567:2_234_567]
+        assert file.read() == data[2_234_567:]
+
+
+def test_an_object_appears_whole_or_not_at_all(bucket: str) -> None:
+    path = as_path(f"{bucket}/x")
+    with pytest.raises(RuntimeError), write_whole(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert not path.exists()
+    with write_whole(path) as file:
+        file.write(b"whole")
+        assert not as_path(f"{bucket}/x").exists()
+    assert as_path(f"{bucket}/x").read_bytes() == b"whole"
+
+
+def test_a_large_file_is_uploaded_in_parts(bucket: str, tmp_path: Path) -> None:
+    data = os.urandom(40 << 20)
+    (tmp_path / "large").write_bytes(data)
+    path = as_path(f"{bucket}/large")
+    assert isinstance(path, ObjectPath)
+    status = path.put(tmp_path / "large")
+    assert status.etag.strip('"').endswith("-3")  # what S3 calls an object of three parts
+    assert path.read_bytes() == data
+
+
+def test_an_object_that_changes_while_it_is_read_is_an_error(bucket: str) -> None:
+    path = put(f"{bucket}/x", b"a" * 2_000_000)
+    with path.open("rb", buffering=0) as file:
+        file.read(10)
+        put(f"{bucket}/x", b"b" * 2_000_000)
+        file.seek(1_500_000)
+        with pytest.raises(FileProblem, match="has changed while it was read"):
+            file.read(10)
+
+
+def test_a_missing_object_offers_the_nearest(bucket: str) -> None:
+    put(f"{bucket}/data/train.tfrecord", b"x")
+    with pytest.raises(FileProblem) as caught:
+        list_files(f"{bucket}/data/trian.tfrecord")
+    assert str(caught.value).splitlines() == [
+        f"{bucket}/data/trian.tfrecord: there is no such object",
+        f"  Did you mean {bucket}/data/train.tfrecord?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("s3://key:kQ7-this-is-the-secret-9fZ@bucket/x", "a path must not hold credentials; got s3://…@bucket"),
+        ("hdfs://node/x", "a path must be of this machine or begin with one of s3://, gs://, az://; got hdfs://…"),
+        ("s3:///x", "a path must name a bucket, as in s3://bucket/name; got 's3:///x'"),
+        ("s3://buck*/x", "a path must name a bucket, as in s3://bucket/name; got 's3://buck*/x'"),
+        ("file:///x", "a file of this machine is named by its path alone, without file://; got 'file:///x'"),
+    ],
+)
+def test_a_path_that_cannot_be_is_refused_in_one_line(path: str, words: str) -> None:
+    with pytest.raises(ValueError, match="path|file") as caught:
+        as_path(path)
+    assert str(caught.value) == words
+
+
+def test_a_missing_bucket_is_named_and_ends_with_two(store: str) -> None:
+    done = bushel("info", "s3://no-such-bucket/data")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "bushel: s3://no-such-bucket/data: there is no bucket 'no-such-bucket'\n"
+        f"  Is its name right; AWS_ENDPOINT_URL is {store}?\n"
+    )
+
+
+def test_an_endpoint_that_does_not_answer_is_said_at_once(bucket: str) -> None:
+    done = bushel("info", f"{bucket}/data", AWS_ENDPOINT_URL="http://127.0.0.1:9")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == f"bushel: {bucket}/data: the store cannot be reached".replace("/data", "")
+
+
+def test_missing_credentials_are_said_with_their_names(bucket: str) -> None:
+    done = bushel("info", f"{bucket}/data", AWS_ACCESS_KEY_ID=None, AWS_SECRET_ACCESS_KEY=None)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].endswith(f"there are no credentials for bucket '{bucket[5:]}'")
+    assert "AWS_ACCESS_KEY_ID" in done.stderr
+
+
+def test_a_missing_client_names_the_extra(tmp_path: Path) -> None:
+    (tmp_path / "obstore.py").write_text("raise ImportError('not here')")
+    done = bushel("info", "gs://bucket/x", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == 'bushel: gs:// needs obstore: pip install "bushel[gcs]"\n'
+
+
+def test_credentials_of_a_profile_are_used(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(f"{bucket}/x", b"abc")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_REGION"):
+        value = os.environ[name]
+        monkeypatch.delenv(name)
+        monkeypatch.setenv(f"WAS_{name}", value)
+    (tmp_path / "config").write_text(
+        f"[profile work]\nregion = us-east-1\nendpoint_url = {os.environ['WAS_AWS_ENDPOINT_URL']}\n"
+    )
+    (tmp_path / "credentials").write_text(f"[work]\naws_access_key_id = A\naws_secret_access_key = {SECRET}\n")
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    forget_clients()
+    assert as_path(f"{bucket}/x").read_bytes() == b"abc"

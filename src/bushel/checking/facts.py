@@ -16,7 +16,7 @@ from bushel.errors import FileProblem
 from bushel.files import Skipped
 from bushel.manifest import Manifest
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 
 __all__ = ["Data", "FeatureFacts", "FileFacts", "Place", "Plan", "SplitFacts", "split_of"]
 
@@ -237,7 +237,7 @@ _SPLIT_NAMES = {"tra": "train", "val": "val", "dev": "val", "eva": "val", "tes":
 
 def split_of(path: AnyPath) -> str:
     """The split that a file's name says, or its folder's; `all` if neither says one."""
-    path = Path(path)
+    path = as_path(path)
     for name in (path.name, path.parent.name):
         if found := _SPLIT.search(name):
             return _SPLIT_NAMES[found[1][:3].lower()]

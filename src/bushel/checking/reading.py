@@ -26,7 +26,7 @@ from bushel.index import StaleIndex, load_index
 from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.records import available_cores
 from bushel.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
-from bushel.storage import AnyPath, list_files
+from bushel.storage import AnyPath, as_path, is_object, list_files, shard_paths
 
 __all__ = ["Scope", "list_data", "read_data"]
 
@@ -86,9 +86,11 @@ def list_data(
     manifest: Manifest | None = None
     for path, is_against in [*((p, False) for p in paths), *((p, True) for p in against)]:
         try:
-            if (Path(path) / MANIFEST_NAME).is_file():
+            if (folder := as_path(path)) and (folder / MANIFEST_NAME).is_file():
                 manifest = read_manifest(path)
-                named = [(Path(path) / s.path, name) for name, split in manifest.splits.items() for s in split.shards]
+                shards = [(s.path, name) for name, split in manifest.splits.items() for s in split.shards]
+                places = shard_paths(folder, (shard for shard, _ in shards))
+                named = [(place, name) for place, (_, name) in zip(places, shards, strict=True)]
             else:
                 named = [(file, split_of(file)) for file in list_files(path) if not _is_setting(file)]
         except FileProblem as problem:
@@ -318,7 +320,10 @@ class _Reader:
 
 def is_intact_now(skipped: Skipped) -> bool:
     """Read a record again, past the page cache where the system allows it: bytes that heal were never the file's."""
-    with Path(skipped.path).open("rb", buffering=0) as file:
+    path = as_path(skipped.path)
+    if is_object(path):
+        return False  # it was read again already
+    with path.open("rb", buffering=0) as file:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fileno(), skipped.offset, skipped.length, os.POSIX_FADV_DONTNEED)
         data = os.pread(file.fileno(), skipped.length, skipped.offset)

@@ -16,7 +16,7 @@ from bushel.checking.rules import select as select_rules
 from bushel.checking.settings import Settings, load_settings, read_baseline
 from bushel.checking.terminal import page_text
 from bushel.errors import BushelError, FileProblem
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path, is_object
 
 __all__ = ["Report", "check", "explain"]
 
@@ -75,7 +75,8 @@ def check(
     all_rules()
     with rules_as_they_were():
         paths = _paths_of(data)
-        settings = load_settings([Path(), *(Path(path) for path in paths or () if Path(path).is_dir())])
+        folders = [folder for path in paths or () if not is_object(folder := as_path(path)) and folder.is_dir()]
+        settings = load_settings([Path(), *folders])
         run = _Run(_select(settings, select, ignore), plan or Plan(), progress)
         try:
             run.look(data, paths, _paths_of(against) or [], label, group, script)

@@ -31,6 +31,7 @@ def info(paths: tuple[str, ...], as_json: bool) -> None:
     Exit: 0 intact, 1 damage was found, 2 unreadable.
     """
     import bushel
+    from bushel.storage import as_path
 
     found = bushel.info(paths)
     if as_json:
@@ -40,7 +41,7 @@ def info(paths: tuple[str, ...], as_json: bool) -> None:
     else:
         _print_info(found)
         for path in paths:
-            _print_splits(Path(path))
+            _print_splits(as_path(path))
     sys.exit(1 if found.faults else 0)
 
 

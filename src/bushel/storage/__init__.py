@@ -141,6 +141,22 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
 
 
+def whole_path(path: Path) -> Path:
+    """Where a file is written until it is whole: beside it, or on this machine if it is to be an object."""
+    if not isinstance(path, ObjectPath):
+        return temporary_path(path)
+    return temporary_path(Path(tempfile.gettempdir()) / path.name)
+
+
+def give_name(temporary: Path, path: Path) -> None:
+    """Let a file that is whole appear under its own name."""
+    if isinstance(path, ObjectPath):
+        path.put(temporary)
+        temporary.unlink()
+    else:
+        temporary.replace(path)
+
+
 @contextlib.contextmanager
 def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
     """Write a file under another name, and give it its own only when all of it is there.
@@ -148,24 +164,17 @@ def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
     On any exception the file that was there before, if any, is as it was.
     """
     path = as_path(path)
-    if isinstance(path, ObjectPath):
-        with tempfile.TemporaryDirectory(prefix="bushel-") as folder:
-            whole = Path(folder) / "object"
-            with whole.open("wb", buffering=0) as file:
-                yield file
-            path.put(whole)
-        return
-    temporary = temporary_path(path)
+    temporary = whole_path(path)
     try:
         with temporary.open("wb", buffering=0) as file:
             yield file
             if sync:
                 os.fsync(file.fileno())
-        temporary.replace(path)
+        give_name(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if sync:
+    if sync and not is_object(path):
         sync_folder(path.parent)
 
 

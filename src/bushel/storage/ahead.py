@@ -42,6 +42,7 @@ class ObjectFile(io.RawIOBase):
         self.size = status.size
         self._key, self._etag = key, status.etag
         self._at = 0
+        self._behind = -1  # the end of the last read
         self._range = _FIRST
         self._coming: deque[tuple[int, int, Future[memoryview]]] = deque()  # start, stop, bytes
 
@@ -98,15 +99,17 @@ class ObjectFile(io.RawIOBase):
         """The bytes from where reading stands to the end of a range, or to `stop`."""
         while self._coming and not self._coming[0][0] <= self._at < self._coming[0][1]:
             self._coming.popleft()[2].cancel()
+        reads_on = self._at == self._behind
         if not self._coming:
-            self._range = _FIRST
+            self._range = self._range if reads_on else _FIRST
             self._ask(self._at, stop - self._at)
         start, end, future = self._coming[0]
-        if self._at > start or self._range > _FIRST or stop > end:  # it is read on from, so more will be wanted
+        if reads_on or stop > end:  # more will be wanted
             while len(self._coming) <= _UNDER_WAY and self._coming[-1][1] < self.size:
                 self._ask(self._coming[-1][1], 0)
         piece = future.result()[self._at - start : stop - start]
-        if self._at + len(piece) == end:
+        self._behind = self._at + len(piece)
+        if self._behind == end:
             self._coming.popleft()
         return piece
 

@@ -158,6 +158,12 @@ class ObjectPath(PosixPath):
         stores.put(self.key, bytes(data))
         return len(data)
 
+    def write_text(
+        self, data: str, encoding: str | None = None, errors: str | None = None, newline: str | None = None
+    ) -> int:
+        """Write it whole, as text."""
+        return self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
+
     def put(self, file: Path) -> Status:
         """Upload a file, in parts if it is large; the object appears when all of it is there."""
         self.known = None

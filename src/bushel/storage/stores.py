@@ -76,7 +76,10 @@ def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
     options: dict[str, Any] = {"range": (start, stop)} | ({"if_match": etag} if etag else {})
 
     def whole() -> memoryview:
-        data = memoryview(obs.get(store, key.name, options=options).bytes())
+        answer = obs.get(store, key.name, options=options)
+        if etag and (answer.meta["e_tag"] or etag) != etag:  # not every server heeds the condition
+            raise _changed(key)
+        data = memoryview(answer.bytes())
         if len(data) != stop - start:
             raise _ShortRead
         return data
@@ -163,6 +166,8 @@ def _ask(key: Key, call: Callable[[], T]) -> T:
             if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
                 raise no_bucket(key) from None
             raise FileNotFoundError(2, "no such object", str(key)) from None
+        except FileProblem:
+            raise
         except (BaseError, _ShortRead, OSError, ValueError) as error:
             passes = isinstance(error, GenericError | _ShortRead) and not _LASTING.search(str(error))
             if not passes or attempt == _ATTEMPTS:
@@ -210,12 +215,16 @@ def _in_words(key: Key, error: Exception) -> FileProblem:
     if meaning == "region":
         return FileProblem(str(key), f"{where} is in another region", help=["Set AWS_REGION to the bucket's region."])
     if meaning == "changed":
-        return FileProblem(str(key), "has changed while it was read", help=["Start again: what was read is of no use."])
+        return _changed(key)
     if meaning == "reach":
         return FileProblem(str(key), "the store cannot be reached", help=_endpoint_help(key))
     found = re.search(r"status code: (\d+)", text)
     what = f"the store answered {found[1]}" if found else "the store did not answer as it should"
     return FileProblem(str(key), f"{what}, {_ATTEMPTS} times" if not _LASTING.search(text) else what)
+
+
+def _changed(key: Key) -> FileProblem:
+    return FileProblem(str(key), "has changed while it was read", help=["Start again: what was read is of no use."])
 
 
 def _endpoint_help(key: Key) -> list[str]:

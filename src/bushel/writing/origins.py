@@ -10,7 +10,7 @@ from bushel.errors import BushelError, FileProblem
 from bushel.index import load_index
 from bushel.manifest import Manifest, Shard, read_manifest
 from bushel.records import Sample, scan
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 from bushel.writing.categories import text_of
 from bushel.writing.shards import load_keys
 
@@ -35,12 +35,12 @@ def provenance(data: AnyPath, split: str, record: int) -> Provenance:
 
     >>> bushel.provenance("data", "train", 1041).source
     """
-    folder = Path(data)
+    folder = as_path(data)
     manifest = read_manifest(folder)
     shard, row = _find(manifest, folder, split, record)
     path = folder / shard.path
     index, keys = load_index(path), load_keys(path)
-    if index is None or keys is None:
+    if index is None or keys is None or "source/row" not in index.values:
         raise FileProblem(path, "has no index with keys, so its records lead nowhere")
     partition, source_row = (int(index.values[name][row]) for name in ("source/partition", "source/row"))
     return Provenance(

@@ -10,7 +10,7 @@ import msgspec
 from bushel import _native
 from bushel.errors import Fault, FileProblem
 from bushel.files import Chunk, RecordFile, Skipped, open_file
-from bushel.storage import AnyPath, list_files
+from bushel.storage import AnyPath, as_path, list_files
 from bushel.writing.sink import Sink
 
 __all__ = ["Lost", "Repaired", "repair"]
@@ -46,7 +46,7 @@ def repair(paths: AnyPath | Iterable[AnyPath], out: AnyPath) -> list[Repaired]:
     overwritten.
     """
     files = list_files(paths)
-    out = Path(out)
+    out = as_path(out)
     into_folder = len(files) > 1 or out.is_dir()
     targets = [out / path.name if into_folder else out for path in files]
     for path, target in zip(files, targets, strict=True):

@@ -18,6 +18,7 @@ from bushel.errors import FileProblem
 from bushel.files import Compression, open_file
 from bushel.index import Index, index_path, save_index
 from bushel.storage import sync_folder, temporary_path, write_whole
+from bushel.storage.cache import local_copy
 from bushel.writing.blocks import FRAMING
 from bushel.writing.sink import compressor
 
@@ -167,7 +168,7 @@ def load_keys(path: Path) -> BytesColumn | None:
     place = keys_path(path)
     if not place.exists():
         return None
-    memory = np.memmap(place, np.uint8, "r")
+    memory = np.memmap(local_copy(place), np.uint8, "r")
     count = int(memory[:8].view(np.int64)[0])
     end = 8 * (count + 2)
     if len(memory) < end:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bushel.files import WINDOW_BITS, Compression
-from bushel.storage import describe_os_error, temporary_path
+from bushel.storage import describe_os_error, give_name, whole_path
 
 __all__ = ["Sink", "compressor"]
 
@@ -21,7 +21,7 @@ class Sink:
 
     def __init__(self, path: Path, compression: Compression | None) -> None:
         self.path = path
-        self._temporary = temporary_path(path)
+        self._temporary = whole_path(path)
         try:
             self._file: IO[bytes] | None = self._temporary.open("wb", buffering=0)
         except OSError as error:
@@ -80,7 +80,7 @@ class Sink:
             if self._compress is not None:
                 self._put_all(self._compress.flush())
             self._file.close()
-            self._temporary.replace(self.path)
+            give_name(self._temporary, self.path)
         except OSError as error:
             raise describe_os_error(self.path, error) from None
         self._file = None

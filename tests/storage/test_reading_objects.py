@@ -1,0 +1,248 @@
+"""Records of object stores are read as those of files are: the same ones, in the same order, damage included."""
+
+import gzip
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel.errors import CorruptRecord
+from bushel.index import StaleIndex, load_index
+from bushel.reading import Workers
+from bushel.reading import objects as reading
+from bushel.storage import ObjectPath, as_path, stores
+
+ROWS = 700
+
+
+def upload(folder: Path, url: str) -> None:
+    for file in folder.rglob("*"):
+        if file.is_file():
+            target = as_path(f"{url}/{file.relative_to(folder).as_posix()}")
+            assert isinstance(target, ObjectPath)
+            target.put(file)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    columns = {"x": rng.normal(size=(ROWS, 300)).astype(np.float32), "label": rng.integers(0, 5, ROWS)}
+    bushel.build(columns, tmp_path / "data", shard_size="200K")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def remote(built: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 64 << 10)  # so that a small dataset has many
+    upload(built, f"{bucket}/data")
+    return f"{bucket}/data"
+
+
+def same(one: Any, other: Any) -> bool:
+    return all(np.array_equal(np.asarray(one[name]), np.asarray(other[name])) for name in one)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        bushel.Order(),
+        bushel.Order(shuffle=True, seed=3),
+        bushel.Order(shuffle=True, seed=3, block=16, window=8),
+        bushel.Order(balance="label", shuffle=True),
+    ],
+    ids=["in order", "shuffled", "in blocks", "balanced"],
+)
+def test_batches_are_those_of_the_local_files(built: Path, remote: str, order: bushel.Order) -> None:
+    here, there = bushel.open(built)["train"], bushel.open(remote)["train"]
+    pairs = zip(
+        bushel.batches(here, batch_size=64, order=order),
+        bushel.batches(there, batch_size=64, order=order),
+        strict=True,
+    )
+    assert all(same(one, other) for one, other in pairs)
+
+
+def test_batches_of_a_process_are_the_same(built: Path, remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = bushel.open(built)["train"], bushel.open(remote)["train"]
+    workers = Workers(process=True)
+    pairs = zip(
+        bushel.batches(here, batch_size=100), bushel.batches(there, batch_size=100, workers=workers), strict=True
+    )
+    assert all(same(one, other) for one, other in pairs)
+
+
+def test_each_block_is_fetched_once_for_two_readers(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, int]] = []
+    real = stores.get
+
+    def get(key: Any, start: int, stop: int, etag: str = "") -> Any:
+        asked.append((key.name, start, stop))
+        return real(key, start, stop, etag)
+
+    monkeypatch.setattr(reading, "get", get)
+    for seed in range(2):
+        feed = bushel.batches(bushel.open(remote)["train"], batch_size=64, order=bushel.Order(shuffle=True, seed=seed))
+        assert sum(len(batch.rows) for batch in feed) == ROWS
+    covered = sorted(asked)
+    assert sum(stop - start for _, start, stop in covered) == sum(
+        file.stat().st_size for file in bushel.open(remote)["train"].paths
+    )
+
+
+def test_neighbouring_blocks_come_with_one_request(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    real = stores.get
+
+    def get(key: Any, start: int, stop: int, etag: str = "") -> Any:
+        asked.append(stop - start)
+        return real(key, start, stop, etag)
+
+    monkeypatch.setattr(reading, "get", get)
+    split = bushel.open(remote)["train"]
+    split[0:150]
+    assert len(asked) < sum(-(-path.stat().st_size // reading.BLOCK_BYTES) for path in split.paths[:1])
+
+
+def test_opening_a_dataset_asks_for_no_shard(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_head = stores.head
+    monkeypatch.setattr(stores, "head", lambda key: real_head(key) if "dataset" in key.name else pytest.fail(str(key)))
+    monkeypatch.setattr(stores, "get", lambda key, *_: pytest.fail(f"{key} was read"))
+    real, read = stores.get_all, []
+    monkeypatch.setattr(stores, "get_all", lambda key: read.append(key.name) or real(key))
+    assert len(bushel.open(remote)["train"]) == ROWS
+    assert [name.rpartition("/")[2] for name in read] == ["dataset.json"]
+
+
+def test_records_by_number_slices_and_values(built: Path, remote: str) -> None:
+    here, there = bushel.open(built)["train"], bushel.open(remote)["train"]
+    assert same(here[[5, 600, 3]], there[[5, 600, 3]])
+    assert same(here[690:], there[690:])
+    assert len(there.where("label", 3)) == len(here.where("label", 3))
+    with pytest.raises(IndexError):
+        there[ROWS]
+
+
+def test_foreign_files_are_scanned_and_their_index_is_kept_on_this_machine(
+    built: Path, bucket: str, tmp_path: Path
+) -> None:
+    target = as_path(f"{bucket}/foreign/a.tfrecord")
+    assert isinstance(target, ObjectPath)
+    first = sorted(built.glob("*.tfrecord"))[0]
+    target.put(first)
+    found = bushel.open(f"{bucket}/foreign")["all"]
+    assert same(found[:], bushel.open(first)["train"][:])
+    assert [path.name for path in as_path(f"{bucket}/foreign").iterdir()] == ["a.tfrecord"]
+    assert list((tmp_path / "home-cache").rglob("a.tfrecord.idx"))
+
+
+def test_compressed_shards_are_streamed(tmp_path: Path, bucket: str) -> None:
+    columns = {"x": np.arange(500, dtype=np.int64)}
+    bushel.build(columns, tmp_path / "data", compression="gzip", shards=3)
+    upload(tmp_path / "data", f"{bucket}/data")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        feed = bushel.batches(
+            bushel.open(f"{bucket}/data")["train"], batch_size=50, order=bushel.Order(shuffle=True, seed=1)
+        )
+        assert sorted(int(value) for batch in feed for value in batch["x"]) == list(range(500))
+
+
+def test_an_index_is_tied_by_size_and_entity_tag(built: Path, remote: str) -> None:
+    path = as_path(remote) / sorted(built.glob("*.tfrecord"))[0].name
+    bushel.write_index(path)
+    assert load_index(path) is not None
+    data = bytearray(path.read_bytes())
+    data[10] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(StaleIndex):
+        load_index(path)
+
+
+def test_whole_files_are_read_surveyed_and_checked(built: Path, remote: str) -> None:
+    assert same(bushel.read(built), bushel.read(remote))
+    assert bushel.info(remote).records == ROWS
+    assert sum(1 for _ in bushel.scan(remote)) == ROWS
+    assert bushel.infer_schema(remote) == bushel.infer_schema(built)
+    assert not list(bushel.check(remote))
+    assert not list(bushel.check(built))
+
+
+def test_check_compares_with_the_manifest_of_the_store(built: Path, remote: str) -> None:
+    names = [path.name for path in sorted(built.glob("*.tfrecord"))]
+    (as_path(remote) / names[0]).write_bytes((built / names[1]).read_bytes())
+    assert "FIL009" in {finding.rule for finding in bushel.check(remote)}
+
+
+def test_repair_takes_and_makes_objects(built: Path, remote: str, bucket: str) -> None:
+    first = sorted(built.glob("*.tfrecord"))[0]
+    damaged = bytearray(first.read_bytes())
+    damaged[40] ^= 1
+    as_path(f"{bucket}/bad/a.tfrecord").write_bytes(bytes(damaged))
+    (repaired,) = bushel.repair(f"{bucket}/bad/a.tfrecord", f"{bucket}/good/a.tfrecord")
+    assert repaired.out == f"{bucket}/good/a.tfrecord"
+    assert bushel.info(f"{bucket}/good/a.tfrecord").records == repaired.kept == bushel.info(first).records - 1
+
+
+def test_a_record_leads_back_to_its_key(built: Path, remote: str) -> None:
+    here, there = bushel.provenance(built, "train", 7), bushel.provenance(remote, "train", 7)
+    assert (here.key, here.byte, here.shard) == (there.key, there.byte, there.shard)
+
+
+def flipping(monkeypatch: pytest.MonkeyPatch, module: Any, at: int, times: int) -> list[int]:
+    """Let a store give one byte wrong, so many times; returns where that was."""
+    real, flipped = stores.get, []
+
+    def get(key: Any, start: int, stop: int, etag: str = "") -> memoryview:
+        data = real(key, start, stop, etag)
+        if start <= at < stop and len(flipped) < times and ".tfrecord" in key.name and "_index" not in key.name:
+            flipped.append(start)
+            wrong = bytearray(data)
+            wrong[at - start] ^= 0x40
+            return memoryview(bytes(wrong))
+        return data
+
+    monkeypatch.setattr(module, "get", get)
+    return flipped
+
+
+@pytest.mark.parametrize("at", [5, 10, 60], ids=["length", "checksum of the length", "data"])
+def test_bytes_that_came_wrong_once_are_read_again(
+    built: Path, remote: str, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    flipped = flipping(monkeypatch, stores, at, times=1)
+    first = as_path(remote) / sorted(built.glob("*.tfrecord"))[0].name
+    assert bushel.info(first).records == bushel.info(built / first.name).records
+    assert flipped
+
+
+def test_records_at_random_that_came_wrong_once_are_read_again(
+    built: Path, remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flipped = flipping(monkeypatch, reading, 60, times=1)
+    assert same(bushel.open(remote)["train"][:5], bushel.open(built)["train"][:5])
+    assert flipped
+
+
+def test_bytes_that_stay_wrong_are_reported_with_file_and_record(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    flipped = flipping(monkeypatch, reading, 60, times=100)
+    split = bushel.open(remote)["train"]
+    with pytest.raises(CorruptRecord) as caught:
+        split[:5]
+    assert str(caught.value).startswith(f"{split.paths[0]}: record 0 at byte 0: checksum of the data does not match")
+    assert len(flipped) == 2  # once, and once again
+
+
+def test_a_compressed_object_that_came_wrong_once_is_read_again(
+    built: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = sorted(built.glob("*.tfrecord"))[0]
+    packed = gzip.compress(first.read_bytes())
+    as_path(f"{bucket}/a.tfrecord.gz").write_bytes(packed)
+    path = as_path(f"{bucket}/a.tfrecord.gz")
+    file = bushel.files.open_file(path)
+    flipped = flipping(monkeypatch, stores, len(packed) // 2, times=1)
+    assert sum(len(chunk.extents) for chunk in file.chunks()) == bushel.info(first).records
+    assert flipped
