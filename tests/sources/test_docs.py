@@ -32,6 +32,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("lines.txt").write_text("a\nb\n")
     np.save("x.npy", np.arange(3))
     annotated_images()
+    rows = [f"a,{n / 50},{n},walk" for n in range(200)]
+    Path("logs.csv").write_text("\n".join(["id,t,ax,activity", *rows]))
     with bushel.Writer("theirs.tfrecord") as writer:
         writer.write({"x": 1, "name": "a"})
     data = io.BytesIO()

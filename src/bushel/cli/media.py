@@ -11,13 +11,21 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-_PLAIN = ("kind", "images", "bad_boxes", "masks")
+_PLAIN = ("kind", "images", "bad_boxes", "masks", "stride", "time", "series", "every", "gap", "label_from")
 _OPTIONS = [
     click.option("--kind", metavar="KIND", help="What the source is, where its path does not tell: coco, voc, yolo, …"),
     click.option("--set", "source_set", metavar="NAME=VALUE", multiple=True, help="Any other option of the source."),
     click.option("--images", metavar="DIR", help="Where the images are that annotations name.  [near them]"),
     click.option("--bad-boxes", type=click.Choice(["refuse", "clip"]), help="What is done about them.  [refuse]"),
     click.option("--masks", is_flag=True, help="Store COCO's segmentations too, as PNGs."),
+    click.option("--windows", type=int, metavar="N", help="Cut a table into windows of N rows, by time."),
+    click.option("--stride", type=int, metavar="N", help="Rows from one window to the next.  [its length]"),
+    click.option("--time", metavar="COL", help="The column of times of --windows."),
+    click.option("--series", metavar="COL", help="The column that tells series apart.  [a file is one]"),
+    click.option("--every", type=float, metavar="SECONDS", help="Resample to even times.  [as they are]"),
+    click.option("--gap", type=float, metavar="SECONDS", help="No window spans a longer step.  [10 times the median]"),
+    click.option("--label-from", type=click.Choice(["last", "majority", "mean"]), help="Of a window's rows.  [last]"),
+    click.option("--split-by", type=click.Choice(["series", "time"]), help="How windows are split.  [series]"),
 ]
 
 
@@ -31,6 +39,8 @@ def media_options(command: _Command) -> _Command:
 def source_table(given: dict[str, Any]) -> dict[str, Any]:
     """What the options that were given say in the `[source]` table of a recipe."""
     table = {name: given[name] for name in _PLAIN if name in given}
+    if "windows" in given:
+        table |= _windows(given)
     for text in given.get("source_set", ()):
         name, value = _setting(text)
         place = table
@@ -38,6 +48,21 @@ def source_table(given: dict[str, Any]) -> dict[str, Any]:
         for part in outer:
             place = place.setdefault(part, {})
         place[last] = value
+    return table
+
+
+def _windows(given: dict[str, Any]) -> dict[str, Any]:
+    if "time" not in given:
+        raise click.UsageError("--windows needs --time COL, the column of times")
+    table = {"kind": "series", "length": given["windows"]}
+    if "label" in given:
+        table["label"] = given["label"]
+    if "columns" in given:
+        table["columns"] = given["columns"].split(",")
+    if given.get("split_by") == "time":
+        if "split" not in given:
+            raise click.UsageError("--split-by time needs --split, such as 80/10/10")
+        table["time_split"] = given.pop("split")
     return table
 
 

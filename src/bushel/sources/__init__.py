@@ -11,6 +11,7 @@ from bushel.sources.iterables import IterableSource, iterable
 from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, records
+from bushel.sources.series import SeriesSource, series
 from bushel.sources.tables import TableSource, table
 from bushel.sources.tars import TarSource, webdataset
 from bushel.sources.texts import LineSource, TextFolderSource, text
@@ -25,6 +26,7 @@ __all__ = [
     "Listing",
     "RecordSource",
     "Refused",
+    "SeriesSource",
     "Source",
     "TableSource",
     "TarSource",
@@ -37,6 +39,7 @@ __all__ = [
     "iterable",
     "open_source",
     "records",
+    "series",
     "table",
     "text",
     "voc",

@@ -26,7 +26,7 @@ from bushel.sources.folders import as_keys
 from bushel.sources.image_checks import ImageCheck, Verify, join
 from bushel.sources.image_headers import BadImage, Header, parse_header
 from bushel.sources.protocol import Block, Listing, Refused
-from bushel.sources.spool import load_columns, spool_columns
+from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.voc import read_voc
 from bushel.sources.yolo import read_yolo
 from bushel.storage import AnyPath, list_files
@@ -379,7 +379,7 @@ class DetectionSource:
         return {"kind": self.facts.kind, "path": self.facts.given, **self.options}
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.spooled is None:
+        if not is_spooled(self.spooled):
             self.spooled = spool_columns(self.annotated.columns())
         return {name: value for name, value in self.__dict__.items() if name != "annotated"}
 

@@ -21,6 +21,7 @@ from bushel.sources.image_names import is_image_name
 from bushel.sources.in_memory import arrays
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import records
+from bushel.sources.series import series
 from bushel.sources.tables import SUFFIXES, table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts import is_text_name, text
@@ -37,6 +38,7 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "huggingface": huggingface,
     "images": images,
     "records": records,
+    "series": series,
     "table": table,
     "text": text,
     "voc": voc,
@@ -51,7 +53,7 @@ def open_source(source: AnyPath | Mapping[str, Any], **options: Any) -> Source:
     """Tell from a path, or from what `describe()` gave, which source it is, and open it.
 
     Options are those of the source. `label` is taken by every one, and used where a source must know it: a folder of
-    images with a table of labels.
+    images with a table of labels, windows of a series.
     """
     told = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = told.pop("kind", None)
@@ -66,6 +68,8 @@ def open_source(source: AnyPath | Mapping[str, Any], **options: Any) -> Source:
     label = told.pop("label", None)
     if label is not None and make is images and "labels" in told:
         told["label_column"] = label
+    elif label is not None and make is series:
+        told["label"] = label
     _check_options(make, told)
     opened: Source = make(path, **told)
     return opened
