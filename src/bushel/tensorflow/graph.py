@@ -10,10 +10,11 @@ from bushel.errors import SchemaMismatch
 from bushel.files import open_file
 from bushel.reading import Bucket, Pack
 from bushel.reading.order import BufferedShuffle
+from bushel.reading.prepare import Settings
 from bushel.reading.steps import Steps
 from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.layouts import bucket_records, lay_out
-from bushel.tensorflow.operations import is_random, transform_batch
+from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
 from bushel.tensorflow.parsing import parse_fn
 from bushel.tensorflow.request import Request
 from bushel.tensorflow.specs import plan
@@ -30,25 +31,64 @@ def graph_dataset(request: Request, *, skip: int) -> Any:
     _refuse_what_only_the_native_engine_can(request, skip)
     tf = load()
     fields, specs = plan(request)
-    settings, schema = request.settings, request.split.schema
-    parse = parse_fn(schema, request.columns)
-    transform = transform_batch(settings.transforms, schema, specs)
+    settings = request.settings
     steps = Steps(len(request.split), settings.batch_size, settings.order, settings.drop_last)
-    take_share = _share(steps)
+    is_dense = all(isinstance(spec, tf.TensorSpec) for spec in specs.values()) and not settings.layout
+    make = _by_row if is_dense and is_by_row(settings.transforms) else _by_batch
 
-    def to_structure(records: Any, seed: Any = (0, 0)) -> Any:
-        records, weight = take_share(records)
-        columns = lay_out(settings.layout, transform(parse(records), seed))
-        columns = {name: _as_promised(columns[name], spec) for name, spec in specs.items()}
-        return fields.arrange(columns, weight)
+    def to_structure(columns: Any, weight: Any) -> Any:
+        return fields.arrange({name: _as_promised(columns[name], spec) for name, spec in specs.items()}, weight)
 
-    groups = _groups(request, steps).repeat(settings.epochs)
-    if is_random(settings.transforms):
-        seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
-        groups = tf.data.Dataset.zip(groups, seeds)
     count = tf.data.INFINITE_CARDINALITY if settings.epochs is None else steps.count() * settings.epochs
-    batches = groups.map(as_graph(to_structure), tf.data.AUTOTUNE, deterministic=True)
+    batches = make(request, steps, specs).map(as_graph(to_structure), tf.data.AUTOTUNE, deterministic=True)
     return batches.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
+
+
+def _by_batch(request: Request, steps: Steps, specs: dict[str, Any]) -> Any:
+    """Batches of columns and the weights of their rows, transformed batch by batch."""
+    tf = load()
+    settings, schema = request.settings, request.split.schema
+    parse, take_share = parse_fn(schema, request.columns), _share(steps)
+    transform = transform_batch(settings.transforms, schema, specs)
+
+    def to_columns(records: Any, seed: Any = (0, 0)) -> Any:
+        records, weight = take_share(records)
+        return lay_out(settings.layout, transform(parse(records), seed)), weight
+
+    groups = _with_seeds(_groups(request, steps).repeat(settings.epochs), settings)
+    return groups.map(as_graph(to_columns), tf.data.AUTOTUNE, deterministic=True)
+
+
+def _by_row(request: Request, steps: Steps, _: dict[str, Any]) -> Any:
+    """The same, parsed batch by batch and transformed row by row, which keeps all cores busy with images."""
+    tf = load()
+    settings, schema = request.settings, request.split.schema
+    parse, take_share = parse_fn(schema, request.columns), _share(steps)
+    transform = transform_row(settings.transforms, schema)
+
+    def to_columns(records: Any) -> Any:
+        records, weight = take_share(records)
+        return parse(records), weight
+
+    def change(row: Any, weight: Any) -> Any:
+        return transform(row, (0, 0)), weight
+
+    def change_at_random(pair: Any, seed: Any) -> Any:
+        return transform(pair[0], seed), pair[1]
+
+    rows = _groups(request, steps).map(as_graph(to_columns), tf.data.AUTOTUNE, deterministic=True).unbatch()
+    is_drawn = is_random(settings.transforms)
+    rows = _with_seeds(rows, settings)
+    rows = rows.map(as_graph(change_at_random if is_drawn else change), tf.data.AUTOTUNE, deterministic=True)
+    return rows.batch(settings.batch_size).repeat(settings.epochs)
+
+
+def _with_seeds(drawn_for: Any, settings: Settings) -> Any:
+    tf = load()
+    if not is_random(settings.transforms):
+        return drawn_for
+    seeds = tf.data.Dataset.random(settings.order.seed, rerandomize_each_iteration=True).batch(2)
+    return tf.data.Dataset.zip(drawn_for, seeds)
 
 
 def _refuse_what_only_the_native_engine_can(request: Request, skip: int) -> None:
@@ -94,7 +134,7 @@ def _shuffled(request: Request, steps: Steps) -> Any:
         warnings.warn(
             f'{paths[0]}: engine="graph" shuffles by shard, and in a buffer of {buffer} records',
             BufferedShuffle,
-            stacklevel=5,
+            stacklevel=6,
         )
     # Blocks are what makes reading several files at once cheap; of a single one, records come cheaper as they are.
     records = _blocks(request).unbatch() if len(paths) > 1 else _files(request).flat_map(as_graph(_read))

@@ -10,7 +10,7 @@ from bushel.tensorflow.framework import load
 from bushel.tensorflow.pixels import PIXEL_OPS, decode
 from bushel.transforms import cast, center_crop, decode_image, jitter, normalise, resize, scale, window
 
-__all__ = ["is_random", "transform_batch"]
+__all__ = ["is_by_row", "is_random", "transform_batch", "transform_row"]
 
 Operation: TypeAlias = Callable[[Any, Any, Any], Any]  # transform, one sample's value, a few numbers of 0 to 1
 
@@ -24,11 +24,7 @@ def transform_batch(
 
     Each transform changes one feature, so the chain of each feature is applied on its own.
     """
-    chains: dict[str, list[Any]] = {}
-    for step in transforms:
-        if not (type(step) is decode_image or type(step) in _OPERATIONS):
-            raise ValueError(f'engine must be "native" for {type(step).__name__}: there are no TensorFlow ops for it')
-        chains.setdefault(step.feature, []).append(step)
+    chains = chains_of(transforms)
 
     def apply(columns: dict[str, Any], seed: Any) -> dict[str, Any]:
         for number, (name, chain) in enumerate(chains.items()):
@@ -37,6 +33,35 @@ def transform_batch(
         return columns
 
     return apply
+
+
+def transform_row(transforms: Sequence[Any], schema: Schema) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
+    """A function that applies all transforms to one parsed row."""
+    chains = chains_of(transforms)
+
+    def apply(row: dict[str, Any], seed: Any) -> dict[str, Any]:
+        tf = load()
+        for number, (name, chain) in enumerate(chains.items()):
+            drawn = tf.random.stateless_uniform([len(chain), _UNIFORMS], tf.stack([seed[0], seed[1] + number]))
+            row = {**row, name: _apply_chain(chain, row[name], drawn, schema[name].encoding)}
+        return row
+
+    return apply
+
+
+def chains_of(transforms: Sequence[Any]) -> dict[str, list[Any]]:
+    """The transforms of each feature; refuses those that there are no ops for."""
+    chains: dict[str, list[Any]] = {}
+    for step in transforms:
+        if not (type(step) is decode_image or type(step) in _OPERATIONS):
+            raise ValueError(f'engine must be "native" for {type(step).__name__}: there are no TensorFlow ops for it')
+        chains.setdefault(step.feature, []).append(step)
+    return chains
+
+
+def is_by_row(transforms: Sequence[Any]) -> bool:
+    """Whether any changes one row at a time, as decoding must: rows may have any size until they are resized."""
+    return any(type(step) not in _ELEMENTWISE for step in transforms)
 
 
 def is_random(transforms: Sequence[Any]) -> bool:
@@ -55,13 +80,7 @@ def _make_chain(chain: list[Any], schema: Schema, name: str) -> Callable[[Any, A
         drawn = tf.random.stateless_uniform([rows, len(chain), _UNIFORMS], tf.stack(seed))
 
         def one(row: tuple[Any, Any]) -> Any:
-            made, uniforms = row
-            for number, step in enumerate(chain):
-                if type(step) is decode_image:
-                    made = decode(step, made, schema[name].encoding)
-                else:
-                    made = _OPERATIONS[type(step)](step, made, uniforms[number])
-            return made
+            return _apply_chain(chain, *row, schema[name].encoding)
 
         shape = spec.shape[1:]
         if isinstance(spec, tf.RaggedTensorSpec):
@@ -71,6 +90,15 @@ def _make_chain(chain: list[Any], schema: Schema, name: str) -> Callable[[Any, A
         return tf.map_fn(lambda row: tf.cast(one(row), spec.dtype), (value, drawn), fn_output_signature=row_spec)
 
     return change
+
+
+def _apply_chain(chain: list[Any], value: Any, uniforms: Any, encoding: str) -> Any:
+    for number, step in enumerate(chain):
+        if type(step) is decode_image:
+            value = decode(step, value, encoding)
+        else:
+            value = _OPERATIONS[type(step)](step, value, uniforms[number])
+    return value
 
 
 def _map_values(chain: list[Any], value: Any) -> Any:
