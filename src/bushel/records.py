@@ -250,7 +250,7 @@ def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
         if feature.required:
             row = int(np.argmin(column.present))
             raise SchemaMismatch("the feature is required but the record does not have it", at=f"record {row}/{name}")
-        return column
+        return _shape_some(column, column.present, feature, name) if feature.encoding == "raw" else column
     if feature.encoding == "raw":
         return _shape_raw(column, feature, name)
     if feature.encoding != "list":
@@ -266,6 +266,16 @@ def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
             raise _wrong_count(0, feature, name)
         return column.reshape(len(column), *(size or 0 for size in feature.shape))
     return column
+
+
+def _shape_some(column: Ragged, present: NDArray[np.bool_], feature: Feature, name: str) -> Ragged:
+    """Raw tensors that some rows lack: those have no values."""
+    if (column.lengths[present] != 1).any():
+        raise SchemaMismatch("a raw tensor must be one bytes value a record", at=name)
+    there = as_ragged(_shape_raw(column.values, feature, name))
+    splits = np.zeros(len(present) + 1, np.int64)
+    splits[1:][present] = there.lengths
+    return Ragged(there.values, np.cumsum(splits), present)
 
 
 def _wrong_count(row: int, feature: Feature, name: str) -> SchemaMismatch:

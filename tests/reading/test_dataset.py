@@ -143,3 +143,20 @@ def test_what_later_records_hold_otherwise_is_said_with_its_place(tmp_path: Path
     assert str(caught.value).splitlines()[0] == (
         f"the record does not hold float32[2] - at {tmp_path}/a.tfrecord: record 1050/x"
     )
+
+
+def test_raw_tensors_that_some_records_lack_are_decoded_where_they_are(tmp_path: Path) -> None:
+    depth = bushel.Feature(dtype="float16", shape=(2, 3), encoding="raw", required=False)
+    schema = bushel.Schema.of(depth=depth, number=bushel.Feature(dtype="int64"))
+    tensors = [np.full((2, 3), number, np.float16) for number in range(5)]
+    with bushel.Writer(tmp_path / "some.tfrecord", schema=schema) as writer:
+        for number, tensor in enumerate(tensors):
+            writer.write({"number": number} | ({"depth": tensor} if number % 2 else {}))
+    split = bushel.open(tmp_path / "some.tfrecord", schema=schema)["all"]
+    for rows in ([0, 1, 2, 3, 4], [1, 3], [0, 2]):
+        column = split[rows]["depth"]
+        assert column.present.tolist() == [row % 2 == 1 for row in rows]
+        found = [column[at] for at in range(len(rows))]
+        for row, values in zip(rows, found, strict=True):
+            assert values.size == (6 if row % 2 else 0)
+            assert (values == row).all()
