@@ -59,6 +59,7 @@ _HOMES = {
     "open": "bushel.reading",
     "payloads": "bushel.records",
     "plan": "bushel.writing",
+    "predict": "bushel.training",
     "provenance": "bushel.writing",
     "read": "bushel.records",
     "read_manifest": "bushel.manifest",
@@ -130,6 +131,7 @@ if TYPE_CHECKING:
     from bushel.schema import Schema as Schema
     from bushel.survey import infer_schema as infer_schema
     from bushel.survey import info as info
+    from bushel.training import predict as predict
     from bushel.writing import Built as Built
     from bushel.writing import Constraint as Constraint
     from bushel.writing import Recipe as Recipe

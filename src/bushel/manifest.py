@@ -62,6 +62,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     splits: dict[str, Split]
     schema: Schema
+    raw: Schema | None = None  # what the source held before labels were coded and transforms ran, if that differs
     label: Label | None = None
     compression: Literal["gzip", "zlib"] | None = None
     statistics: dict[str, dict[str, Any]] = {}  # what transforms were fitted to, by their id

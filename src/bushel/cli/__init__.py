@@ -22,6 +22,7 @@ _COMMANDS = {
     "explain": ("bushel.cli.check", "Print the page of a rule."),
     "index": ("bushel.cli.indexing", "Index files for random access."),
     "info": ("bushel.cli.look", "Say what files hold."),
+    "predict": ("bushel.cli.predict", "Say what a trained model makes of files."),
     "repair": ("bushel.cli.mend", "Keep every intact record of damaged files."),
     "schema": ("bushel.cli.look", "Infer and print the schema of files."),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bushel.contract.document import Contract, Golden, Input, read, write
 from bushel.contract.making import make
-from bushel.contract.preparation import Preparation, arrange, prepare
+from bushel.contract.preparation import Preparation, arrange, as_array, prepare
 from bushel.contract.verifying import Difference, verify
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Input",
     "Preparation",
     "arrange",
+    "as_array",
     "make",
     "prepare",
     "read",

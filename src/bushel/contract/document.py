@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,12 +10,14 @@ import numpy as np
 
 from bushel.columns import BytesColumn, Ragged
 from bushel.contract.preparation import Preparation
-from bushel.contract.stored import StoredArray, StoredValue, load_sample
-from bushel.errors import FileProblem, FormatError
-from bushel.reading.layout import SparseColumn
+from bushel.contract.stored import StoredArray, StoredValue, load_bytes, load_sample
+from bushel.errors import BushelError, FileProblem, FormatError
 from bushel.records import Sample
 from bushel.schema import Schema
-from bushel.storage import AnyPath, open_to_read, write_whole
+from bushel.storage import AnyPath, as_path, open_to_read, write_whole
+from bushel.transforms import Transform
+from bushel.transforms.fitted import restore
+from bushel.transforms.tables import make_transforms
 
 __all__ = ["CONTRACT_NAME", "Contract", "Golden", "Input", "read", "row_value", "write"]
 
@@ -64,7 +65,9 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     label: str | None = None
     task: str | None = None
     classes: list[str] = []  # by code
-    statistics: dict[str, Any] = {}  # that transforms were fitted to, by their id
+    raw: Schema | None = None  # what the source of the dataset held, before its transforms
+    statistics: dict[str, Any] = {}  # what the transforms of the build learnt, by their id
+    files: dict[str, StoredArray] = {}  # that go with them
     vocabularies: dict[str, str] = {}  # SHA-256 by the file in _artifacts, or by the number and field of a transform
     build: dict[str, Any] = {}  # the recipe of the dataset: how raw files became samples
     data: str = ""  # digest of the dataset's manifest
@@ -76,6 +79,12 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         """The steps from a sample to the model's input."""
         return Preparation.made(self.prepared_by)
 
+    @cached_property
+    def build_transforms(self) -> list[Transform]:
+        """The transforms that made records of raw samples, with what they learnt."""
+        made = make_transforms(self.build.get("transforms", ()))
+        return restore(made, self.statistics, lambda name: load_bytes(self.files[name]))
+
     def samples(self) -> list[Sample]:
         """The samples of the golden inputs."""
         return [load_sample(golden.sample) for golden in self.golden]
@@ -83,7 +92,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
 def read(path: AnyPath) -> Contract:
     """Read the contract of a run: its folder, or the file itself."""
-    path = Path(path)
+    path = as_path(path)
     if path.is_dir():
         if not (path / CONTRACT_NAME).is_file():
             raise FileProblem(path, f"there is no {CONTRACT_NAME} in this folder, so it is no finished run")
@@ -99,13 +108,13 @@ def read(path: AnyPath) -> Contract:
                 help=["Install the bushel that wrote it, or a later one."],
             )
         contract = msgspec.json.decode(text, type=Contract)
-        contract.preparation  # noqa: B018 (made now, so that what is wrong with it is said with the file's name)
-        contract.samples()
+        # Made now, so that what is wrong with them is said with the file's name.
+        _ = contract.preparation, contract.build_transforms, contract.samples()
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(path, f"not a contract: {error}") from None
-    except (ValueError, KeyError) as error:
-        if isinstance(error, FormatError):
-            raise
+    except FormatError:
+        raise
+    except (BushelError, ValueError, KeyError) as error:
         raise FormatError(path, f"not a contract: {error}") from None
     return contract
 
@@ -123,9 +132,7 @@ def write(contract: Contract, path: AnyPath) -> None:
 
 def row_value(column: Any, row: int) -> Any:
     """One row of what a model takes: an array, bytes, or a list of them."""
-    if isinstance(column, SparseColumn):
-        return column.to_dense()[row]
     value = column[row]
     if isinstance(value, BytesColumn | Ragged):
         return value.to_list()
-    return value if isinstance(column, BytesColumn) else np.asarray(value)
+    return np.asarray(value) if not isinstance(value, bytes | list) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,13 +12,14 @@ import numpy as np
 
 from bushel import __version__
 from bushel.contract.document import Contract, Golden, Input, Resizing, row_value
-from bushel.contract.preparation import Preparation, arrange
-from bushel.contract.stored import StoredValue, store_array, store_sample
+from bushel.contract.preparation import Preparation, arrange, as_array
+from bushel.contract.stored import StoredArray, StoredValue, store_array, store_bytes, store_sample
 from bushel.errors import MissingName
-from bushel.manifest import MANIFEST_NAME, Manifest
+from bushel.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.reading import Dataset, Split, Workers, batches
 from bushel.reading.rows import sample_at
 from bushel.schema import Schema
+from bushel.storage import as_path
 from bushel.transforms import Draw, decode_image, resize
 
 __all__ = ["make"]
@@ -60,7 +60,7 @@ def make(
         workers=Workers(threads=1, ahead=1),
     )
     with feed:
-        seen = [dict(batch) for batch in feed]
+        seen = [{name: as_array(name, column) for name, column in batch.items()} for batch in feed]
     contract = _described(data, preparation, chosen.schema.select(list(dict.fromkeys(columns))), label)
     inputs = _inputs(contract.preparation, seen, label)
     contract = msgspec.structs.replace(contract, inputs=inputs)
@@ -116,7 +116,9 @@ def _described(data: Dataset, preparation: Preparation, schema: Schema, label: s
         label=label,
         task=known.task if known else None,
         classes=list(known.names) if known else [],
+        raw=manifest.raw if manifest else None,
         statistics=dict(manifest.statistics) if manifest else {},
+        files=_files(data),
         vocabularies={**_artifacts(data), **_word_lists(described)},
         build=dict(manifest.recipe) if manifest else {},
         data=_digest_of(data),
@@ -133,17 +135,24 @@ def _versions() -> dict[str, str]:
 
 
 def _digest_of(data: Dataset) -> str:
-    path = Path(data.where) / MANIFEST_NAME
+    path = as_path(data.where) / MANIFEST_NAME
     return hashlib.sha256(path.read_bytes()).hexdigest() if data.manifest else ""
 
 
 def _artifacts(data: Dataset) -> dict[str, str]:
     """The digest of every file that fitting left beside the data."""
-    folder = Path(data.where) / "_artifacts"
+    folder = as_path(data.where) / ARTIFACTS_NAME
     if data.manifest is None or not folder.is_dir():
         return {}
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _files(data: Dataset) -> dict[str, StoredArray]:
+    """The files that go with what the build's transforms learnt."""
+    learnt = data.manifest.statistics if data.manifest else {}
+    names = [name for entry in learnt.values() for name in entry.get("artifacts", {})]
+    return {name: store_bytes((as_path(data.where) / ARTIFACTS_NAME / name).read_bytes()) for name in names}
 
 
 def _word_lists(described: Mapping[str, Any]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,18 +12,20 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.columns import BytesColumn, Column, Ragged, as_ragged
+from bushel.contract.stored import StoredArray, load_bytes, store_bytes
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.reading.layout import Bucket, Pack, Pad, Sparse, SparseColumn
 from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.records import Sample
 from bushel.schema import BYTES_KIND, Feature, Schema
-from bushel.transforms import BatchTransform, Draw, Transform
+from bushel.transforms import BatchTransform, Draw, Fittable, Transform
+from bushel.transforms.fitted import keep, restore
 from bushel.transforms.tables import describe_transforms, make_transforms
 
 if TYPE_CHECKING:
     from bushel.contract.document import Contract
 
-__all__ = ["Preparation", "arrange", "columns_of", "prepare", "prepare_samples"]
+__all__ = ["Preparation", "arrange", "as_array", "columns_of", "is_numeric", "prepare", "prepare_samples"]
 
 Step: TypeAlias = Pad | Sparse
 _LAYOUTS: dict[str, type[Pad] | type[Sparse]] = {"pad": Pad, "sparse": Sparse}
@@ -51,8 +54,13 @@ class Preparation(msgspec.Struct, frozen=True):
     def describe(self) -> dict[str, Any]:
         """As plain values, from which `made` makes the same again."""
         layout = [{"layout": type(step).__name__.lower(), **msgspec.structs.asdict(step)} for step in self.layout]
-        transforms = describe_transforms(self.transforms)
-        return {"features": list(self.features), "transforms": transforms, "layout": layout}
+        learnt = keep(self.transforms)
+        files = {name: msgspec.to_builtins(store_bytes(data)) for name, data in learnt.files.items()}
+        described = describe_transforms([_unfitted(transform) for transform in self.transforms])
+        more = {"statistics": learnt.statistics, "files": files}
+        return {"features": list(self.features), "transforms": described, "layout": layout} | {
+            name: value for name, value in more.items() if value
+        }
 
     @classmethod
     def made(cls, described: Mapping[str, Any]) -> Preparation:
@@ -64,8 +72,20 @@ class Preparation(msgspec.Struct, frozen=True):
             if kind is None:
                 raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}; got {table!r}")
             layout.append(msgspec.convert(fields, kind))
-        transforms = make_transforms(described.get("transforms", ()))
+        files = msgspec.convert(described.get("files", {}), dict[str, StoredArray])
+        made = make_transforms(described.get("transforms", ()))
+        transforms = restore(made, described.get("statistics", {}), lambda name: load_bytes(files[name]))
         return cls(tuple(described["features"]), tuple(transforms), tuple(layout))
+
+
+def _unfitted(transform: Transform) -> Transform:
+    """The transform without what it learnt, which is kept apart from it."""
+    if not isinstance(transform, Fittable):
+        return transform
+    if isinstance(transform, msgspec.Struct):
+        return msgspec.structs.replace(transform, fitted=None)
+    changed: Any = dataclasses.replace(transform, fitted=None)  # type: ignore[type-var]
+    return changed  # type: ignore[no-any-return]
 
 
 def prepare(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
@@ -79,7 +99,7 @@ def prepare(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
 
 def arrange(contract: Contract, columns: Mapping[str, Any]) -> Any:
     """The columns of a batch as the model is called with them: the one input, or a dict of all."""
-    inputs = {name: columns[name] for name in contract.inputs}
+    inputs = {name: as_array(name, columns[name]) for name in contract.inputs}
     return next(iter(inputs.values())) if len(inputs) == 1 else inputs
 
 
@@ -102,7 +122,13 @@ def finish(preparation: Preparation, columns: dict[str, Column], schema: Schema,
         made = stack.columns()
     for layout in preparation.layout:
         made, _ = layout.apply(made)
-    return {name: aligned(column) if isinstance(column, np.ndarray) else column for name, column in made.items()}
+    arrays = {name: as_array(name, column) for name, column in made.items()}
+    return {name: aligned(array) if is_numeric(array) else array for name, array in arrays.items()}
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether it is an array of numbers, not of bytes."""
+    return isinstance(value, np.ndarray) and value.dtype != object
 
 
 def columns_of(samples: Sequence[Sample], schema: Schema, features: Sequence[str]) -> dict[str, Column]:
@@ -198,8 +224,30 @@ def _numbers(value: Any, feature: Feature, shape: tuple[int, ...], name: str) ->
     return array.astype(feature.dtype)
 
 
-def dense(column: Any) -> NDArray[Any] | None:
-    """A column as one array, if that is what a model takes; None for bytes and ragged rows."""
+def as_array(name: str, column: Any) -> Any:
+    """A column as a model takes it: what a row lacks is NaN or empty text, what is sparse has its zeros.
+
+    Rows of different lengths stay as they are.
+    """
+    if isinstance(column, BytesColumn):
+        return column.to_numpy()
     if isinstance(column, SparseColumn):
         return column.to_dense()
-    return column if isinstance(column, np.ndarray) else None
+    if isinstance(column, Ragged) and column.present is not None:
+        return _filled(name, column, column.present)
+    return column
+
+
+def _filled(name: str, column: Ragged, present: NDArray[np.bool_]) -> Any:
+    if (column.lengths[present] != 1).any():
+        raise SchemaMismatch("a list that some records lack cannot be fed to a model", at=name)
+    values = column.values
+    if isinstance(values, BytesColumn):
+        texts = np.full(len(column), b"", object)
+        texts[present] = values.to_numpy()
+        return texts
+    if not isinstance(values, np.ndarray):
+        raise SchemaMismatch("lists of lists cannot be fed to a model", at=name)
+    out = np.full((len(column), *values.shape[1:]), np.nan, np.float32)
+    out[present] = values
+    return out

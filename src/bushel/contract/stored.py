@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from bushel.records import Sample
 
-__all__ = ["StoredArray", "StoredValue", "load_array", "load_sample", "store_array", "store_sample"]
+__all__ = [
+    "StoredArray",
+    "StoredValue",
+    "is_same",
+    "load_array",
+    "load_bytes",
+    "load_sample",
+    "store_array",
+    "store_bytes",
+    "store_sample",
+]
 
 LARGEST = 4 << 20  # bytes of an array that is kept in full; of a larger one there is its digest
 
@@ -62,6 +72,19 @@ def load_array(stored: StoredArray) -> NDArray[Any] | None:
     if len(data) != size or _digest(data) != stored.sha256:
         raise ValueError("a stored array is damaged: its digest does not match")
     return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(stored.shape)
+
+
+def store_bytes(data: bytes) -> StoredArray:
+    """A file as JSON holds it."""
+    return store_array(np.frombuffer(data, np.uint8), largest=1 << 62)
+
+
+def load_bytes(stored: StoredArray) -> bytes:
+    """The file that was stored. Damage is a ValueError."""
+    array = load_array(stored)
+    if array is None:
+        raise ValueError("a stored file is damaged: its data is missing")
+    return array.tobytes()
 
 
 def is_same(array: NDArray[Any], stored: StoredArray) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
@@ -11,9 +10,10 @@ import numpy as np
 
 from bushel.contract.comparing import compare_classes, compare_values
 from bushel.contract.document import Contract, Golden, read, row_value
+from bushel.contract.models import load_model
 from bushel.contract.preparation import Preparation, arrange, prepare, prepare_samples
 from bushel.contract.stored import StoredValue, is_same, load_array, load_sample
-from bushel.errors import BushelError, missing_package
+from bushel.errors import BushelError
 from bushel.records import Sample
 from bushel.storage import AnyPath
 from bushel.transforms import Draw, Transform, resize
@@ -162,11 +162,7 @@ def _made_with(
 def _callable(model: Any) -> Callable[[Any], Any]:
     if callable(model):
         return model  # type: ignore[no-any-return]
-    try:
-        import keras
-    except ImportError:
-        raise missing_package("TensorFlow", extra="tensorflow", purpose="running a model") from None
-    loaded = keras.saving.load_model(Path(model), compile=False)
+    loaded = load_model(model, purpose="running a model")
     return lambda batch: loaded(batch, training=False)
 
 

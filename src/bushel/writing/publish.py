@@ -36,13 +36,21 @@ def publish(site: Site, recipe: Recipe, plan: Plan, encoder: BlockEncoder, outco
     )
     learnt = keep(encoder.transforms)
     manifest = msgspec.structs.replace(
-        _manifest(site, recipe, plan, encoder.schema, encoder.labels, outcomes), statistics=learnt.statistics
+        _manifest(site, recipe, plan, encoder.schema, encoder.labels, outcomes),
+        statistics=learnt.statistics,
+        raw=_raw_schema(encoder),
     )
     _write_artifacts(site, plan, manifest, learnt.files)
     if site.manifest is None:
         write_recipe(site.folder / RECIPE_NAME, recipe)
     write_manifest(site.folder, manifest)
     return manifest
+
+
+def _raw_schema(encoder: BlockEncoder) -> Schema | None:
+    """What raw samples are, for whoever is to prepare more of them like these."""
+    raw = msgspec.structs.replace(encoder.source_schema, statistics={})
+    return None if raw.features == encoder.schema.features else raw
 
 
 def _check_shards(site: Site, outcomes: Any) -> None:

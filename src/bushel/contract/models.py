@@ -1,0 +1,57 @@
+"""Keras models loaded from files, and the framework, which is loaded when first needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from bushel.errors import FileProblem, missing_package
+from bushel.storage import AnyPath, as_path
+
+__all__ = ["load_keras", "load_model"]
+
+
+def load_keras(purpose: str) -> Any:
+    """The module `keras`."""
+    if "keras" in sys.modules:
+        return sys.modules["keras"]
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _without_notes():
+        try:
+            import keras
+        except ImportError:
+            raise missing_package("Keras", extra="tensorflow", purpose=purpose) from None
+    return keras
+
+
+def load_model(path: AnyPath, *, purpose: str) -> Any:
+    """A model that was saved, ready to be called; not compiled."""
+    path = as_path(path)
+    if not path.exists():
+        raise FileProblem(path, "there is no such model")
+    keras = load_keras(purpose)
+    try:
+        return keras.saving.load_model(path, compile=False)
+    except (ValueError, OSError, TypeError, KeyError) as error:
+        raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
+
+
+@contextlib.contextmanager
+def _without_notes() -> Iterator[None]:
+    """Nothing on the terminal from TensorFlow's C++ while it loads: its notes on the CPU come before any setting holds.
+
+    What goes wrong is an exception all the same.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

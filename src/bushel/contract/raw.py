@@ -1,0 +1,232 @@
+"""Raw files as samples, read as the build of the training data read its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bushel.contract.document import Contract
+from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
+from bushel.manifest import MANIFEST_NAME
+from bushel.reading import Split
+from bushel.reading import open as open_dataset
+from bushel.reading.rows import sample_at
+from bushel.records import Sample
+from bushel.schema import IMAGE_ENCODINGS, Feature, Schema
+from bushel.sources import table, text
+from bushel.sources.image_checks import ImageCheck
+from bushel.sources.image_names import is_image_name
+from bushel.sources.opening import kind_of
+from bushel.sources.texts import is_text_name
+from bushel.storage import AnyPath, as_path, list_files, natural_order
+from bushel.transforms import Draw, Transform
+
+__all__ = ["Raw", "read_raw"]
+
+_AT_A_TIME = 256  # records that are read at once
+_TABLE_OPTIONS = ("rename", "types", "encoding", "delimiter", "image_column", "verify", "keep_bytes", "allow")
+_IMAGE_OPTIONS = ("verify", "keep_bytes", "allow", "max_pixels")
+
+
+class Raw(NamedTuple):
+    """A sample as a record would hold it and where it comes from; or why it cannot be used."""
+
+    name: str
+    sample: Sample | None
+    why: str = ""
+
+
+def read_raw(
+    contract: Contract, paths: AnyPath | Iterable[AnyPath], *, split: str | None = None, lines: bool | None = None
+) -> Iterator[Raw]:
+    """Samples of files, folders and patterns, taken through the transforms that the training data was built with.
+
+    Images, text files, tables and TFRecords are read; records are taken as they are, since they are built already.
+    `split` chooses one of a dataset. `lines` says whether a text file holds a sample a line; without it, as in the
+    build.
+    """
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    if not given:
+        raise ValueError("paths must name at least one file, got none")
+    return _samples(contract, [found for one in given for found in _expanded(as_path(one))], split, lines)
+
+
+def _samples(contract: Contract, paths: list[Path], split: str | None, lines: bool | None) -> Iterator[Raw]:
+    for path in paths:
+        kind = "images" if path.is_file() and is_image_name(path.name) else kind_of(path)
+        if kind == "records":
+            yield from _records(contract, path, split)
+        elif split is not None:
+            raise ValueError(f"split must not be given for raw files, got {split!r} and {path}")
+        else:
+            yield from _built(contract, _READERS[kind](contract, path, lines) if kind in _READERS else _no(path, kind))
+
+
+def _expanded(path: Path) -> list[Path]:
+    return [path] if path.is_dir() else list_files(path)
+
+
+def _no(path: Path, kind: str) -> Iterator[Raw]:
+    raise FileProblem(path, f"cannot be predicted from ({kind})", help=["It reads images, text, tables and TFRecords."])
+
+
+def _records(contract: Contract, path: Path, split: str | None) -> Iterator[Raw]:
+    data = open_dataset(path, schema=None if (path / MANIFEST_NAME).is_file() else _without_label(contract))
+    if split is None and len(data) > 1:
+        raise ValueError(f"split must be one of {', '.join(data)}; got None")
+    chosen = data[split] if split is not None else next(iter(data.splits.values()))
+    wanted = [name for name in (*contract.preparation.features, contract.label) if name and name in chosen.schema]
+    for name in contract.preparation.features:
+        if name not in chosen.schema:
+            raise MissingName("feature", name, chosen.schema, where=path)
+    for first in range(0, len(chosen), _AT_A_TIME):
+        rows = np.arange(first, min(first + _AT_A_TIME, len(chosen)))
+        yield from _rows_of(chosen, rows, wanted)
+
+
+def _without_label(contract: Contract) -> Schema:
+    """What lone records must hold: what is to be predicted need not be there."""
+    return contract.schema.select(list(contract.preparation.features))
+
+
+def _rows_of(split: Split, rows: Any, wanted: list[str]) -> Iterator[Raw]:
+    numbers = rows if split.rows is None else split.rows[rows]
+    try:
+        columns = split.read(numbers, wanted)
+    except BushelError as error:
+        if len(rows) == 1:
+            yield Raw(f"{split.name}:{int(rows[0])}", None, error.message)
+            return
+        for row in rows:  # one by one, to find the one at fault
+            yield from _rows_of(split, np.array([row]), wanted)
+        return
+    for at, row in enumerate(rows.tolist()):
+        yield Raw(f"{split.name}:{row}", sample_at(columns, split.schema, at))
+
+
+def _built(contract: Contract, raw: Iterable[Raw]) -> Iterator[Raw]:
+    """Samples taken through the transforms of the build."""
+    steps = contract.build_transforms
+    for name, sample, why in raw:
+        if sample is None:
+            yield Raw(name, None, why)
+            continue
+        try:
+            yield Raw(name, _applied(steps, sample, contract.label))
+        except BushelError as error:
+            yield Raw(name, None, error.message)
+
+
+def _applied(steps: Sequence[Transform], sample: Sample, label: str | None) -> Sample:
+    for number, step in enumerate(steps):
+        if label is not None and label not in sample and getattr(step, "feature", None) == label:
+            continue  # what is to be predicted need not be there
+        sample = step.apply(sample, Draw(0, 0, 0, number))
+    return sample
+
+
+def _options(contract: Contract, names: Sequence[str]) -> dict[str, Any]:
+    source: Mapping[str, Any] = contract.build.get("source", {})
+    return {name: source[name] for name in names if name in source}
+
+
+def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:  # noqa: ARG001
+    feature = _one_feature(contract, path, "image", IMAGE_ENCODINGS)
+    options = _options(contract, _IMAGE_OPTIONS)
+    check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
+    for file in _files_below(path, is_image_name):
+        checked = check.check_all([file.read_bytes()], feature)
+        sample = None if checked.bad else sample_at(checked.columns, contract.schema, 0)
+        yield Raw(str(file), sample, checked.bad.get(0, ""))
+
+
+def _files_below(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """The file itself, or the files wanted below a folder, whatever folders they are in."""
+    if path.is_file():
+        yield path
+        return
+    for file in sorted(path.rglob("*"), key=natural_order):
+        parts = file.relative_to(path).parts
+        if not any(part.startswith((".", "_")) for part in parts) and is_wanted(file.name) and file.is_file():
+            yield file
+
+
+def _texts(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:
+    feature = _one_feature(contract, path, "text", ("list",))
+    encoding = contract.build.get("source", {}).get("encoding")
+    if lines is None:
+        lines = Path(str(contract.build.get("source", {}).get("path", ""))).suffix != ""
+    for file in _files_below(path, is_text_name):
+        if not lines:
+            yield _whole(file, feature, encoding or "utf-8-sig")
+            continue
+        for raw in _blocks(text(file, encoding=encoding)):
+            yield raw if raw.sample is None else raw._replace(sample={feature: raw.sample["text"]})
+
+
+def _whole(path: Path, feature: str, encoding: str) -> Raw:
+    try:
+        return Raw(str(path), {feature: path.read_bytes().decode(encoding)})
+    except UnicodeDecodeError as error:
+        return Raw(str(path), None, f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}")
+
+
+def _one_feature(contract: Contract, path: Path, usual: str, encodings: Sequence[str]) -> str:
+    """The feature that a lone file is the value of."""
+    features = {
+        name: feature for name, feature in _raw_features(contract).items() if name not in (contract.label, "key")
+    }
+    fits = [
+        name
+        for name, feature in features.items()
+        if feature.encoding in encodings and feature.dtype in ("bytes", "str")
+    ]
+    if len(fits) == 1 or usual in fits:
+        return usual if usual in fits else fits[0]
+    there = ", ".join(f"{name}: {feature.describe()}" for name, feature in features.items())
+    raise SchemaMismatch(f"the model takes no {usual} alone; it takes {there}", at=str(path))
+
+
+def _tables(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:  # noqa: ARG001
+    options = _options(contract, _TABLE_OPTIONS)
+    old_names = {new: old for old, new in options.get("rename", {}).items()}
+    types = _types(contract, table(path, **options), old_names)
+    yield from _blocks(table(path, **{**options, "types": {**types, **options.get("types", {})}}))
+
+
+def _types(contract: Contract, source: Any, old_names: Mapping[str, str]) -> dict[str, str]:
+    """The types of the training data, so that a column of digits is still text here if it was there."""
+    there = source.schema()
+    types = {}
+    for name, feature in _raw_features(contract).items():
+        if name not in there:
+            if feature.required and name != contract.label and name in contract.preparation.features:
+                raise MissingName("column", name, there, where=source.describe()["path"])
+        elif feature.encoding == "list" and feature.shape == () and feature.dtype != "bytes":
+            types[old_names.get(name, name)] = feature.dtype
+    return types
+
+
+def _raw_features(contract: Contract) -> Mapping[str, Feature]:
+    return contract.raw.features if contract.raw is not None else contract.schema.features
+
+
+def _blocks(source: Any) -> Iterator[Raw]:
+    schema = source.schema()
+    for partition in range(source.partitions()):
+        rows = None if source.reads == "sequence" else np.arange(len(source.list(partition, []).keys))
+        for block in source.read(partition, rows):
+            found = {
+                int(row): Raw(source.locate(partition, int(row)), sample_at(block.columns, schema, at))
+                for at, row in enumerate(block.rows)
+            }
+            for refused in block.refused:
+                found[refused.row] = Raw(source.locate(partition, refused.row), None, refused.reason)
+            yield from (found[row] for row in sorted(found))
+
+
+_READERS = {"images": _images, "text": _texts, "table": _tables}

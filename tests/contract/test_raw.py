@@ -1,0 +1,168 @@
+"""Raw files as samples: the same values that building them into records gives."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pictures import encode_image, photo
+
+import bushel
+from bushel import contract
+from bushel import transforms as t
+from bushel.contract.raw import read_raw
+
+
+def contract_of(data: Path, *features: str, transforms: Any = (), split: str = "train") -> contract.Contract:
+    return contract.make(bushel.open(data), contract.Preparation(features, transforms), split=split)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    """A table with a column of digits that is text, because one row of it is."""
+    lines = [f"{number:05},{number / 4},{'ab'[number % 2]}" for number in range(20)]
+    (tmp_path / "rows.csv").write_text("\n".join(["zip,size,kind", *lines, "A-1,3,a", ""]))
+    return tmp_path / "rows.csv"
+
+
+def test_rows_of_a_table_are_the_samples_of_the_records_built_from_it(rows: Path, tmp_path: Path) -> None:
+    bushel.build(rows, tmp_path / "data", label="kind", order="source")
+    made = contract_of(tmp_path / "data", "zip", "size")
+    train = bushel.open(tmp_path / "data")["train"]
+    samples = [raw.sample for raw in read_raw(made, rows)]
+    assert len(samples) == 21
+    for row, sample in enumerate(samples):
+        assert sample is not None
+        assert {name: sample[name] for name in ("zip", "size")} == {name: train[row][name] for name in ("zip", "size")}
+
+
+def test_a_column_of_digits_stays_text_where_it_was_text_in_training(rows: Path, tmp_path: Path) -> None:
+    bushel.build(rows, tmp_path / "data", label="kind")
+    (tmp_path / "new.csv").write_text("size,zip\n1,00042\n")
+    (raw,) = read_raw(contract_of(tmp_path / "data", "zip", "size"), tmp_path / "new.csv")
+    assert raw.sample == {"size": 1.0, "zip": "00042"}
+    assert raw.name == f"{tmp_path / 'new.csv'}: row 0"
+
+
+def test_a_missing_column_names_the_nearest(rows: Path, tmp_path: Path) -> None:
+    bushel.build(rows, tmp_path / "data", label="kind")
+    (tmp_path / "new.csv").write_text("sise,zip\n1,2\n")
+    with pytest.raises(bushel.MissingName, match="no column 'size'; did you mean 'sise'"):
+        list(read_raw(contract_of(tmp_path / "data", "zip", "size"), tmp_path / "new.csv"))
+
+
+def test_a_row_that_lacks_a_value_says_so_and_stops_no_other(rows: Path, tmp_path: Path) -> None:
+    bushel.build(rows, tmp_path / "data", label="kind")
+    (tmp_path / "new.csv").write_text("size,zip\n1,a\n,b\nx,c\n")
+    found = list(read_raw(contract_of(tmp_path / "data", "zip", "size"), tmp_path / "new.csv"))
+    assert [raw.sample is None for raw in found] == [False, False, True]
+    assert found[1].sample == {"zip": "b"}
+    assert "'x'" in found[2].why
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for number in range(6):
+        (tmp_path / "photos" / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
+        pixels = photo(number, 20, 30)
+        (tmp_path / "photos" / "ab"[number % 2] / f"{number}.jpg").write_bytes(encode_image(pixels, "jpeg"))
+    return tmp_path / "photos"
+
+
+def test_images_are_turned_upright_as_the_build_turns_them(photos: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    turned = io.BytesIO()
+    exif = Image.Exif()
+    exif[274] = 6
+    Image.fromarray(photo(9, 20, 30)).save(turned, "jpeg", exif=exif)
+    (photos / "a" / "turned.jpg").write_bytes(turned.getvalue())
+    bushel.build(photos, tmp_path / "data")
+    train = bushel.open(tmp_path / "data")["train"]
+    made = contract_of(tmp_path / "data", "image", transforms=(t.decode_image("image"), t.resize("image", 8, 8)))
+    built = {train[row]["key"]: train[row]["image"] for row in range(len(train))}
+    for raw in read_raw(made, photos):
+        assert raw.sample is not None
+        assert raw.sample["image"] == built[str(Path(raw.name).relative_to(photos))]
+    (alone,) = read_raw(made, photos / "a" / "turned.jpg")
+    assert alone.sample is not None
+    assert alone.sample["image/height"] == 30
+
+
+def test_build_transforms_run_on_raw_files(photos: Path, tmp_path: Path) -> None:
+    bushel.build(photos, tmp_path / "data", transforms=[t.resize_encoded("image", 10, 12)])
+    train = bushel.open(tmp_path / "data")["train"]
+    made = contract_of(tmp_path / "data", "image", transforms=(t.decode_image("image"),))
+    built = {train[row]["key"]: train[row]["image"] for row in range(len(train))}
+    found = list(read_raw(made, photos))
+    assert len(found) == 6
+    for raw in found:
+        assert raw.sample is not None
+        assert raw.sample["image"] == built[str(Path(raw.name).relative_to(photos))]
+
+
+def test_an_image_that_is_none_says_so_and_stops_no_other(photos: Path, tmp_path: Path) -> None:
+    bushel.build(photos, tmp_path / "data")
+    (photos / "a" / "bad.jpg").write_bytes(b"no image")
+    found = list(read_raw(contract_of(tmp_path / "data", "image", transforms=(t.decode_image("image"),)), photos))
+    assert [Path(raw.name).name for raw in found if raw.sample is None] == ["bad.jpg"]
+    assert len(found) == 7
+
+
+def test_text_is_a_sample_a_line_or_a_file_as_it_was_built(tmp_path: Path) -> None:
+    for name, words in (("good", "fine day"), ("bad", "no\nsun")):
+        (tmp_path / "texts" / name).mkdir(parents=True)
+        (tmp_path / "texts" / name / "1.txt").write_text(words)
+    bushel.build(tmp_path / "texts", tmp_path / "files")
+    (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    bushel.build(tmp_path / "lines.txt", tmp_path / "lines")
+    of_files, of_lines = contract_of(tmp_path / "files", "text"), contract_of(tmp_path / "lines", "text")
+    (tmp_path / "new.txt").write_text("three\nfour")
+    assert [raw.sample for raw in read_raw(of_files, tmp_path / "new.txt")] == [{"text": "three\nfour"}]
+    assert [raw.sample for raw in read_raw(of_lines, tmp_path / "new.txt")] == [{"text": "three"}, {"text": "four"}]
+    assert [raw.sample for raw in read_raw(of_files, tmp_path / "new.txt", lines=True)] == [
+        {"text": "three"},
+        {"text": "four"},
+    ]
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    (raw,) = read_raw(of_files, tmp_path / "latin.txt")
+    assert raw.why == "byte 3 is not UTF-8"
+
+
+def test_records_are_taken_as_they_are(rows: Path, tmp_path: Path) -> None:
+    bushel.build(rows, tmp_path / "data", label="kind", split="80/20", transforms=[t.cast("size", "float32")])
+    made = contract_of(tmp_path / "data", "zip", "size")
+    data = bushel.open(tmp_path / "data")
+    found = list(read_raw(made, tmp_path / "data", split="val"))
+    assert [raw.name for raw in found] == [f"val:{row}" for row in range(len(data["val"]))]
+    assert found[0].sample is not None
+    assert found[0].sample["size"] == data["val"][0]["size"]
+    with pytest.raises(ValueError, match="split must be one of train, val; got None"):
+        list(read_raw(made, tmp_path / "data"))
+    with pytest.raises(ValueError, match="split must not be given for raw files"):
+        list(read_raw(made, rows, split="val"))
+
+
+def test_a_damaged_record_says_so_and_stops_no_other(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "a.tfrecord") as writer:
+        for number in range(5):
+            writer.write({"x": [float(number)] * 3})
+    made = contract_of(tmp_path / "a.tfrecord", "x", split="all")
+    data = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "b.tfrecord").write_bytes(data)
+    found = list(read_raw(made, tmp_path / "b.tfrecord"))
+    assert [raw.sample is None for raw in found] == [False, False, True, False, False]
+    assert "checksum of the data does not match" in found[2].why
+
+
+def test_a_file_of_another_kind_says_what_the_model_takes(photos: Path, tmp_path: Path) -> None:
+    bushel.build(photos, tmp_path / "data")
+    made = contract_of(tmp_path / "data", "image", transforms=(t.decode_image("image"),))
+    (tmp_path / "x.txt").write_text("hello")
+    with pytest.raises(bushel.SchemaMismatch, match=r"the model takes no text alone; it takes image: bytes \(image\)"):
+        list(read_raw(made, tmp_path / "x.txt"))
+    np.save(tmp_path / "x.npy", np.zeros(3))
+    with pytest.raises(bushel.FileProblem, match=r"cannot be predicted from \(arrays\)"):
+        list(read_raw(made, tmp_path / "x.npy"))

@@ -1,0 +1,121 @@
+"""`bushel predict`: what a trained model says of files, prepared as in training."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from pictures import encode_image, photo
+
+import bushel
+from bushel import contract
+from bushel import transforms as t
+from bushel.training.predicting import probabilities
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pictures, their dataset, and the run of a model of two classes: light and dark."""
+    import keras
+
+    root = tmp_path_factory.mktemp("predicting")
+    for number in range(12):
+        name = ("dark", "light")[number % 2]
+        (root / "photos" / name).mkdir(parents=True, exist_ok=True)
+        pixels = photo(number, 20, 30) // 4 + (0 if name == "dark" else 190)
+        (root / "photos" / name / f"{number}.jpg").write_bytes(encode_image(pixels, "jpeg"))
+    bushel.build(root / "photos", root / "data", split="80/20")
+    model = keras.Sequential(
+        [keras.Input((16, 16, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(2, activation="softmax")]
+    )
+    model.layers[-1].set_weights([np.array([[-20.0, 20.0]] * 3), np.array([30.0, -30.0])])
+    transforms = (t.decode_image("image"), t.resize("image", 16, 16, dtype="float32"), t.normalise("image"))
+    made = contract.make(
+        bushel.open(root / "data"),
+        contract.Preparation(("image",), transforms),
+        outputs=lambda x: model(x, training=False),
+    )
+    (root / "run").mkdir()
+    contract.write(made, root / "run" / "contract.json")
+    model.save(root / "run" / "model.keras")
+    return root
+
+
+def test_every_picture_is_told_by_its_class(run: Path) -> None:
+    found = list(bushel.predict(run / "run", run / "photos", batch_size=5))
+    assert len(found) == 12
+    assert all(prediction.label == Path(prediction.name).parent.name for prediction in found)
+    assert all(sum(prediction.scores.values()) == pytest.approx(1, abs=1e-4) for prediction in found)
+
+
+def test_a_raw_file_and_its_record_have_the_same_prediction(run: Path) -> None:
+    val = bushel.open(run / "data")["val"]
+    of_records = list(bushel.predict(run / "run", run / "data", split="val", batch_size=1))
+    for row, prediction in enumerate(of_records):
+        (of_file,) = bushel.predict(run / "run", run / "photos" / val[row]["key"])
+        assert of_file.scores == prediction.scores
+
+
+def test_outputs_of_the_golden_inputs_are_those_of_training(run: Path) -> None:
+    assert contract.verify(run / "run", model=run / "run" / "model.keras") == []
+
+
+def test_logits_and_probabilities_come_out_the_same() -> None:
+    logits = np.array([[1.0, 2.0, -1.0], [30.0, 0.0, 0.0]])
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities("multi_class", logits), shares, rtol=1e-5)
+    np.testing.assert_allclose(probabilities("multi_class", shares), shares, rtol=1e-5)
+    np.testing.assert_allclose(probabilities("binary", np.array([[0.25]])), [[0.75, 0.25]])
+    np.testing.assert_allclose(probabilities("binary", np.array([[-2.0]])), [[0.880797, 0.119203]], rtol=1e-5)
+    np.testing.assert_allclose(probabilities("regression", np.array([[7.0]])), [[7.0]])
+
+
+def test_a_model_of_another_number_of_classes_is_told(run: Path, tmp_path: Path) -> None:
+    changed = msgspec.structs.replace(contract.read(run / "run"), classes=["a", "b", "c"])
+    contract.write(changed, tmp_path / "contract.json")
+    (tmp_path / "model.keras").write_bytes((run / "run" / "model.keras").read_bytes())
+    with pytest.raises(bushel.SchemaMismatch, match="gives 2 numbers a sample, and the contract names 3 classes"):
+        list(bushel.predict(tmp_path, run / "photos"))
+
+
+def command(*arguments: Any) -> Any:
+    given = [sys.executable, "-m", "bushel", "predict", *map(str, arguments)]
+    return subprocess.run(given, capture_output=True, text=True, check=False)
+
+
+def test_the_command_prints_a_line_a_file_and_says_which_it_could_not(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.jpg").write_bytes(b"no image")
+    picture = next((run / "photos" / "light").iterdir())
+    done = command(run / "run", picture, tmp_path / "bad.jpg")
+    assert done.stdout == f"{picture}\tlight 1.000\n"
+    (why, summary) = done.stderr.splitlines()
+    assert why.startswith(f"bushel: {tmp_path / 'bad.jpg'}: it is ")
+    assert why.endswith(", not an image")
+    assert summary == "1 of 2 could not be predicted"
+    assert done.returncode == 1
+    as_json = command(run / "run", picture, "--json")
+    assert json.loads(as_json.stdout)["label"] == "light"
+    assert (as_json.returncode, as_json.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere", "a.jpg"], "bushel: nowhere: there is no such file"),
+        (["{run}/run", "nothing.jpg"], "bushel: nothing.jpg: there is no such file"),
+        (["{run}/photos", "{run}/photos"], "there is no contract.json in this folder, so it is no finished run"),
+        (["{run}/run", "{run}/data"], "bushel: split must be one of train, val; got None"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line_and_exit_2(run: Path, arguments: list[str], words: str) -> None:
+    done = command(*(argument.format(run=run) for argument in arguments))
+    assert done.returncode == 2
+    assert words in done.stderr.splitlines()[0]
+    assert "Traceback" not in done.stderr
