@@ -18,12 +18,16 @@ from bushel.transforms.augment import (
     rotate,
     saturation,
 )
+from bushel.transforms.bounds import bucketise, clip, log
+from bushel.transforms.classes import encode, multi_hot, one_hot
 from bushel.transforms.encoded import resize_encoded
 from bushel.transforms.fitted import apply_all
 from bushel.transforms.image import center_crop, decode_image, resize
+from bushel.transforms.missing import fill, require
 from bushel.transforms.mixing import cutmix, mixup
 from bushel.transforms.numeric import cast, jitter, normalise, scale, window
 from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PlacedTransform, Transform
+from bushel.transforms.scaling import min_max, robust_scale, standardise
 
 __all__ = [
     "BatchTransform",
@@ -35,23 +39,34 @@ __all__ = [
     "Transform",
     "apply_all",
     "brightness",
+    "bucketise",
     "cast",
     "center_crop",
+    "clip",
     "contrast",
     "cutmix",
     "cutout",
     "decode_image",
+    "encode",
+    "fill",
     "hue",
     "jitter",
+    "log",
+    "min_max",
     "mixup",
+    "multi_hot",
     "normalise",
+    "one_hot",
     "random_crop",
     "random_flip",
     "random_resized_crop",
+    "require",
     "resize",
     "resize_encoded",
+    "robust_scale",
     "rotate",
     "saturation",
     "scale",
+    "standardise",
     "window",
 ]

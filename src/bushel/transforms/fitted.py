@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bushel.errors import BushelError
+from bushel.errors import BushelError, MissingName
 from bushel.manifest import ARTIFACTS_NAME, Manifest
 from bushel.records import Sample
 from bushel.storage import AnyPath
@@ -21,6 +21,7 @@ __all__ = [
     "Keepsakes",
     "Layer",
     "apply_all",
+    "check_features",
     "keep",
     "merge_in_order",
     "needs_fit",
@@ -32,7 +33,7 @@ __all__ = [
 
 def needs_fit(transform: Transform) -> bool:
     """Whether it has yet to learn something."""
-    return isinstance(transform, Fittable) and transform.fitted is None
+    return isinstance(transform, Fittable) and transform.fitted is None and not getattr(transform, "is_given", False)
 
 
 class Layer(NamedTuple):
@@ -59,6 +60,19 @@ def next_layer(transforms: Sequence[Transform]) -> Layer:
             waiting = None if waiting is None or touches is None else waiting | touches
     last = max(fits, default=-1)
     return Layer(frozenset(place for place in runs if place < last), tuple(fits))
+
+
+def check_features(transforms: Sequence[Transform], known: Iterable[str]) -> None:
+    """Refuse a transform of a feature that neither the source nor a transform before it has."""
+    names = set(known)
+    for transform in transforms:
+        touches = _touched(transform)
+        if touches is None:  # it may make any feature
+            return
+        feature = getattr(transform, "feature", None)
+        if isinstance(feature, str) and feature not in names and not _overlap({feature}, names):
+            raise MissingName("feature", feature, sorted(names), where=f"transform {name_of(type(transform))}")
+        names |= touches
 
 
 def _touched(transform: Transform) -> set[str] | None:
@@ -109,7 +123,7 @@ def keep(transforms: Sequence[Transform]) -> Keepsakes:
     """What is to be kept of fitted transforms."""
     found = Keepsakes({}, {})
     for place, transform in enumerate(transforms):
-        if not isinstance(transform, Fittable):
+        if not isinstance(transform, Fittable) or transform.fitted is None:
             continue
         values, files = _saved(transform)
         named = {f"{place}-{name_of(type(transform)).rpartition(':')[2]}-{name}": data for name, data in files.items()}

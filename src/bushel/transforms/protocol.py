@@ -110,7 +110,8 @@ class Fittable(Protocol):
     """A transform that learns something from the train split. `fitted` is what it learnt; None: nothing yet.
 
     The features that it reads or writes are `feature`, or whatever `touches` says: transforms that touch different
-    features are fitted in the same pass. What it learnt is kept in the manifest, as plain values; see also `Kept`.
+    features are fitted in the same pass. One that was told what others learn says so in `is_given`. What was learnt is
+    kept in the manifest, as plain values; see also `Kept`.
     """
 
     fitted: Any

@@ -15,7 +15,7 @@ from bushel.errors import BushelError, MissingName
 from bushel.records import available_cores
 from bushel.sources.protocol import Source
 from bushel.transforms import Transform
-from bushel.transforms.fitted import needs_fit
+from bushel.transforms.fitted import check_features, needs_fit
 from bushel.transforms.tables import make_transforms
 from bushel.writing.blocks import BlockEncoder
 from bushel.writing.planning import Frozen, list_source, make_plan
@@ -87,6 +87,7 @@ def open_any(given: Any) -> Source:
 def encoder_of(source: Source, recipe: Recipe, transforms: Sequence[Transform]) -> BlockEncoder:
     """What turns blocks of the source into records; a plan adds labels and the schema of records."""
     schema = source.schema()
+    check_features(transforms, schema.features)
     for name in recipe.constraints:
         if name not in schema and not transforms:
             raise MissingName("feature", name, schema, where="constraints")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -170,7 +171,17 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
             error = raised
     if not samples and error is not None:
         raise BushelError(f"transforms fail on every sample probed: {type(error).__name__}: {error}") from error
-    return stored_schema(encoder.source_schema, encoder.labels, samples)
+    return _with_required(stored_schema(encoder.source_schema, encoder.labels, samples), encoder.transforms)
+
+
+def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
+    """The schema, in which a feature that some transform gives to every sample is required."""
+    names = {name for transform in transforms for name in getattr(transform, "always", ())}
+    features = {
+        name: msgspec.structs.replace(feature, required=True) if name in names else feature
+        for name, feature in schema.features.items()
+    }
+    return msgspec.structs.replace(schema, features=features)
 
 
 def _sizes(given: ToProbe, rows: Rows, lengths: Rows) -> Rows:

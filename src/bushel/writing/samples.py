@@ -91,18 +91,21 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
     found: dict[str, Feature] = {}
     for name in sorted({name for sample in samples for name in sample}):
         values = [sample[name] for sample in samples if name in sample]
-        required = len(values) == len(samples)
         old = before.get(name)
-        if old is not None and all(_is_still(value, old) for value in values):
+        required = len(values) == len(samples) and (old is None or old.required)
+        if old is not None and all(_is_still(value, old) for value in values) and _is_of_kind(values, old):
             found[name] = old
             continue
         kinds = [_feature_of(value, name) for value in values]
         filled = [kind for kind in kinds if 0 not in kind.shape] or kinds  # an empty list has no type
-        if len({kind.dtype for kind in filled}) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
+        dtypes = {kind.dtype for kind in filled}
+        if dtypes == {"int64", "float32"}:  # whole numbers among floats
+            dtypes = {"float32"}
+        if len(dtypes) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
             raise SchemaMismatch("the samples probed hold values of different types", at=name)
         sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
         shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
-        found[name] = Feature(dtype=filled[0].dtype, shape=shape, encoding=filled[0].encoding, required=required)
+        found[name] = Feature(dtype=dtypes.pop(), shape=shape, encoding=filled[0].encoding, required=required)
     return found
 
 
@@ -121,5 +124,11 @@ def _is_still(value: Any, feature: Feature) -> bool:
         check_sample({"value": value}, {"value": feature})
     except (BushelError, ValueError):
         return False
-    array = np.asarray(value)
-    return feature.dtype in ("bytes", "str") or (array.dtype.kind == "f") == feature.dtype.startswith("float")
+    return True
+
+
+def _is_of_kind(values: Sequence[Any], feature: Feature) -> bool:
+    """Whether numbers are still integers, or still floats; one that is makes floats of all."""
+    if feature.dtype in ("bytes", "str"):
+        return True
+    return any(np.asarray(value).dtype.kind == "f" for value in values) == feature.dtype.startswith("float")

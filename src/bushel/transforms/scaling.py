@@ -1,0 +1,282 @@
+"""Numbers brought to one scale by what the train split says of them. The values are those of scikit-learn's scalers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.columns import Column
+from bushel.records import Sample
+from bushel.transforms.elementwise import (
+    Elementwise,
+    Floats,
+    by_position,
+    check_width,
+    columns_by_position,
+    line_up,
+)
+from bushel.transforms.protocol import Fit
+from bushel.transforms.quantiles import Quantiles
+
+__all__ = ["min_max", "robust_scale", "standardise"]
+
+
+class Moments(msgspec.Struct, frozen=True):
+    """Mean and standard deviation (of the population) of each position; `count` is of that with fewest values."""
+
+    count: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]  # 1 where all values are the same
+
+
+class Standardise(Elementwise, frozen=True, tag="standardise"):
+    """(value - mean) / standard deviation, as float32, with mean and deviation of the train split.
+
+    Each position of the last axis has its own (each channel of an image, each sensor of a series); with `each=False`
+    all values have one. NaN is not counted, and stays NaN.
+    """
+
+    feature: str
+    each: bool = True
+    fitted: Moments | None = None
+
+    def change(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Shift and scale the values."""
+        assert self.fitted is not None, "a transform is fitted before it is used"
+        return np.asarray((values - line_up(self.fitted.mean)) / line_up(self.fitted.std), np.float32)
+
+    def begin_fit(self) -> Fit:
+        """Begin to learn mean and deviation."""
+        return MomentsFit(self)
+
+
+class Extent(msgspec.Struct, frozen=True):
+    """Smallest and largest value of each position."""
+
+    count: int
+    min: tuple[float, ...]
+    max: tuple[float, ...]
+
+
+class MinMax(Elementwise, frozen=True, tag="min_max"):
+    """Values moved so that the smallest of the train split becomes `low` and the largest `high`, as float32.
+
+    Values of other splits may fall outside, unless `clip` puts them on the edge. `each` is as for `standardise`.
+    """
+
+    feature: str
+    low: float = 0.0
+    high: float = 1.0
+    clip: bool = False
+    each: bool = True
+    fitted: Extent | None = None
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+
+    def change(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Move the values."""
+        assert self.fitted is not None, "a transform is fitted before it is used"
+        low, high = line_up(self.fitted.min), line_up(self.fitted.max)
+        factor = (self.high - self.low) / np.where(high > low, high - low, 1.0)
+        moved = (values - low) * factor + self.low
+        return np.asarray(np.clip(moved, self.low, self.high) if self.clip else moved, np.float32)
+
+    def begin_fit(self) -> Fit:
+        """Begin to learn the extent."""
+        return ExtentFit(self)
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Median, and the distance of two quantiles, of each position; `rank_error` is 0 where they are exact."""
+
+    count: int
+    median: tuple[float, ...]
+    spread: tuple[float, ...]  # 1 where the quantiles are the same
+    rank_error: float = 0.0
+
+
+class RobustScale(Elementwise, frozen=True, tag="robust_scale"):
+    """(value - median) / (distance of the quantiles `low` and `high`), as float32: outliers of train do not matter.
+
+    Quantiles are exact for a million values a position; beyond that, `fitted.rank_error` bounds by what share of all
+    values a rank may be off (0.005% for a thousand million). `each` is as for `standardise`.
+    """
+
+    feature: str
+    low: float = 0.25
+    high: float = 0.75
+    each: bool = True
+    fitted: Spread | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low < self.high <= 1:
+            raise ValueError(f"low and high must be shares of 0 to 1, the lower first; got {self.low} and {self.high}")
+
+    def change(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Shift and scale the values."""
+        assert self.fitted is not None, "a transform is fitted before it is used"
+        return np.asarray((values - line_up(self.fitted.median)) / line_up(self.fitted.spread), np.float32)
+
+    def begin_fit(self) -> Fit:
+        """Begin to learn the quantiles."""
+        return SpreadFit(self)
+
+
+@dataclass
+class _ByPosition:
+    """A fit of the values of one feature, one column a position."""
+
+    of: Any
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Learn from samples."""
+        values = by_position(samples, self.of.feature, each=self.of.each)
+        if values is not None:
+            self.learn(values)
+
+    def add_columns(self, columns: dict[str, Column]) -> None:
+        """Learn from columns."""
+        values = columns_by_position(columns, self.of.feature, each=self.of.each)
+        if values is not None:
+            self.learn(values)
+
+    def learn(self, values: Floats) -> None:
+        """Learn from values, one column a position."""
+        raise NotImplementedError
+
+
+@dataclass
+class MomentsFit(_ByPosition):
+    """Counts, means and sums of squared distances from them, of each position."""
+
+    counts: NDArray[np.int64] | None = None
+    means: Floats = field(default_factory=lambda: np.empty(0))
+    squares: Floats = field(default_factory=lambda: np.empty(0))
+
+    def learn(self, values: Floats) -> None:
+        """Learn from the values of one block."""
+        is_finite = np.isfinite(values)
+        kept = values if is_finite.all() else np.where(is_finite, values, 0.0)
+        counts = is_finite.sum(axis=0)
+        means = kept.sum(axis=0) / np.maximum(counts, 1)
+        apart = np.where(is_finite, kept - means, 0.0)
+        # The second term is what rounding of the mean adds; it would be 0 in exact arithmetic.
+        squares = (apart**2).sum(axis=0) - apart.sum(axis=0) ** 2 / np.maximum(counts, 1)
+        self._take(counts, means, squares)
+
+    def _take(self, counts: Any, means: Floats, squares: Floats) -> None:
+        if self.counts is None:
+            self.counts, self.means, self.squares = counts, means, squares
+            return
+        check_width(len(self.counts), len(counts), self.of.feature)
+        total = self.counts + counts
+        share = counts / np.maximum(total, 1)
+        apart = means - self.means
+        self.squares = self.squares + squares + apart**2 * self.counts * share
+        self.means = self.means + apart * share
+        self.counts = total
+
+    def merge(self, other: MomentsFit) -> MomentsFit:
+        """Put two together."""
+        if other.counts is not None:
+            self._take(other.counts, other.means, other.squares)
+        return self
+
+    def finish(self) -> Any:
+        """The transform with mean and deviation; a position whose values are all the same is not scaled."""
+        if self.counts is None:
+            return msgspec.structs.replace(self.of, fitted=Moments(0, (0.0,), (1.0,)))
+        variance = self.squares / np.maximum(self.counts, 1)
+        is_same = variance <= _rounding(self.counts, self.means, variance)
+        std = np.where(is_same, 1.0, np.sqrt(np.maximum(variance, 0)))
+        fitted = Moments(int(self.counts.min()), tuple(self.means.tolist()), tuple(std.tolist()))
+        return msgspec.structs.replace(self.of, fitted=fitted)
+
+
+def _rounding(counts: Any, means: Floats, variance: Floats) -> Floats:
+    """The variance that rounding alone can make of values that are all the same (Chan, Golub and LeVeque, 1983)."""
+    epsilon = np.finfo(np.float64).eps
+    return np.asarray(counts * epsilon * variance + (counts * means * epsilon) ** 2)
+
+
+@dataclass
+class ExtentFit(_ByPosition):
+    """The smallest and largest value of each position."""
+
+    count: Any = None
+    low: Floats = field(default_factory=lambda: np.empty(0))
+    high: Floats = field(default_factory=lambda: np.empty(0))
+
+    def learn(self, values: Floats) -> None:
+        """Learn from the values of one block."""
+        is_finite = np.isfinite(values)
+        low, high = np.where(is_finite, values, np.inf).min(axis=0), np.where(is_finite, values, -np.inf).max(axis=0)
+        self._take(is_finite.sum(axis=0), low, high)
+
+    def _take(self, count: Any, low: Floats, high: Floats) -> None:
+        if self.count is None:
+            self.count, self.low, self.high = count, low, high
+            return
+        check_width(len(self.count), len(count), self.of.feature)
+        self.count = self.count + count
+        self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+
+    def merge(self, other: ExtentFit) -> ExtentFit:
+        """Put two together."""
+        if other.count is not None:
+            self._take(other.count, other.low, other.high)
+        return self
+
+    def finish(self) -> Any:
+        """The transform with the extent."""
+        if self.count is None:
+            return msgspec.structs.replace(self.of, fitted=Extent(0, (0.0,), (0.0,)))
+        low, high = (np.where(self.count > 0, edge, 0.0) for edge in (self.low, self.high))
+        fitted = Extent(int(self.count.min()), tuple(low.tolist()), tuple(high.tolist()))
+        return msgspec.structs.replace(self.of, fitted=fitted)
+
+
+@dataclass
+class SpreadFit(_ByPosition):
+    """The distribution of each position."""
+
+    positions: list[Quantiles] = field(default_factory=list)
+
+    def learn(self, values: Floats) -> None:
+        """Learn from the values of one block."""
+        if not self.positions:
+            self.positions = [Quantiles() for _ in range(values.shape[1])]
+        check_width(len(self.positions), values.shape[1], self.of.feature)
+        for position, known in enumerate(self.positions):
+            known.add(values[:, position])
+
+    def merge(self, other: SpreadFit) -> SpreadFit:
+        """Put two together."""
+        if not self.positions or not other.positions:
+            return self if self.positions else other
+        check_width(len(self.positions), len(other.positions), self.of.feature)
+        self.positions = [mine.merge(theirs) for mine, theirs in zip(self.positions, other.positions, strict=True)]
+        return self
+
+    def finish(self) -> Any:
+        """The transform with median and spread."""
+        known = self.positions or [Quantiles()]
+        found = [one.at([self.of.low, 0.5, self.of.high]) for one in known]
+        spread = tuple(high - low if high > low else 1.0 for low, _, high in found)
+        fitted = Spread(
+            min(one.count for one in known),
+            tuple(median for _, median, _ in found),
+            spread,
+            max(one.rank_error for one in known),
+        )
+        return msgspec.structs.replace(self.of, fitted=fitted)
+
+
+standardise, min_max, robust_scale = Standardise, MinMax, RobustScale
