@@ -1,10 +1,14 @@
 """Recipes: all that decides the bytes, in a file that makes them again."""
 
+import msgspec
 import pytest
 from making import Numbers
 
 from bushel import Constraint, Recipe, Run, build
+from bushel import transforms as t
 from bushel.errors import FormatError
+from bushel.transforms.scaling import Moments
+from bushel.transforms.tables import describe_transforms, make_transforms
 from bushel.writing.recipe import parse_size, read_recipe, write_recipe
 
 
@@ -65,3 +69,47 @@ def test_max_bad_is_a_count_or_a_share():
     assert Run(strict=True, max_bad=3).allowed(1000) == 0
     with pytest.raises(ValueError, match=r"max_bad must be a count or a share such as 0\.1%, got 'few'"):
         Run(max_bad="few")
+
+
+def test_transforms_are_tables_of_their_own_and_are_read_back(tmp_path):
+    given = [
+        t.fill("age", value='not "told"\nat all', indicator=True),
+        t.standardise("x", fitted=msgspec.convert({"count": 3, "mean": [1.5], "std": [2.0]}, Moments)),
+        t.one_hot("city", classes=("a", "b ]] c")),
+    ]
+    recipe = Recipe(source={"kind": "table", "path": "rows.csv"}, transforms=describe_transforms(given))
+    write_recipe(tmp_path / "recipe.toml", recipe)
+    assert (tmp_path / "recipe.toml").read_text().count("\n[[transform]]\n") == 3
+    assert read_recipe(tmp_path / "recipe.toml") == recipe
+    assert make_transforms(recipe.transforms) == given
+
+
+def test_a_list_of_features_stands_for_one_transform_each():
+    tables = [{"transform": "standardise", "feature": ["a", "b"]}]
+    assert make_transforms(tables) == [t.standardise("a"), t.standardise("b")]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("transform = 'standardize'", "got 'standardize'; did you mean 'standardise'?"),
+        ("transform = 'clip'\nfeature = 'x'\nlo = 1", "transform clip: there is no field 'lo'; did you mean 'low'?"),
+        ("transform = 'clip'\nfeature = 'x'\nlow = 'a'", "transform clip: low: expected float | null, got str"),
+        ("transform = 'clip'\nlow = 1", "transform clip: feature is missing"),
+        ("transform = 'clip'\nfeature = 'x'", "transform clip: low or high must be given"),
+        ("feature = 'x'", "transform must be one of bushel's or module:Class, got ''"),
+    ],
+)
+def test_a_transform_that_is_wrong_says_where_and_what(tmp_path, table, message):
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"[[transform]]\n{table}\n")
+    with pytest.raises(FormatError) as caught:
+        read_recipe(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).endswith(message)
+
+
+def test_a_recipe_from_a_dataset_makes_it_again(tmp_path):
+    build(Numbers(100), tmp_path / "out", transforms=[t.standardise("x")], run=Run(workers=1))
+    recipe = read_recipe(tmp_path / "out" / "recipe.toml")
+    assert recipe.transforms == [{"transform": "standardise", "feature": "x", "each": True}]

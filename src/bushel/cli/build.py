@@ -13,6 +13,7 @@ import click
 
 from bushel.cli.look import json_option
 from bushel.cli.media import media_options, source_table
+from bushel.cli.preparing import preparing_options, transform_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +53,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.option("--no-check", "check", is_flag=True, default=True, flag_value=False, help="Do not read shards back.")
 @click.option("--append", is_flag=True, help="Add samples whose keys the dataset OUT does not have.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset OUT, when all is built.")
+@preparing_options
 @media_options
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be built, and stop.")
 @json_option
@@ -113,18 +115,11 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     }
     if "shard_size" in changes:
         changes["shard_size"] = parse_size(changes["shard_size"])
-    if "resize" in given:
-        changes["transforms"] = [*recipe.transforms, _resize(given["resize"])]
+    if tables := transform_tables(given):
+        changes["transforms"] = [*recipe.transforms, *tables]
     if "constrain" in given:
         changes["constraints"] = recipe.constraints | dict(map(_constraint, given["constrain"]))
     return msgspec.structs.replace(recipe, source=table, **changes)
-
-
-def _resize(size: str) -> dict[str, Any]:
-    height, _, width = size.partition("x")
-    if not height.isdecimal() or not width.isdecimal():
-        raise click.UsageError(f"--resize must be as 224x224, got {size!r}")
-    return {"transform": "resize_encoded", "feature": "image", "height": int(height), "width": int(width)}
 
 
 def _source_option(name: str, value: Any) -> Any:

@@ -30,12 +30,16 @@ def _describe_transform(transform: Transform | BatchTransform) -> dict[str, Any]
         fields = {name: _plain(value) for name, value in msgspec.structs.asdict(transform).items()}
     else:
         declared: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-        fields = {field.name: getattr(transform, field.name) for field in declared}
+        fields = {field.name: _plain(getattr(transform, field.name)) for field in declared}
     return {NAME: name_of(kind), **{name: value for name, value in fields.items() if value is not None}}
 
 
 def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value)
+    """As it is read back from a file: tuples are lists there."""
+    value = msgspec.to_builtins(value, builtin_types=(bytes,))
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def name_of(kind: type) -> str:

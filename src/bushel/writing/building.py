@@ -181,6 +181,7 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     from bushel import sources
 
     transforms = make_transforms(recipe.transforms)
+    recipe = msgspec.structs.replace(recipe, transforms=describe_transforms(transforms))
     run = run or Run()
     with run.opening(recipe.source):
         opened = sources.open_source(recipe.source)

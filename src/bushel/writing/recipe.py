@@ -11,6 +11,7 @@ import msgspec
 from bushel.errors import FormatError, nearest
 from bushel.files import Compression
 from bushel.storage import AnyPath, write_whole
+from bushel.transforms.tables import make_transforms
 
 __all__ = [
     "RECIPE_NAME",
@@ -84,11 +85,24 @@ def read_recipe(path: AnyPath) -> Recipe:
         fields = msgspec.toml.decode(Path(path).read_bytes(), type=dict[str, Any])
         if isinstance(fields.get("shard_size"), str):
             fields["shard_size"] = parse_size(fields["shard_size"])
+        _check_transforms(fields)
         return msgspec.convert(fields, Recipe)
     except msgspec.MsgspecError as error:
         raise FormatError(path, *_in_words(str(error))) from None
     except ValueError as error:
         raise FormatError(path, str(error)) from None
+
+
+def _check_transforms(fields: dict[str, Any]) -> None:
+    """Take the tables `[[transform]]` for the field they are, and refuse one that cannot be made."""
+    if "transform" in fields:
+        if "transforms" in fields:
+            raise ValueError("[[transform]] and transforms cannot both be given")
+        fields["transforms"] = fields.pop("transform")
+    tables = fields.get("transforms", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ValueError("a transform must be a table: [[transform]]")
+    make_transforms(tables)
 
 
 def _in_words(message: str) -> tuple[str]:
@@ -106,9 +120,30 @@ def write_recipe(path: Path, recipe: Recipe) -> None:
     import tomli_w
 
     fields = msgspec.to_builtins(msgspec.structs.replace(recipe, out=None))
+    tables = fields.pop("transforms", [])
     text = tomli_w.dumps(_without_none(fields))
+    for table in tables:
+        settings = "".join(f"{name} = {_inline(value)}\n" for name, value in _without_none(table).items())
+        text += f"\n[[transform]]\n{settings}"
     with write_whole(path) as file:
         file.write(text.encode())
+
+
+def _inline(value: Any) -> str:
+    """A value of TOML behind an equals sign; a table in braces."""
+    import tomli_w
+
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_quoted(name)} = {_inline(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return str(tomli_w.dumps({"value": value})).removeprefix("value = ").strip()
+
+
+def _quoted(name: str) -> str:
+    import tomli_w
+
+    return str(tomli_w.dumps({name: 0})).removesuffix(" = 0\n")
 
 
 def _without_none(value: Any) -> Any:

@@ -1,0 +1,91 @@
+"""The options of `build` that say how samples are prepared: each is a transform, or several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+_STATISTICS = ("mean", "median", "most_frequent")
+_OF_COLUMNS = ("require", "log", "standardise", "min_max", "robust_scale", "encode", "one_hot")  # in this order
+_OPTIONS = [
+    click.option("--require", metavar="A,B", help="Refuse samples that lack one of these."),
+    click.option(
+        "--fill", metavar="COL=VALUE", multiple=True, help="Fill missing values; also =mean, =median, =most_frequent."
+    ),
+    click.option("--log", metavar="A,B", help="The logarithm of 1 + value."),
+    click.option("--standardise", metavar="A,B", help="Mean 0 and deviation 1, by the train split."),
+    click.option("--min-max", metavar="A,B", help="0 to 1, by the train split."),
+    click.option("--robust-scale", metavar="A,B", help="By median and quartiles of the train split."),
+    click.option("--encode", metavar="A,B", help="Categories as codes, by the train split."),
+    click.option("--one-hot", metavar="A,B", help="Categories as vectors of 0 and 1, by the train split."),
+    click.option(
+        "--transform",
+        "transform",
+        metavar="NAME:COL,KEY=VALUE",
+        multiple=True,
+        help="Any other transform: clip:age,low=0; may be repeated.",
+    ),
+]
+
+
+def preparing_options(command: _Command) -> _Command:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def transform_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tables of a recipe that the options stand for; filling comes first, `--transform` last."""
+    found = [_resize(given["resize"])] if "resize" in given else []
+    found += [_filling(text) for text in given.get("fill", ())]
+    for name in _OF_COLUMNS:
+        found += [{"transform": name, "feature": column} for column in _columns(given.get(name, ""), name)]
+    return found + [_any_transform(text) for text in given.get("transform", ())]
+
+
+def _columns(text: str, name: str) -> Iterator[str]:
+    for column in text.split(",") if text else ():
+        if not column.strip():
+            raise click.UsageError(f"--{name.replace('_', '-')} must be names such as A,B; got {text!r}")
+        yield column.strip()
+
+
+def _resize(size: str) -> dict[str, Any]:
+    height, _, width = size.partition("x")
+    if not height.isdecimal() or not width.isdecimal():
+        raise click.UsageError(f"--resize must be as 224x224, got {size!r}")
+    return {"transform": "resize_encoded", "feature": "image", "height": int(height), "width": int(width)}
+
+
+def _filling(text: str) -> dict[str, Any]:
+    column, equals, value = text.partition("=")
+    if not equals or not column or not value:
+        raise click.UsageError(f"--fill must be as COL=VALUE, got {text!r}")
+    how = {"by": value} if value in _STATISTICS else {"value": toml_value(value)}
+    return {"transform": "fill", "feature": column, **how}
+
+
+def _any_transform(text: str) -> dict[str, Any]:
+    name, colon, rest = text.partition(":")
+    column, *settings = rest.split(",")
+    if not colon or not column or not all("=" in setting for setting in settings):
+        raise click.UsageError(f"--transform must be as NAME:COL,KEY=VALUE; got {text!r}")
+    fields = (setting.partition("=") for setting in settings)
+    return {"transform": name, "feature": column, **{key: toml_value(value) for key, _, value in fields}}
+
+
+def toml_value(text: str) -> Any:
+    """A value as TOML has it, or else as text."""
+    import msgspec
+
+    try:
+        return msgspec.toml.decode(f"value = {text}")["value"]
+    except msgspec.DecodeError:
+        return text

@@ -1,0 +1,63 @@
+"""The options of `bushel build` that prepare samples, as a user types them."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from making import digests
+
+import bushel
+from bushel.cli import cli
+from bushel.writing.recipe import read_recipe
+
+PEOPLE = "\n".join(
+    ["age,city,bought", *(f"{'' if n % 9 == 0 else n % 60},{'ab'[n % 2]},{n % 3 // 2}" for n in range(200))]
+)
+
+
+@pytest.fixture
+def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(PEOPLE)
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["build", "people.csv", "data", *arguments, "--workers", "1"])
+    return done.exit_code, done.output
+
+
+def test_options_stand_for_transforms_and_the_recipe_holds_them(people):
+    options = ["--label", "bought", "--fill", "age=median", "--standardise", "age", "--one-hot", "city"]
+    assert run(*options, "--transform", "clip:age,low=-2,high=2")[0] == 0
+    tables = read_recipe(people / "data" / "recipe.toml").transforms
+    assert [(table["transform"], table["feature"]) for table in tables] == [
+        ("fill", "age"),
+        ("standardise", "age"),
+        ("one_hot", "city"),
+        ("clip", "age"),
+    ]
+    assert tables[3]["low"] == -2
+    assert bushel.open("data")["train"][0]["city"].tolist() in ([0, 1], [1, 0])
+    done = CliRunner().invoke(cli, ["build", "data/recipe.toml", "again", "--workers", "1"])
+    assert done.exit_code == 0
+    assert digests(people / "data") == digests(people / "again")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--standardise", "aeg"], "bushel: transform standardise: no feature 'aeg'; did you mean 'age'?"),
+        (["--fill", "age"], "Error: --fill must be as COL=VALUE, got 'age'"),
+        (["--transform", "clipp:age,low=0"], "got 'clipp'; did you mean 'clip'?"),
+        (["--transform", "clip:age,lo=0"], "bushel: transform clip: there is no field 'lo'; did you mean 'low'?"),
+        (["--transform", "clip"], "Error: --transform must be as NAME:COL,KEY=VALUE; got 'clip'"),
+        (["--log", "age,,city"], "Error: --log must be names such as A,B; got 'age,,city'"),
+        (["--standardise", "city"], "bushel: expected numbers, got str - at city"),
+    ],
+)
+def test_options_that_are_wrong_say_so_in_a_line_and_leave_nothing(people, options, message):
+    code, output = run(*options)
+    assert code == 2
+    assert message in output
+    assert not (people / "data").exists()
