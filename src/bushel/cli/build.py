@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bushel.cli.engines import engine_options, make_engine
 from bushel.cli.look import json_option
 from bushel.cli.media import media_options, source_table
 from bushel.cli.preparing import preparing_options, transform_tables
@@ -55,6 +56,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset OUT, when all is built.")
 @preparing_options
 @media_options
+@engine_options
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be built, and stop.")
 @json_option
 @click.pass_context
@@ -65,6 +67,7 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
       bushel build photos/ data/ --split 80/10/10        one class per folder
       bushel build rows.csv data/ --label species        one sample per row
       bushel build data/recipe.toml again/               the same dataset again
+      bushel build rows/ data/ --engine ray              on a Ray cluster, with the same bytes
 
     SOURCE is a folder of images or texts, a table, arrays, TFRecords, or a recipe.toml. OUT is a folder to create,
     or one in which a build was stopped: the same command continues it.
@@ -161,7 +164,9 @@ def _constraint(text: str) -> tuple[str, Any]:
 def _run(ctx: click.Context, handler: Callable[[Progress], None]) -> Run:
     from bushel.writing import Run
 
-    return Run(**{name: ctx.params[name] for name in _OF_RUN}, progress=handler)
+    params = ctx.params
+    engine = make_engine(params["engine"], params["address"], params["workers"])
+    return Run(**{name: params[name] for name in _OF_RUN}, engine=engine, progress=handler)
 
 
 @contextmanager

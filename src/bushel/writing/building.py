@@ -242,6 +242,7 @@ class _Build:
             outcomes, resumed = self._run_tasks(made, encoder, runner)
         finally:
             engine.close()
+        self.journal.clean()  # of what tasks left whose workers were lost, and that others did
         manifest = publish(self.site, self.recipe, made, encoder, outcomes)
         self.site.swap()
         Journal(self.site.out).remove()

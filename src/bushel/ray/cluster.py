@@ -1,0 +1,294 @@
+"""A Ray cluster: finding it, keeping its voice down, and asking its nodes what they see."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bushel import __version__
+from bushel.errors import BushelError, FileProblem, missing_package
+from bushel.records import available_cores
+
+__all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray"]
+
+OBJECT_STORE = 256 << 20  # of a cluster that is started here: tasks give back a few kilobytes
+_PATIENCE = 60.0  # seconds for a node to answer
+_KNOCK = 10.0  # seconds for a cluster to be found
+_NONE_RUNNING = "no Ray cluster is running on this machine"
+_SAMPLED = 8  # files of a source that each node looks at
+
+
+def require_ray(purpose: str) -> Any:
+    """Ray, or the error that says how to install it."""
+    # Telemetry, and a warning about accelerators that are not used, are decided when Ray is imported.
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if find_spec("ray") is None:
+        raise missing_package("Ray", extra="ray", purpose=purpose)
+    import ray
+
+    return ray
+
+
+def connect(address: str | None, *, workers: int | None, purpose: str) -> bool:
+    """Join the cluster at an address; without one, the cluster that is running, or one on this machine alone.
+
+    Returns whether this began a connection that has to be ended: a program that uses Ray keeps its own.
+    """
+    ray = require_ray(purpose)
+    if ray.is_initialized():
+        return False
+    try:
+        _join(ray, address, workers)
+    except (ConnectionError, RuntimeError, ValueError, AssertionError, OSError) as error:
+        with suppress(Exception):
+            ray.shutdown()
+        raise _no_connection(address, error) from None
+    _quieten(enabled=False)
+    return True
+
+
+def _join(ray: Any, address: str | None, workers: int | None) -> None:
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "logging_level": "ERROR"}
+    if address != "local" and (found := _find(address)) is not None:
+        _knock(found)
+        ray.init(address=found, **options)
+        return
+    options |= {
+        "num_cpus": workers or available_cores(),
+        "object_store_memory": OBJECT_STORE,
+        "include_dashboard": False,
+    }
+    ray.init(address="local", **options)
+
+
+def _find(address: str | None) -> str | None:
+    """The address of a cluster; None if none was asked for and none is running."""
+    from ray._private.services import canonicalize_bootstrap_address
+
+    if address not in (None, "auto"):
+        return address
+    try:
+        found: str | None = canonicalize_bootstrap_address("auto")
+    except ConnectionError:
+        found = None
+    if found is None and address is not None:
+        raise ConnectionError(_NONE_RUNNING)
+    return found
+
+
+def _knock(address: str) -> None:
+    """Find out whether somebody is there: Ray itself would wait for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"an address is as HOST:PORT, ray://HOST:PORT, auto or local; got {address!r}")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK):
+        pass
+
+
+def _no_connection(address: str | None, error: Exception) -> BushelError:
+    text = str(error)
+    if "ersion mismatch" in text:
+        lines = [line.strip().partition(": ") for line in text.splitlines()]
+        versions = [version for name, _, version in lines if name in ("Ray", "Python")]
+        if len(versions) >= 4:
+            theirs, mine = f"Ray {versions[0]}, Python {versions[1]}", f"Ray {versions[2]}, Python {versions[3]}"
+            return BushelError(f"the cluster has {theirs}, and here is {mine}", help=["Install the same versions."])
+    help = ["Start one with `ray start --head`, or leave out --address to use this machine alone."]
+    if text == _NONE_RUNNING:
+        return BushelError(text, help=help)
+    where = address or os.environ.get("RAY_ADDRESS") or "this machine"
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
+    return BushelError(f"there is no Ray cluster at {where}: {reason[:1].lower()}{reason[1:]}", help=help)
+
+
+def disconnect() -> None:
+    """End the connection that `connect` began, and a cluster that it started."""
+    import ray
+
+    ray.shutdown()
+    _quieten(enabled=True)
+
+
+def _quieten(*, enabled: bool) -> None:
+    # Ray prints what happens to nodes on stdout, where results are, whatever `log_to_driver` says.
+    from ray._private import worker
+
+    if hasattr(worker, "_worker_logs_enabled"):
+        worker._worker_logs_enabled = enabled
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that does tasks."""
+
+    id: str
+    name: str
+    cpus: float
+    memory: float
+
+
+def nodes() -> list[Node]:
+    """The nodes that are there and have a CPU to give."""
+    import ray
+
+    return [
+        Node(
+            id=node["NodeID"],
+            name=_name(node),
+            cpus=node["Resources"].get("CPU", 0),
+            memory=node["Resources"].get("memory", 0),
+        )
+        for node in ray.nodes()
+        if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+    ]
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    name, host = node["NodeName"], node["NodeManagerHostname"]
+    return name if name == host else f"{name} ({host})"
+
+
+def look(reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
+    """Ask every node whether it has these versions, sees these files as they are here, and can write to a folder."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    expected = {"python": ".".join(map(str, sys.version_info[:3])), "bushel": __version__, **versions}
+    seen = _as_seen_here(reads)
+    token = None
+    if writes is not None:
+        token = writes / f".seen-{uuid.uuid4().hex}"
+        token.write_text(token.name)
+    ask = ray.remote(num_cpus=0, max_retries=1)(_question(list(expected), [path for path, _ in seen], token))
+    there = nodes()
+    asked = {
+        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote(): node
+        for node in there
+    }
+    try:
+        answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=_PATIENCE)
+        for ref in answered:
+            _judge(asked[ref], ray.get(ref), expected, seen, token)
+    except ray.exceptions.RayError as error:
+        raise BushelError(f"a node did not answer: {_first_line(error)}") from None
+    finally:
+        if token is not None:
+            token.unlink(missing_ok=True)
+    if silent:
+        raise BushelError(f"node {asked[silent[0]].name} does not answer", help=["ray status tells what it does."])
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _as_seen_here(paths: Sequence[Path]) -> list[tuple[str, tuple[int, int]]]:
+    """Files, and a few of those in folders and patterns, with size and time; what is not there is for others to say."""
+    import glob
+    from itertools import islice
+
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            below = islice((Path(at) / name for at, _, names in os.walk(path) for name in names), 10_000)
+            found += [path, *_some(list(below))]
+        elif path.exists():
+            found.append(path)
+        elif glob.has_magic(str(path)):
+            found += _some([Path(name) for name in glob.iglob(str(path), recursive=True)])
+    return [(str(path.absolute()), _facts(path)) for path in dict.fromkeys(found)]
+
+
+def _some(paths: list[Path]) -> list[Path]:
+    return paths[:: max(1, len(paths) // _SAMPLED)][:_SAMPLED]
+
+
+def _facts(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return (-1, 0) if path.is_dir() else (status.st_size, int(status.st_mtime))
+
+
+def _question(names: list[str], reads: list[str], token: Path | None) -> Any:
+    """What a node is asked. It travels as code, so that a node without bushel can answer too."""
+    write = None if token is None else str(token)
+
+    def answer() -> dict[str, Any]:
+        import importlib.metadata
+        import os
+        import platform
+
+        versions = {}
+        for name in names:
+            try:
+                versions[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                versions[name] = "none"
+        versions["python"] = platform.python_version()
+        try:
+            import bushel
+
+            versions["bushel"] = bushel.__version__
+        except ImportError:
+            versions["bushel"] = "none"
+        seen = []
+        for path in reads:
+            try:
+                status = os.stat(path)  # noqa: PTH116
+                is_folder = os.path.isdir(path)  # noqa: PTH112
+                seen.append((-1, 0) if is_folder else (status.st_size, int(status.st_mtime)))
+                if not os.access(path, os.R_OK):
+                    seen[-1] = (-3, 0)
+            except OSError:
+                seen.append((-2, 0))
+        writes = True
+        if write is not None:
+            try:
+                with open(write) as file:  # noqa: PTH123
+                    writes = file.read() == os.path.basename(write)  # noqa: PTH119
+                with open(f"{write}-{os.getpid()}", "w"):  # noqa: PTH123
+                    pass
+                os.unlink(f"{write}-{os.getpid()}")  # noqa: PTH108
+            except OSError:
+                writes = False
+        return {"versions": versions, "seen": seen, "writes": writes}
+
+    return answer
+
+
+def _judge(
+    node: Node,
+    answer: Mapping[str, Any],
+    expected: Mapping[str, str],
+    seen: Sequence[tuple[str, tuple[int, int]]],
+    token: Path | None,
+) -> None:
+    for name, version in expected.items():
+        theirs = answer["versions"].get(name)
+        if theirs == "none":
+            raise BushelError(f"node {node.name} has no {name}, and here is {version}", help=["Install it there too."])
+        if theirs != version:
+            raise BushelError(
+                f"node {node.name} has {name} {theirs}, and here is {version}",
+                help=["The same versions write the same bytes: install one of them everywhere."],
+            )
+    for (path, here), there in zip(seen, answer["seen"], strict=True):
+        if tuple(there) != here:
+            what = {-2: "does not see it", -3: "has no permission to read it"}.get(there[0], "sees another file there")
+            raise FileProblem(path, f"node {node.name} {what}", help=["Sources must be at the same path on all nodes."])
+    if token is not None and not answer["writes"]:
+        raise FileProblem(
+            token.parent.parent,
+            f"node {node.name} cannot write here",
+            help=["OUT must be a folder that all nodes share, at the same path."],
+        )

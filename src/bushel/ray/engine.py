@@ -1,0 +1,170 @@
+"""Tasks on a Ray cluster."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bushel.errors import BushelError, quantity, readable_size
+from bushel.ray import cluster
+from bushel.ray.progress import ActorCounters
+
+__all__ = ["RayEngine", "engine"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_RETRIES = 5  # of a task whose worker or node was lost
+_AHEAD = 4  # tasks in Ray's hands for each CPU: nodes never wait for the next one
+_TOGETHER = 8  # tasks given to a worker at once, where there are many: scheduling one costs a part of a millisecond
+
+
+def engine(address: str | None = None, *, workers: int | None = None) -> RayEngine:
+    """Where a build or a check is done: `bushel.build(..., run=bushel.Run(engine=bushel.ray.engine("auto")))`.
+
+    `address` is what `ray.init` takes: `auto`, `host:port`, `ray://host:10001`. Without one, the cluster that is
+    running here is used, or else this machine alone, with so many workers.
+    """
+    return RayEngine(address, workers)
+
+
+class RayEngine:
+    """A cluster, joined when it is first needed. Lost workers and nodes are made good by Ray."""
+
+    is_remote = True
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
+        self.address = address
+        self.workers = workers
+        self._is_ours = False
+        self._is_joined = False
+
+    def join(self) -> None:
+        """Join the cluster, if that was not done."""
+        if not self._is_joined:
+            self._is_ours = cluster.connect(self.address, workers=self.workers, purpose="--engine ray")
+            self._is_joined = True
+            if not cluster.nodes():
+                self.close()
+                raise BushelError(
+                    "the Ray cluster has no node with a CPU", help=["Add one with `ray start --address`."]
+                )
+
+    def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
+        """Ask every node whether it sees what it will need."""
+        self.join()
+        cluster.look(reads, writes, versions)
+
+    def counters(self, path: Path, tasks: int) -> ActorCounters:  # noqa: ARG002
+        """Counts that workers tell an actor."""
+        self.join()
+        return ActorCounters.make(tasks, workers=self._cpus(0))
+
+    def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
+        """Do the tasks on all nodes; a few more than there are CPUs are in Ray's hands at a time."""
+        import ray
+
+        self.join()
+        if not tasks:
+            return
+        cpus = self._cpus(memory)
+        shared = ray.put(work)
+        do = ray.remote(num_cpus=1, max_retries=_RETRIES, memory=memory or None)(_do)
+        given: list[Any] = []
+        left = 0
+        try:
+            while left < len(tasks) or given:
+                while left < len(tasks) and len(given) < _AHEAD * cpus:
+                    together = _together(len(tasks) - left, cpus)
+                    given.append(do.remote(shared, list(tasks[left : left + together])))
+                    left += together
+                done, given = _finished(given)
+                for ref in done:
+                    results, error = ray.get(ref)
+                    yield from results
+                    if error is not None:
+                        raise error
+        except ray.exceptions.RayError as error:
+            raise _in_words(error) from None
+        finally:
+            for ref in given:
+                ray.cancel(ref, force=True)
+
+    def _cpus(self, memory: int) -> int:
+        """How many tasks of this size the cluster does at a time; an error where none has room, as Ray would wait."""
+        there = cluster.nodes()
+        if not there:
+            raise BushelError("the Ray cluster has no node left with a CPU")
+        largest = max(node.memory for node in there)
+        if memory > largest:
+            raise BushelError(
+                f"a task takes about {readable_size(memory)}, and the largest node gives {readable_size(largest)}",
+                help=["Smaller shards take less: --shard-size."],
+            )
+        fitting = [min(node.cpus, node.memory // memory if memory else node.cpus) for node in there]
+        return max(1, int(sum(fitting)))
+
+    def close(self) -> None:
+        """Leave the cluster, unless the program was in it before."""
+        if self._is_joined and self._is_ours:
+            cluster.disconnect()
+        self._is_joined = self._is_ours = False
+
+
+def _together(left: int, cpus: int) -> int:
+    """How many tasks a worker is given at once: one at the end, so that all workers end at about the same time."""
+    return max(1, min(_TOGETHER, left // (2 * _AHEAD * cpus)))
+
+
+def _finished(given: list[Any]) -> tuple[list[Any], list[Any]]:
+    """What is done, at least one, and the rest."""
+    import ray
+
+    ray.wait(given, num_returns=1)
+    done, rest = ray.wait(given, num_returns=len(given), timeout=0)
+    return done, rest
+
+
+def _do(work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
+    """Do tasks in a worker, until one fails. Errors are given back: Ray would wrap them."""
+    done: list[R] = []
+    for task in tasks:
+        try:
+            done.append(work(task))
+        except Exception as error:  # whatever it is, the build decides
+            return done, _portable(error)
+    return done, None
+
+
+def _portable(error: Exception) -> Exception:
+    """The error with the node's name, as far as it travels."""
+    import socket
+
+    where = f"On node {socket.gethostname()}."
+    if isinstance(error, BushelError):
+        error.help = (*error.help[:1], where)
+    elif isinstance(error, OSError):
+        error.add_note(where)
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return BushelError(f"{type(error).__name__}: {error}", help=[where])
+    return error
+
+
+def _in_words(error: Exception) -> BushelError:
+    import ray
+
+    resume = "Run the same command again to continue"
+    if isinstance(error, ray.exceptions.OutOfMemoryError | ray.exceptions.WorkerCrashedError):
+        return BushelError(
+            f"workers were killed {quantity(_RETRIES + 1, 'time')} over one task, most likely because memory ran out; "
+            "what is done is kept",
+            help=[f"{resume}, with smaller --shard-size or nodes with more memory."],
+        )
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return BushelError(f"the Ray cluster failed: {first}; what is done is kept", help=[f"{resume}."])

@@ -1,0 +1,223 @@
+"""Builds on a real cluster of two nodes: the same bytes, whatever is lost on the way."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import cloudpickle
+import msgspec
+import pytest
+from making import Numbers, digests
+
+import bushel.ray
+from bushel import Run, build
+from bushel.errors import BushelError, FileProblem
+from bushel.manifest import read_manifest
+from bushel.writing.engines.local import LocalEngine
+from bushel.writing.progress import Progress
+
+KINDS = ["random", "sequence"]
+
+# Workers do not find the modules of tests.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Watched(Numbers):
+    """Says on which node each partition is read, and takes its time."""
+
+    def read(self, partition, rows):
+        import ray
+
+        name = ray.get_runtime_context().get_node_id() if ray.is_initialized() else "local"
+        with self.log.open("a") as file:
+            file.write(f"on-{name}\n")
+        for block in super().read(partition, rows):
+            time.sleep(0.02)
+            yield block
+
+
+def watched(tmp_path: Path, reads: str) -> Watched:
+    return Watched(3000, reads, 6, frozenset({5, 2000}), log=tmp_path / "log")
+
+
+def built(source: Numbers, out: Path, **options: object) -> bushel.Built:
+    return build(source, out, split="80/10/10", shard_size=45_000, run=Run(**options))
+
+
+def everything(folder: Path) -> dict[str, object]:
+    """Shards, indexes, quarantine and manifest of a dataset, but for what differs from one build to the next."""
+    beside = {path.name: path.read_bytes() for path in sorted((folder / "_index").iterdir()) if path.suffix == ".keys"}
+    manifest = msgspec.to_builtins(read_manifest(folder))
+    return {
+        "shards": digests(folder),
+        "keys": beside,
+        "quarantine": (folder / "_quarantine.jsonl").read_text(),
+        "manifest": manifest,
+    }
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_two_nodes_write_what_one_machine_writes(tmp_path, cluster, reads):
+    source = watched(tmp_path, reads)
+    expected: list[Progress] = []
+    built(source, tmp_path / "local", workers=1, progress=expected.append)
+    source.log.write_text("")
+    told: list[Progress] = []
+    made = built(source, tmp_path / "ray", engine=bushel.ray.engine(cluster.address), progress=told.append)
+    assert everything(tmp_path / "ray") == everything(tmp_path / "local")
+    assert len({line for line in source.log.read_text().split() if line.startswith("on-")}) == 2  # both nodes read
+    assert made.refused == 2
+    assert dataclasses.replace(told[-1], seconds=0) == dataclasses.replace(expected[-1], seconds=0)
+    assert not (tmp_path / "ray" / "_journal").exists()
+
+
+def test_one_node_that_is_started_for_the_build_writes_the_same(tmp_path):
+    source = Numbers(1000)
+    build(source, tmp_path / "local", shards=4, run=Run(workers=1))
+    command = [sys.executable, "-c", _ON_THIS_MACHINE.format(tests=str(Path(__file__).parent.parent / "writing"))]
+    done = subprocess.run([*command, str(tmp_path / "ray")], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1000\n", "")
+    assert digests(tmp_path / "ray") == digests(tmp_path / "local")
+
+
+_ON_THIS_MACHINE = """
+import sys
+sys.path.insert(0, {tests!r})
+from making import Numbers
+import bushel, bushel.ray
+made = bushel.build(Numbers(1000), sys.argv[1], shards=4, run=bushel.Run(engine=bushel.ray.engine("local", workers=1)))
+print(made.records)
+"""
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_a_node_that_is_killed_in_the_middle_changes_no_byte(tmp_path, cluster, reads):
+    source = watched(tmp_path, reads)
+    built(source, tmp_path / "local", workers=1)
+    source.log.write_text("")
+    lost = cluster.second.node_id
+    killing = threading.Thread(target=_kill_when_it_reads, args=(cluster, source.log, lost))
+    killing.start()
+    built(source, tmp_path / "ray", engine=bushel.ray.engine(cluster.address))
+    killing.join(60)
+    assert cluster.second is None  # it was killed, after it had begun to read and before the build was done
+    assert lost in source.log.read_text()
+    assert everything(tmp_path / "ray") == everything(tmp_path / "local")
+    assert not list((tmp_path / "ray").rglob("*.partial"))
+
+
+def _kill_when_it_reads(cluster, log: Path, node: str) -> None:
+    deadline = time.monotonic() + 60
+    while node not in log.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    cluster.kill_second()
+
+
+DRIVER = """
+import sys
+sys.path.insert(0, {tests!r})
+sys.path.insert(0, {writing!r})
+import pickle, pathlib
+import bushel, bushel.ray
+from bushel import Run
+source = pickle.loads(pathlib.Path({source!r}).read_bytes())
+bushel.build(source, {out!r}, split="80/10/10", shard_size=45_000, run=Run(engine=bushel.ray.engine({address!r})))
+"""
+
+
+def test_a_driver_that_is_killed_is_started_again_and_continues(tmp_path, cluster):
+    source = watched(tmp_path, "sequence")
+    built(source, tmp_path / "local", workers=1)
+    (tmp_path / "source").write_bytes(cloudpickle.dumps(source))
+    script = DRIVER.format(
+        tests=str(Path(__file__).parent),
+        writing=str(Path(__file__).parent.parent / "writing"),
+        source=str(tmp_path / "source"),
+        out=str(tmp_path / "ray"),
+        address=cluster.address,
+    )
+    driver = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    try:
+        done = tmp_path / "ray" / "_journal" / "done"
+        while driver.poll() is None and not (done.exists() and list(done.glob("partition-*.json"))):
+            time.sleep(0.02)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.wait()
+    assert not (tmp_path / "ray" / "dataset.json").exists()
+    again = built(source, tmp_path / "ray", engine=bushel.ray.engine(cluster.address))
+    assert again.resumed > 0
+    assert everything(tmp_path / "ray") == everything(tmp_path / "local")
+
+
+def test_a_task_that_is_done_twice_at_once_writes_the_same_bytes(tmp_path):
+    class Twice(LocalEngine):
+        def run(self, work, tasks, *, memory=0):
+            found = {}
+            for outcome in super().run(work, [task for task in tasks for _ in range(2)]):
+                assert found.setdefault(outcome.task, outcome) == outcome
+            return iter(found.values())
+
+    for reads in KINDS:
+        source = Numbers(4000, reads, refuse=frozenset({7}))
+        build(source, tmp_path / f"{reads}-once", shards=3, run=Run(workers=1))
+        build(source, tmp_path / f"{reads}-twice", shards=3, run=Run(engine=Twice(2)))
+        assert everything(tmp_path / f"{reads}-twice") == everything(tmp_path / f"{reads}-once")
+        assert not list((tmp_path / f"{reads}-twice").rglob(".*"))
+
+
+def test_arrays_in_memory_reach_other_nodes(tmp_path, cluster, monkeypatch):
+    import numpy as np
+
+    arrays = {"x": np.arange(4000, dtype=np.float32), "label": np.arange(4000) % 3}
+    build(arrays, tmp_path / "local", shards=6, run=Run(workers=1))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "no-such-folder"))  # what is spooled there, nobody sees
+    build(arrays, tmp_path / "ray", shards=6, run=Run(engine=bushel.ray.engine(cluster.address)))
+    assert digests(tmp_path / "ray") == digests(tmp_path / "local")
+
+
+def test_errors_of_workers_are_raised_as_they_are_with_the_node(tmp_path, cluster):
+    driver = os.getpid()
+
+    class Breaks(Numbers):
+        def read(self, partition, rows):
+            if os.getpid() != driver:
+                raise FileProblem("cable", "was pulled")
+            yield from super().read(partition, rows)
+
+    with pytest.raises(FileProblem, match="cable: was pulled\n  On node "):
+        build(Breaks(1000), tmp_path / "out", shards=8, run=Run(engine=bushel.ray.engine(cluster.address)))
+    assert not (tmp_path / "out" / "dataset.json").exists()
+
+
+def test_a_task_larger_than_every_node_is_refused(cluster):
+    engine = bushel.ray.engine(cluster.address)
+    try:
+        with pytest.raises(BushelError, match=r"a task takes about 1024\.0 TiB, and the largest node gives "):
+            list(engine.run(abs, [1], memory=1 << 50))
+    finally:
+        engine.close()
+
+
+def test_many_small_tasks_are_given_together_and_each_is_done_once(cluster):
+    engine = bushel.ray.engine(cluster.address)
+    try:
+        assert sorted(engine.run(abs, list(range(-300, 0)))) == list(range(1, 301))
+        assert list(engine.run(abs, [])) == []
+    finally:
+        engine.close()
+
+
+def test_a_program_that_uses_ray_keeps_its_connection(cluster):
+    import ray
+
+    engine = bushel.ray.engine()
+    assert list(engine.run(abs, [-1])) == [1]
+    engine.close()
+    assert ray.is_initialized()
