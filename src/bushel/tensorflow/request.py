@@ -15,7 +15,7 @@ from bushel.reading.prepare import Settings
 from bushel.schema import IMAGE_ENCODINGS, Schema
 from bushel.storage import AnyPath
 
-__all__ = ["Data", "Fields", "Request", "fields_of", "open_split", "probe", "request_of"]
+__all__ = ["Data", "Fields", "Request", "fields_of", "is_metadata", "open_split", "probe", "request_of"]
 
 Data: TypeAlias = AnyPath | Iterable[AnyPath] | Dataset | Split
 
@@ -91,7 +91,7 @@ def request_of(split: Split, settings: Settings, label: str | None) -> Request:
         raise MissingName("feature", label, schema, where=split.paths[0])
     if label is not None and columns is not None and label not in columns:
         columns = [*columns, label]
-    names = [name for name in schema if not _is_metadata(name, schema)] if columns is None else list(columns)
+    names = [name for name in schema if not is_metadata(name, schema)] if columns is None else list(columns)
     label = label or (split.label if split.label in names else None)
     if not len(split):
         raise FileProblem(split.paths[0], f"the split {split.name!r} has no records")
@@ -104,7 +104,8 @@ def request_of(split: Split, settings: Settings, label: str | None) -> Request:
     return request
 
 
-def _is_metadata(name: str, schema: Schema) -> bool:
+def is_metadata(name: str, schema: Schema) -> bool:
+    """Whether a feature only describes a record, as `key` and `image/height` do."""
     if name == "key":
         return True
     for suffix in _ABOUT_IMAGES:

@@ -1,0 +1,71 @@
+"""What a run was told: one value, kept in the run's folder."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+__all__ = ["OPTIMISERS", "SCHEDULES", "Options"]
+
+Optimiser: TypeAlias = Literal["adam", "adamw", "sgd", "rmsprop", "nadam", "lion"]
+Schedule: TypeAlias = Literal["constant", "cosine", "exponential", "plateau"]
+Precision: TypeAlias = Literal["float32", "mixed_float16", "mixed_bfloat16"]
+TaskName: TypeAlias = Literal["classification", "multi_label", "regression"]
+Range: TypeAlias = Literal["0..255", "0..1", "-1..1"]
+
+OPTIMISERS = ("adam", "adamw", "sgd", "rmsprop", "nadam", "lion")
+SCHEDULES = ("constant", "cosine", "exponential", "plateau")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to train. What is None is chosen from the data, and said.
+
+    `model` is a function that makes a model, `FILE.py:FUNCTION`, or a saved `.keras`. `class_weights` is `balanced` or
+    a weight for each class by name. `augment` is a list as `flip,rotate=15`, or `light`. `early_stopping` is how many
+    epochs may pass without a better validation loss. `checkpoint_every` counts steps; the end of an epoch always has a
+    checkpoint.
+    """
+
+    label: str | None = None
+    task: TaskName | None = None
+    columns: tuple[str, ...] | None = None
+    model: Any = None
+    loss: str | None = None
+    epochs: int = 10
+    batch_size: int = 32
+    learning_rate: float | None = None
+    schedule: Schedule = "constant"
+    warmup: float = 0.0  # share of all steps in which the learning rate rises from 0
+    optimiser: Optimiser = "adam"
+    precision: Precision = "float32"
+    augment: str | None = None
+    class_weights: Literal["balanced"] | dict[str, float] | None = None
+    early_stopping: int | None = None
+    checkpoint_every: int | None = None
+    seed: int = 0
+    deterministic: bool = True
+    tensorboard: bool = True
+    strategy: Literal["mirrored"] | None = None
+    image_size: tuple[int, int] | None = None
+    range: Range | None = None
+    shuffle: bool = True
+    shuffle_buffer: int = 10_000
+    threads: int | None = None
+    preflight: bool = True
+    on_fault: Literal["raise", "skip", "replace"] = "raise"
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "early_stopping", "checkpoint_every", "threads", "shuffle_buffer"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}")
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"warmup must be at least 0 and below 1, got {self.warmup}")
+        for name, known in (("optimiser", OPTIMISERS), ("schedule", SCHEDULES)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
+        if self.warmup and self.schedule == "plateau":
+            raise ValueError("warmup must be 0 with the schedule plateau, which sets the rate itself")
