@@ -65,6 +65,7 @@ _HOMES = {
     "read_manifest": "bushel.manifest",
     "repair": "bushel.writing",
     "scan": "bushel.records",
+    "train": "bushel.training",
     "write_index": "bushel.index",
 }
 
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from bushel.survey import infer_schema as infer_schema
     from bushel.survey import info as info
     from bushel.training import predict as predict
+    from bushel.training import train as train
     from bushel.writing import Built as Built
     from bushel.writing import Constraint as Constraint
     from bushel.writing import Recipe as Recipe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,11 @@ from bushel.checking.findings import Finding
 from bushel.checking.models import ModelFacts, model_place, size_of
 from bushel.checking.rules import rule
 
-__all__ = ["Probe", "run_probes"]
+__all__ = ["Probe", "probe_batch", "run_probes"]
 
 PROBE_ROWS = 64
 PROBE_STEPS = 120
+LEAST_STEPS = 40  # fewer say nothing of what a model cannot do
 
 
 @dataclass
@@ -32,42 +34,72 @@ class Probe:
     final_loss: float
     blind_loss: float  # of the same steps on inputs that say nothing
     inference_loss: float
+    steps: int = PROBE_STEPS
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether there were steps enough to tell what a model can learn."""
+        return self.steps >= LEAST_STEPS
 
 
 def run_probes(facts: ModelFacts, data: Data) -> Probe | None:
     """Train a copy of the model on one batch, and once more on a batch whose inputs are all the same."""
-    import keras
-
     batch = _first_batch(facts, data)
     if batch is None or facts.loss is None:
         return None
     x, y = batch
-    classes = len(np.unique(y))
-    initial = float(_loss_of(facts.model, x, y))
-    trained, blind = _fresh(keras, facts.model), _fresh(keras, facts.model)
-    final = _train(trained, x, y)
-    blind_loss = _train(blind, np.repeat(x.mean(axis=0, keepdims=True), len(x), axis=0), y)
-    return Probe(facts, len(x), classes, initial, final, blind_loss, float(_loss_of(trained, x, y)))
+    return probe_batch(facts, x, y, classes=len(np.unique(y)))
 
 
-def _fresh(keras: Any, model: Any) -> Any:
-    copy = keras.models.clone_model(model)
+def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, seconds: float | None = None) -> Probe:
+    """The same for one batch at hand: an array, or a dict of arrays, and labels as the model's loss takes them.
+
+    With `seconds`, large models stop early: both copies after the same number of steps.
+    """
+    import keras
+
+    initial = _loss_of(facts.model, x, y)
+    copy = keras.models.clone_model(facts.model)
+    _begin_again(keras, copy, facts.model)
+    steps, final = _train(copy, x, y, PROBE_STEPS, seconds)
+    inference = _loss_of(copy, x, y)
+    _begin_again(keras, copy, facts.model)
+    _, blind = _train(copy, _blind(x), y, steps, None)
+    return Probe(facts, len(y), classes, initial, final, blind, inference, steps)
+
+
+def _begin_again(keras: Any, copy: Any, model: Any) -> None:
+    """The weights of the model and a new optimiser; what was compiled for the copy is kept."""
     copy.set_weights(model.get_weights())
-    copy.compile(optimizer=keras.optimizers.Adam(1e-2), loss=model.loss)
-    return copy
+    if copy.optimizer is None:
+        copy.compile(optimizer=keras.optimizers.Adam(1e-2), loss=model.loss, jit_compile=False)
+        return
+    for variable in copy.optimizer.variables:
+        if variable is not copy.optimizer.learning_rate:
+            variable.assign(np.zeros(variable.shape, variable.dtype))
 
 
-def _train(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
-    loss = math.inf
-    for _ in range(PROBE_STEPS):
+def _train(model: Any, x: Any, y: NDArray[Any], steps: int, seconds: float | None) -> tuple[int, float]:
+    loss, begun = math.inf, time.monotonic()
+    for step in range(steps):
         model.reset_metrics()  # else what comes back is the mean over all steps so far
         loss = float(np.asarray(model.train_on_batch(x, y)).reshape(-1)[0])
-    return loss
+        if seconds is not None and time.monotonic() - begun > seconds:
+            return step + 1, loss
+    return steps, loss
 
 
-def _loss_of(model: Any, x: NDArray[Any], y: NDArray[Any]) -> float:
+def _loss_of(model: Any, x: Any, y: NDArray[Any]) -> float:
     model.reset_metrics()
     return float(np.asarray(model.test_on_batch(x, y)).reshape(-1)[0])
+
+
+def _blind(x: Any) -> Any:
+    """Inputs of which all rows are the same."""
+    if isinstance(x, dict):
+        return {name: _blind(part) for name, part in x.items()}
+    one = x.mean(axis=0, keepdims=True, dtype=np.float64).astype(x.dtype) if x.dtype.kind in "fiub" else x[:1]
+    return np.repeat(one, len(x), axis=0)
 
 
 def _first_batch(facts: ModelFacts, data: Data) -> tuple[NDArray[Any], NDArray[Any]] | None:
@@ -118,9 +150,9 @@ def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
     Ignore: for a model with heavy regularisation.
     Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
     """
-    if not probe.final_loss < 0.5 * probe.initial_loss:
+    if probe.is_decided and not probe.final_loss < 0.5 * probe.initial_loss:
         yield Finding(
-            f"after {PROBE_STEPS} steps on {probe.rows} records the loss is still {probe.final_loss:.3f}",
+            f"after {probe.steps} steps on {probe.rows} records the loss is still {probe.final_loss:.3f}",
             confidence="likely",
             locations=model_place(probe.facts),
             evidence={"measured": probe.final_loss, "expected": f"below {0.5 * probe.initial_loss:.3f}"},
@@ -138,7 +170,7 @@ def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/mindee/doctr/pull/375
     """
-    if probe.classes > 1 and probe.final_loss > 0.9 * probe.blind_loss:
+    if probe.is_decided and probe.classes > 1 and probe.final_loss > 0.9 * probe.blind_loss:
         yield Finding(
             f"the loss is {probe.final_loss:.3f}, and {probe.blind_loss:.3f} on inputs that are all the same",
             confidence="likely",

@@ -202,7 +202,7 @@ class _Run:
 
     def apply(self) -> None:
         """Run every rule that has what it needs."""
-        subjects = {"data": self.data, "script": self.script, "model": self.model, "probe": self.probe}
+        subjects = {"data": self.data, "script": self.script, "model": self.model, "probe": self.probe, "run": None}
         for rule in self.rules:
             subject = subjects[rule.needs]
             if subject is None:
@@ -217,7 +217,7 @@ class _Run:
                 raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
 
 
-_KNOWN = ("FIL", "SCH", "VAL", "IMG", "TXT", "LBL", "ORD", "SPL", "PIP", "MDL", "TRN")
+_KNOWN = ("FIL", "SCH", "VAL", "IMG", "TXT", "LBL", "ORD", "SPL", "PIP", "MDL", "TRN", "RUN")
 
 
 def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report:

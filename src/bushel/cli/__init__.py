@@ -24,6 +24,7 @@ _COMMANDS = {
     "info": ("bushel.cli.look", "Say what files hold."),
     "predict": ("bushel.cli.predict", "Say what a trained model makes of files."),
     "repair": ("bushel.cli.mend", "Keep every intact record of damaged files."),
+    "train": ("bushel.cli.train", "Train a model on a dataset, and say whether it learned."),
     "schema": ("bushel.cli.look", "Infer and print the schema of files."),
 }
 

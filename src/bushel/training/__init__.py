@@ -1,7 +1,18 @@
-"""Training: a dataset to an evaluated model, and its predictions. It reaches nothing that writes records."""
+"""From a dataset to an evaluated model, and an honest word on whether it learned. Reads records, and writes none.
+
+from bushel.training import Options, train
+
+train("data", Options(epochs=5), out="runs/1").verdict
+"""
 
 from __future__ import annotations
 
+from bushel.training.ending import Trained
+from bushel.training.loop import Progress
+from bushel.training.models import Problem
+from bushel.training.options import Options
 from bushel.training.predicting import Prediction, predict
+from bushel.training.running import Listener, train
+from bushel.training.verdict import Verdict
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["Listener", "Options", "Prediction", "Problem", "Progress", "Trained", "Verdict", "predict", "train"]

@@ -36,7 +36,7 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compile_model(model: Any, task: Task, options: Options, *, steps: int) -> Compiled:
-    """Give a model what it lacks: a model that is compiled keeps its loss, and its optimiser unless one is asked for."""
+    """Give a model what it lacks: one that is compiled keeps its loss, and its optimiser unless one is asked for."""
     keras = load_keras()
     is_compiled = getattr(model, "compiled", False) and getattr(model, "loss", None) is not None
     rate = options.learning_rate or _RATES[options.optimiser]

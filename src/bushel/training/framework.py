@@ -10,17 +10,31 @@ from typing import Any
 from bushel.errors import missing_package
 from bushel.training.options import Options
 
-__all__ = ["is_tensorflow", "load_keras", "load_tensorflow", "settings_for", "strategy_of"]
+__all__ = ["is_tensorflow", "load_keras", "load_quietly", "load_tensorflow", "settings_for", "strategy_of"]
 
 
 def load_keras() -> Any:
     """The module `keras`."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its notes on the CPU are no findings
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # its notes on the CPU are no findings
     try:
         import keras
     except ImportError:
         raise missing_package("Keras", extra="tensorflow", purpose="bushel train") from None
     return keras
+
+
+def load_quietly() -> None:
+    """Load the frameworks without the notes on the processor that they print from C++, whatever they are told."""
+    null, kept = os.open(os.devnull, os.O_WRONLY), os.dup(2)
+    os.dup2(null, 2)
+    try:
+        if is_tensorflow():
+            tf = load_tensorflow()
+            tf.linalg.matmul(tf.zeros([1, 1]), tf.zeros([1, 1]))  # the last of them come with the first operation
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
 
 
 def load_tensorflow() -> Any:

@@ -137,7 +137,7 @@ def _add(plan: _Plan, name: str, feature: Feature, *, asked: bool) -> None:
         kind: InputKind = "image" if len(feature.shape) == 3 else "clip"
         plan.add(Input(name=name, kind=kind, shape=feature.shape, dtype="uint8"))
     elif feature.sequence or feature.is_ragged:
-        _add_lists(plan, name, feature)
+        _add_lists(plan, name)
     else:
         _add_numbers(plan, name, feature)
     if len(plan.inputs) > before:
@@ -203,7 +203,7 @@ def _add_text(plan: _Plan, name: str, feature: Feature) -> None:
         plan.notes.append(f"{name!r} is left out: {len(counts):,} of {len(texts):,} values differ, as names and ids do")
 
 
-def _add_lists(plan: _Plan, name: str, feature: Feature) -> None:
+def _add_lists(plan: _Plan, name: str) -> None:
     """Rows of different lengths: tokens if they are integers, else a series."""
     column = plan.read(name)[name]
     if not isinstance(column, Ragged) or not isinstance(column.values, np.ndarray):

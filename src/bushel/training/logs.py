@@ -27,9 +27,7 @@ class Logs:
 
     def epoch(self, step: int, values: dict[str, Any]) -> None:
         """Note what an epoch gave."""
-        self._write(
-            step, {f"epoch/{name}": value for name, value in values.items() if name not in ("epoch", "step")}
-        )
+        self._write(step, {f"epoch/{name}": value for name, value in values.items() if name not in ("epoch", "step")})
 
     def _write(self, step: int, values: dict[str, Any]) -> None:
         if self._writer is None:

@@ -10,7 +10,7 @@ import numpy as np
 from bushel.reading import Split
 from bushel.training.arrange import as_array
 from bushel.training.framework import load_keras
-from bushel.training.inputs import Input, Preparation
+from bushel.training.inputs import Input
 from bushel.training.parts import spread
 from bushel.training.task import Task
 
@@ -45,7 +45,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return self.inputs[0].shape
 
 
-def ready_model(problem: Problem, preparation: Preparation, train: Split) -> Any:
+def ready_model(problem: Problem, train: Split) -> Any:
     """A model that fits inputs and task, small enough to be trained from nothing."""
     keras = load_keras()
     inputs, encoded = {}, []
@@ -85,17 +85,17 @@ def _image(keras: Any, given: Input, x: Any, _: Split) -> Any:
 
 def _convolutions(keras: Any, x: Any, side: int) -> Any:
     """Convolutions and pooling until 4 x 4 or so are left: flat if that is small, else their means."""
-    width, is_first = 32, True
+    is_small, width, is_first = side <= 64, 32, True
     while side > 4 or is_first:
         strides = 2 if side > 64 else 1
-        convolution = keras.layers.Conv2D if is_first else keras.layers.SeparableConv2D
+        convolution = keras.layers.Conv2D if is_first or is_small else keras.layers.SeparableConv2D
         x = convolution(width, 3, strides=strides, padding="same", use_bias=False)(x)
         x = keras.layers.BatchNormalization(momentum=0.9)(x)
         x = keras.layers.ReLU()(x)
         if strides == 1 and side > 4:
             x = keras.layers.MaxPooling2D(2, padding="same")(x)
-        side, width, is_first = (side + 1) // 2, min(2 * width, 256), False
-    pooled = keras.layers.Flatten()(x) if width <= 128 else keras.layers.GlobalAveragePooling2D()(x)
+        side, width, is_first = (side + 1) // 2, min(2 * width, 128 if is_small else 256), False
+    pooled = keras.layers.Flatten()(x) if is_small else keras.layers.GlobalAveragePooling2D()(x)
     return keras.layers.Dropout(0.2)(pooled)
 
 

@@ -53,6 +53,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     shuffle_buffer: int = 10_000
     threads: int | None = None
     preflight: bool = True
+    ignore: tuple[str, ...] = ()  # rules that shall not stop the run
     on_fault: Literal["raise", "skip", "replace"] = "raise"
 
     def __post_init__(self) -> None:

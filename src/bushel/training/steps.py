@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.reading import Batch, Feed, Order, Split, Workers, batches
-from bushel.training.arrange import arrange
+from bushel.training.arrange import arrange, as_array
 from bushel.training.compiling import Compiled
 from bushel.training.framework import is_tensorflow, load_tensorflow
 from bushel.training.inputs import Preparation
@@ -18,7 +18,7 @@ from bushel.training.options import Options
 from bushel.training.scores import Predictions, as_probabilities, losses_of
 from bushel.training.task import Task, encode_labels
 
-__all__ = ["Steps", "feed_of", "label_form", "predict", "rows_of"]
+__all__ = ["Steps", "feature_rows", "feed_of", "label_form", "predict", "rows_of"]
 
 Array = NDArray[Any]
 
@@ -142,32 +142,39 @@ def predict(steps: Steps, split: Split, options: Options) -> Predictions:
 
 
 def rows_of(
+    split: Split, preparation: Preparation, task: Task, options: Options, *, most: int
+) -> tuple[dict[str, Array], Array]:
+    """At most so many rows from all over a split, as the model is fed them: each input as an array, and labels."""
+    parts = list(_some(split, preparation, task, options, most, ()))
+    arrays = {name: np.concatenate([x[name] for x, _ in parts])[:most] for name in preparation.names}
+    return arrays, np.concatenate([labels for _, labels in parts])[:most]
+
+
+def feature_rows(
     split: Split,
     preparation: Preparation,
     task: Task,
     options: Options,
+    make: Callable[[dict[str, Array]], Array],
     *,
     most: int,
     augmentation: tuple[Any, ...] = (),
-) -> tuple[dict[str, Array], Array]:
-    """At most so many rows from all over a split, as the model would be fed: each input as an array, and labels."""
-    xs: dict[str, list[Array]] = {name: [] for name in preparation.names}
-    labels: list[Array] = []
-    taken = 0
-    for batch in _some(split, preparation, task, options, most, augmentation):
-        for name in preparation.names:
-            xs[name].append(arrange([name], batch))
-        labels.append(encode_labels(task, batch[task.label]))
-        taken += len(labels[-1])
-        if taken >= most:
-            break
-    return {name: np.concatenate(parts)[:most] for name, parts in xs.items()}, np.concatenate(labels)[:most]
+) -> tuple[Array, Array]:
+    """The same as rows of numbers, made batch by batch: of large images not all need to be kept."""
+    parts = [(make(x), labels) for x, labels in _some(split, preparation, task, options, most, augmentation)]
+    return np.concatenate([x for x, _ in parts])[:most], np.concatenate([labels for _, labels in parts])[:most]
 
 
 def _some(
     split: Split, preparation: Preparation, task: Task, options: Options, most: int, augmentation: tuple[Any, ...]
-) -> Iterator[Batch]:
+) -> Iterator[tuple[dict[str, Array], Array]]:
     if split.stream is None:
         split = split.select(np.unique(np.linspace(0, len(split) - 1, min(most, len(split))).astype(np.int64)))
+    taken = 0
     with closing(feed_of(split, preparation, task.label, options, augmentation=augmentation)) as feed:
-        yield from feed
+        for batch in feed:
+            arrays = {name: as_array(name, batch[name]) for name in preparation.names}
+            yield arrays, encode_labels(task, batch[task.label])
+            taken += len(batch.rows)
+            if taken >= most:
+                return

@@ -12,7 +12,7 @@ from bushel.columns import BytesColumn, Ragged
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.manifest import Manifest
 from bushel.reading import Split
-from bushel.schema import BYTES_KIND, FLOAT_KIND, Schema
+from bushel.schema import FLOAT_KIND, Schema
 from bushel.training.options import TaskName
 from bushel.training.parts import Parts
 
@@ -33,7 +33,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     label: str
     classes: list[str] = []
-    values: list[int] | list[bytes] | None = None
+    values: list[int | str] | None = None
     width: int = 1  # numbers to be predicted, of a regression
     counts: list[int] = []  # records of each class in the train split
 
@@ -112,8 +112,7 @@ def _flat(name: str, column: Any) -> Any:
 def _classes(parts: Parts, name: str, names: list[str]) -> Task:
     seen = _distinct(parts, name)
     if isinstance(seen, list):
-        texts = [value.decode(errors="replace") for value in seen]
-        return Task(kind=_kind(len(seen)), label=name, classes=texts, values=seen)
+        return Task(kind=_kind(len(seen)), label=name, classes=seen, values=list(seen))
     if names:
         return Task(kind=_kind(len(names)), label=name, classes=names)
     low, high = int(seen.min()), int(seen.max())
@@ -127,12 +126,12 @@ def _kind(classes: int) -> Kind:
     return "binary" if classes <= 2 else "multi_class"
 
 
-def _distinct(parts: Parts, name: str) -> NDArray[np.int64] | list[bytes]:
+def _distinct(parts: Parts, name: str) -> NDArray[np.int64] | list[str]:
     splits = [split for split in (parts.train, parts.val, parts.test) if split is not None]
     columns = [_flat(name, split.values(name)) for split in splits]
-    found: NDArray[np.int64] | list[bytes]
+    found: NDArray[np.int64] | list[str]
     if isinstance(columns[0], BytesColumn):
-        found = sorted({value for column in columns for value in column})
+        found = sorted({_text(value) for column in columns for value in column})
     else:
         found = np.unique(np.concatenate(columns)).astype(np.int64)
     if len(found) > MOST_CLASSES:
@@ -151,8 +150,7 @@ def _multi_label(parts: Parts, name: str, names: list[str]) -> Task:
         return Task(kind="multi_label", label=name, classes=names or [str(code) for code in range(width)])
     seen = _distinct(parts, name)
     if isinstance(seen, list):
-        texts = [value.decode(errors="replace") for value in seen]
-        return Task(kind="multi_label", label=name, classes=texts, values=seen)
+        return Task(kind="multi_label", label=name, classes=seen, values=list(seen))
     return Task(kind="multi_label", label=name, classes=names or [str(code) for code in range(int(seen.max()) + 1)])
 
 
@@ -181,13 +179,18 @@ def _codes(task: Task, values: Any) -> NDArray[np.int64]:
         codes = np.asarray(values, np.int64)
         bad = np.flatnonzero((codes < 0) | (codes >= len(task.classes)))
     else:
-        known = np.array(task.values, object if isinstance(values, BytesColumn) else np.int64)
-        given = values.to_numpy() if isinstance(values, BytesColumn) else np.asarray(values, np.int64)
+        is_text = isinstance(values, BytesColumn)
+        known = np.array(task.values, object if is_text else np.int64)
+        given = np.array([_text(value) for value in values], object) if is_text else np.asarray(values, np.int64)
         codes = np.minimum(np.searchsorted(known, given), len(known) - 1).astype(np.int64)
         bad = np.flatnonzero(known[codes] != given)
     if len(bad):
         raise SchemaMismatch(f"label {values[int(bad[0])]!r} is none of the {len(task.classes)} classes", at=task.label)
     return codes
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
 
 
 def _hot(task: Task, column: Any) -> NDArray[np.float32]:
@@ -202,8 +205,3 @@ def _hot(task: Task, column: Any) -> NDArray[np.float32]:
 
 def _width(column: Any) -> int:
     return int(np.prod(column.shape[1:])) if isinstance(column, np.ndarray) else 1
-
-
-def is_text(schema: Schema, name: str) -> bool:
-    """Whether a feature is text or other bytes as they are."""
-    return schema[name].kind == BYTES_KIND and schema[name].encoding == "list"

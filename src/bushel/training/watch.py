@@ -24,7 +24,7 @@ class Watch(msgspec.Struct, kw_only=True):
     """Counts and sums of what went through the model."""
 
     batches: int = 0
-    single: int = 0  # batches of one class
+    distinct: int = 0  # classes of each batch, summed
     losses: list[float] = []  # of steps, thinned out where there are many
     every: int = 1  # step whose loss is kept
     looked_at: int = 0
@@ -58,8 +58,8 @@ class Watch(msgspec.Struct, kw_only=True):
     def step(self, step: int, loss: float, x: Any, labels: Array) -> None:
         """Note one batch."""
         self.batches += 1
-        if self.is_classes and len(labels) > 1:
-            self.single += bool((labels == labels[0]).all())
+        if self.is_classes:
+            self.distinct += len(np.unique(labels))
         if step % self.every == 0:
             self.losses.append(loss)
             if len(self.losses) >= _KEPT:
