@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Ragged
+from bushel import contract
 from bushel.errors import SchemaMismatch
-from bushel.reading import SparseColumn
 
 __all__ = ["arrange", "as_array"]
 
@@ -22,30 +21,9 @@ def arrange(names: Sequence[str], columns: Mapping[str, Any]) -> Any:
 
 
 def as_array(name: str, column: Any) -> NDArray[Any]:
-    """A column as an array: what a record lacks is NaN, or empty text; what is sparse has its zeros."""
-    if isinstance(column, np.ndarray):
-        return column
-    if isinstance(column, BytesColumn):
-        return column.to_numpy()
-    if isinstance(column, SparseColumn):
-        return column.to_dense()
-    if isinstance(column, Ragged) and column.present is not None:
-        return _filled(name, column, column.present)
-    raise SchemaMismatch(
-        f"a model takes arrays, and this is {type(column).__name__.lower()}", at=name, help=["Leave it out: --columns"]
-    )
-
-
-def _filled(name: str, column: Ragged, present: NDArray[np.bool_]) -> NDArray[Any]:
-    if (column.lengths[present] != 1).any():
-        raise SchemaMismatch("a list that some records lack cannot be fed to a model", at=name)
-    values = column.values
-    if isinstance(values, BytesColumn):
-        texts = np.full(len(column), b"", object)
-        texts[present] = values.to_numpy()
-        return texts
-    if not isinstance(values, np.ndarray):
-        raise SchemaMismatch("lists of lists cannot be fed to a model", at=name)
-    out = np.full((len(column), *values.shape[1:]), np.nan, np.float32)
-    out[present] = values
-    return out
+    """A column as the contract says that the model is fed; rows of different lengths are refused."""
+    array = contract.as_array(name, column)
+    if not isinstance(array, np.ndarray):
+        what = type(column).__name__.lower()
+        raise SchemaMismatch(f"a model takes arrays, and this is {what}", at=name, help=["Leave it out: --columns"])
+    return array

@@ -140,7 +140,8 @@ def _sequence(keras: Any, tokens: Any, size: int) -> Any:
     """The mean of the words, and the strongest of three words in a row."""
     words = keras.layers.Embedding(size, 64, mask_zero=True)(tokens)
     mean = keras.layers.GlobalAveragePooling1D()(words)
-    phrases = keras.layers.Conv1D(64, 3, padding="same", activation="relu")(words)
+    real = keras.ops.expand_dims(keras.ops.cast(keras.ops.not_equal(tokens, 0), words.dtype), -1)
+    phrases = keras.layers.Conv1D(64, 3, padding="same", activation="relu")(words * real)
     joined = keras.layers.Concatenate()([mean, keras.layers.GlobalMaxPooling1D()(phrases)])
     return keras.layers.Dropout(0.3)(joined)
 

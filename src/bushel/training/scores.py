@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.training.predicting import probabilities
 from bushel.training.task import Task
 
 __all__ = ["Interval", "Predictions", "as_probabilities", "bootstrap", "class_table", "confusion", "metrics", "primary"]
@@ -50,21 +51,7 @@ class Interval:
 
 def as_probabilities(task: Task, raw: Array) -> Array:
     """Outputs of any model as probabilities, by class; numbers of a regression as they are."""
-    raw = np.asarray(raw, np.float32).reshape(len(raw), -1)
-    if task.kind == "regression":
-        return raw
-    is_inside = bool(raw.size == 0 or (raw.min() >= 0 and raw.max() <= 1 + 1e-3))
-    if task.kind == "multi_label" or raw.shape[1] == 1:
-        shares = raw if is_inside else _sigmoid(raw)
-        return shares if task.kind == "multi_label" else np.concatenate([1 - shares, shares], axis=1)
-    if is_inside and np.allclose(raw.sum(axis=1), 1, atol=1e-2):
-        return raw
-    shifted = np.exp(raw - raw.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
-
-
-def _sigmoid(values: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-np.clip(values, -60, 60))), np.float32)
+    return probabilities(task.kind, raw)
 
 
 def losses_of(task: Task, labels: Array, outputs: Array) -> Array:

@@ -1,0 +1,166 @@
+"""From a dataset to an evaluated model in a folder."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel.training import Listener, Options, train
+
+keras = pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
+
+QUICK = {"preflight": False, "tensorboard": False}
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((folder / "history.json").read_text())
+    return [
+        {name: value for name, value in row.items() if name not in ("samples_per_second", "waiting")} for row in rows
+    ]
+
+
+def test_training_loads_nothing_that_writes_records_and_no_framework() -> None:
+    code = "import sys, bushel.training; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not [name for name in loaded if name.startswith("bushel.writing")]
+    assert not {"tensorflow", "keras", "torch", "jax"} & set(loaded)
+
+
+def test_images_become_a_model_its_metrics_and_a_verdict(digits: Path, tmp_path: Path) -> None:
+    said: list[Any] = []
+    listener = Listener(progress=said.append)
+    trained = train(digits, Options(epochs=8, batch_size=16), out=tmp_path / "run", listener=listener)
+    assert trained.verdict.learned
+    assert trained.verdict.metric == "accuracy"
+    assert trained.verdict.summary.startswith("It learned: accuracy 0.")
+    assert trained.verdict.advantages["constant"]["low"] > 0.5
+    assert trained.metrics["test"]["accuracy"] > 0.85
+    assert {"loss", "accuracy", "balanced_accuracy", "f1", "top_5"} == set(trained.metrics["val"])
+    written = {path.name for path in (tmp_path / "run").iterdir()}
+    assert {"model.keras", "metrics.json", "metrics.csv", "history.json", "history.csv", "logs", "run.json"} <= written
+    assert [row["epoch"] for row in trained.history] == list(range(1, 9))
+    assert said[-1].is_end_of_epoch
+    assert 0 <= said[-1].waiting < 1
+    model = keras.models.load_model(tmp_path / "run" / "model.keras")
+    assert model.input_shape == (None, 8, 8, 1)
+    assert model.output_shape == (None, 10)
+
+
+def test_numbers_categories_and_what_is_missing_are_learned_together(table: Path, tmp_path: Path) -> None:
+    trained = train(table, Options(epochs=12, **QUICK), out=tmp_path / "run")
+    assert trained.verdict.learned
+    assert next(iter(trained.metrics.values()))["accuracy"] > 0.85
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    kinds = {given["name"]: given["kind"] for given in run["preparation"]["inputs"]}
+    assert kinds == {"colour": "category", "size": "number", "x": "number"}
+    assert run["task"]["classes"] == ["maybe", "no", "yes"]
+
+
+def test_nothing_is_written_into_the_dataset(table: Path, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in table.rglob("*")}
+    train(table, Options(epochs=1), out=tmp_path / "run")
+    assert {path: path.stat().st_mtime_ns for path in table.rglob("*")} == before
+
+
+def test_the_same_seed_gives_the_same_losses_and_another_does_not(table: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(table, Options(epochs=2, seed=seed, **QUICK), out=tmp_path / name)
+    assert history(tmp_path / "a") == history(tmp_path / "b")
+    assert history(tmp_path / "a") != history(tmp_path / "c")
+
+
+def arrays(folder: Path, **columns: Any) -> Path:
+    bushel.build(columns, folder, split="70/30")
+    return folder
+
+
+def test_a_regression_is_measured_by_its_error_in_the_labels_own_unit(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32)
+    data = arrays(tmp_path / "data", x=x, label=(1000 + 100 * x[:, 0]).astype(np.float32))
+    trained = train(data, Options(epochs=15, learning_rate=0.01, **QUICK), out=tmp_path / "run")
+    assert trained.verdict.metric == "mae"
+    assert trained.verdict.learned
+    assert trained.metrics["val"]["mae"] < 30
+    assert trained.verdict.baselines["constant"]["value"] > 60
+
+
+def test_several_labels_a_record_are_measured_by_auc(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
+    rows = (
+        {"x": x[i], "label": [n for n, v in zip("abc", x[i], strict=False) if v > 0] or ["none"]} for i in range(500)
+    )
+    bushel.build(rows, tmp_path / "data", split="70/30")
+    trained = train(tmp_path / "data", Options(epochs=10, **QUICK), out=tmp_path / "run")
+    assert trained.verdict.metric == "auc"
+    assert trained.metrics["val"]["auc"] > 0.9
+    assert {"f1", "accuracy"} <= set(trained.metrics["val"])
+
+
+def test_two_classes_have_one_output_and_an_auc(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
+    data = arrays(tmp_path / "data", x=x, label=(x[:, 0] > 0).astype(np.int64))
+    trained = train(data, Options(epochs=8, **QUICK), out=tmp_path / "run")
+    assert trained.metrics["val"]["auc"] > 0.95
+    assert keras.models.load_model(tmp_path / "run" / "model.keras").output_shape == (None, 1)
+
+
+def test_token_sequences_of_different_lengths_are_padded_and_learned(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    rows = []
+    for i in range(400):
+        words = generator.integers(10, 60, generator.integers(3, 20))
+        rows.append({"tokens": [*words.tolist(), 2 + i % 2], "label": i % 2})
+    bushel.build(iter(rows), tmp_path / "data", split="70/30")
+    trained = train(tmp_path / "data", Options(epochs=12, learning_rate=0.005, **QUICK), out=tmp_path / "run")
+    assert trained.metrics["val"]["accuracy"] > 0.9
+
+
+def test_texts_are_learned_with_a_vocabulary_inside_the_model(tmp_path: Path) -> None:
+    words = ["plain", "river", "stone", "cloud", "grass", "light"]
+    generator = np.random.default_rng(0)
+    rows = []
+    for i in range(300):
+        text = [*generator.choice(words, 9), "good" if i % 2 else "bad"]
+        generator.shuffle(text)
+        rows.append({"text": f"{' '.join(text)} {i}.", "label": "yes" if i % 2 else "no"})
+    bushel.build(iter(rows), tmp_path / "data", split="70/30")
+    trained = train(tmp_path / "data", Options(epochs=8, learning_rate=0.005), out=tmp_path / "run")
+    assert trained.metrics["val"]["accuracy"] > 0.9
+    model = keras.models.load_model(tmp_path / "run" / "model.keras")
+    assert model.predict(np.array([b"a good river"], object), verbose=0).shape == (1, 1)
+
+
+def test_series_and_clips_are_learned(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    label = np.arange(200) % 2
+    series = generator.normal(size=(200, 32, 2)).astype(np.float32)
+    series[label == 1] *= 3
+    trained = train(
+        arrays(tmp_path / "series", x=series, label=label), Options(epochs=8, **QUICK), out=tmp_path / "of_series"
+    )
+    assert trained.metrics["val"]["accuracy"] > 0.9
+    clips = generator.integers(0, 128, (120, 3, 8, 8, 1)).astype(np.uint8)
+    clips[label[:120] == 1] += 100
+    trained = train(
+        arrays(tmp_path / "clips", clip=clips, label=label[:120]), Options(epochs=8, **QUICK), out=tmp_path / "of_clips"
+    )
+    run = json.loads((tmp_path / "of_clips" / "run.json").read_text())
+    assert run["preparation"]["inputs"][0]["kind"] == "clip"
+    assert trained.metrics["val"]["accuracy"] > 0.9
+
+
+def test_sparse_rows_are_learned(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    rows = []
+    for i in range(300):
+        places = sorted({*generator.integers(10, 200, 8).tolist(), i % 2})
+        rows.append({"tfidf/indices": places, "tfidf/values": [1.0] * len(places), "label": i % 2})
+    bushel.build(iter(rows), tmp_path / "data", split="70/30")
+    trained = train(tmp_path / "data", Options(epochs=10, **QUICK), out=tmp_path / "run")
+    assert trained.metrics["val"]["accuracy"] > 0.9
