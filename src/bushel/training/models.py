@@ -148,8 +148,10 @@ def _sequence(keras: Any, tokens: Any, size: int) -> Any:
 
 def _text(keras: Any, given: Input, x: Any, train: Split) -> Any:
     texts = as_array(given.name, train.read(spread(train, _FITTED_TO), [given.name])[given.name])
-    layer = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=_TEXT_LENGTH)
-    layer.adapt(texts)
+    learning = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=_TEXT_LENGTH)
+    learning.adapt(texts)
+    words = learning.get_vocabulary(include_special_tokens=False)  # given, they are part of the model's configuration
+    layer = keras.layers.TextVectorization(output_sequence_length=_TEXT_LENGTH, vocabulary=words)
     return _sequence(keras, layer(x), layer.vocabulary_size())
 
 

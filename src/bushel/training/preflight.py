@@ -162,8 +162,9 @@ def _probe(
     try:
         bare = x[names[0]] if len(names) == 1 else x
         return probe_batch(facts, bare, y, classes=classes, seconds=_PROBE_SECONDS)
-    except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
-        notes.append(f"one batch was not tried, because the model cannot be copied: {str(error).splitlines()[0]}")
+    except Exception as error:  # a model of one's own may refuse to be copied in any way
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        notes.append(f"one batch was not tried, because the model cannot be copied: {said}")
         return None
 
 
