@@ -23,6 +23,7 @@ _HOMES = {
     "Constraint": "bushel.writing",
     "CorruptRecord": "bushel.errors",
     "Dataset": "bushel.reading",
+    "Dense": "bushel.reading",
     "Fault": "bushel.errors",
     "Feature": "bushel.schema",
     "Feed": "bushel.reading",
@@ -41,7 +42,8 @@ _HOMES = {
     "Schema": "bushel.schema",
     "SchemaMismatch": "bushel.errors",
     "Sparse": "bushel.reading",
-    "SparseColumn": "bushel.reading",
+    "SparseColumn": "bushel.columns",
+    "SparseRow": "bushel.columns",
     "Split": "bushel.reading",
     "TooManyRefused": "bushel.errors",
     "Workers": "bushel.reading",
@@ -96,6 +98,8 @@ if TYPE_CHECKING:
     from bushel.checking import explain as explain
     from bushel.columns import BytesColumn as BytesColumn
     from bushel.columns import Ragged as Ragged
+    from bushel.columns import SparseColumn as SparseColumn
+    from bushel.columns import SparseRow as SparseRow
     from bushel.errors import BushelError as BushelError
     from bushel.errors import CorruptRecord as CorruptRecord
     from bushel.errors import Fault as Fault
@@ -112,13 +116,13 @@ if TYPE_CHECKING:
     from bushel.reading import Batch as Batch
     from bushel.reading import Bucket as Bucket
     from bushel.reading import Dataset as Dataset
+    from bushel.reading import Dense as Dense
     from bushel.reading import Feed as Feed
     from bushel.reading import Order as Order
     from bushel.reading import Pack as Pack
     from bushel.reading import Pad as Pad
     from bushel.reading import Report as Report
     from bushel.reading import Sparse as Sparse
-    from bushel.reading import SparseColumn as SparseColumn
     from bushel.reading import Split as Split
     from bushel.reading import Workers as Workers
     from bushel.reading import batches as batches

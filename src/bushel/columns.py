@@ -10,7 +10,19 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BytesColumn", "Column", "Ragged", "concatenate", "take"]
+from bushel.errors import SchemaMismatch
+
+__all__ = [
+    "BytesColumn",
+    "Column",
+    "Ragged",
+    "SparseColumn",
+    "SparseRow",
+    "concatenate",
+    "join_sparse",
+    "part_sparse",
+    "take",
+]
 
 Ints: TypeAlias = NDArray[np.int64]
 Array: TypeAlias = NDArray[Any]
@@ -138,7 +150,127 @@ class Ragged:
         return out, mask
 
 
-Column: TypeAlias = Array | Ragged | BytesColumn
+@dataclass(frozen=True, eq=False)
+class SparseRow:
+    """One row of `size` values of which most are zero: these values at these places, which ascend."""
+
+    places: Ints
+    values: Array
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, SparseRow)
+            and self.size == other.size
+            and np.array_equal(self.places, other.places)
+            and np.array_equal(self.values, other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dense(self) -> Array:
+        """The same with zeros in between."""
+        out = np.zeros(self.size, self.values.dtype)
+        out[self.places] = self.values
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class SparseColumn:
+    """Rows of `size` values of which most are zero.
+
+    Row i has `values[row_splits[i]:row_splits[i + 1]]` at the `places` there, which ascend. `indices` and `shape` are
+    what `tf.SparseTensor` and SciPy's COO have.
+    """
+
+    places: Ints
+    values: Array
+    row_splits: Ints
+    size: int
+
+    @classmethod
+    def of(cls, rows: Sequence[SparseRow]) -> SparseColumn:
+        """Make a column of rows of one size."""
+        splits = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row.places) for row in rows], out=splits[1:])
+        places, values = (np.concatenate(parts) for parts in ([r.places for r in rows], [r.values for r in rows]))
+        return cls(places, values, splits, rows[0].size)
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    def __iter__(self) -> Iterator[SparseRow]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, row: int) -> SparseRow: ...
+    @overload
+    def __getitem__(self, row: slice | Array) -> SparseColumn: ...
+    def __getitem__(self, row: int | slice | Array) -> SparseRow | SparseColumn:
+        if isinstance(row, slice | np.ndarray):
+            return self.take(np.arange(len(self))[row])
+        row = _in_bounds(row, len(self))
+        own = slice(int(self.row_splits[row]), int(self.row_splits[row + 1]))
+        return SparseRow(self.places[own], self.values[own], self.size)
+
+    @property
+    def indices(self) -> Ints:
+        """Row and place of every value."""
+        return np.stack([np.repeat(np.arange(len(self)), np.diff(self.row_splits)), self.places], axis=1)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the dense array that it stands for."""
+        return len(self), self.size
+
+    def take(self, rows: Array) -> SparseColumn:
+        """Pick rows by number, in the order given."""
+        picked, splits = _take_ranges(self.row_splits, rows)
+        return SparseColumn(self.places[picked], self.values[picked], splits, self.size)
+
+    def to_dense(self) -> Array:
+        """The same with zeros in between."""
+        out = np.zeros(self.shape, self.values.dtype)
+        out[self.indices[:, 0], self.places] = self.values
+        return out
+
+
+Column: TypeAlias = Array | Ragged | BytesColumn  # and SparseColumn, behind transforms and in batches
+
+
+def part_sparse(name: str, column: SparseColumn) -> dict[str, Column]:
+    """A sparse column as the two lists that records hold."""
+    return {
+        f"{name}/indices": Ragged(column.places, column.row_splits),
+        f"{name}/values": Ragged(column.values, column.row_splits),
+    }
+
+
+def join_sparse(name: str, places: Column, values: Column, size: int) -> SparseColumn:
+    """The two lists that records hold as one column; a record that lacks both has zeros alone."""
+    one, other = as_ragged(places), as_ragged(values)
+    if not isinstance(one.values, np.ndarray) or not isinstance(other.values, np.ndarray):
+        raise SchemaMismatch("indices and values must be numbers", at=name)
+    if not np.array_equal(one.row_splits, other.row_splits):
+        row = int(np.argmax(one.lengths != other.lengths))
+        raise SchemaMismatch("a record must have as many indices as values", at=f"record {row}/{name}")
+    numbers, weights = one.values.astype(np.int64, copy=False), other.values
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < size):
+        bad = int(np.argmax((numbers < 0) | (numbers >= size)))
+        row = int(np.searchsorted(one.row_splits, bad, "right")) - 1
+        raise SchemaMismatch(f"indices must be at least 0 and below {size}", at=f"record {row}/{name}/indices")
+    rows = np.repeat(np.arange(len(one)), one.lengths)
+    steps = np.diff(numbers)
+    if not ((steps > 0) | (np.diff(rows) > 0)).all():
+        order = np.lexsort((numbers, rows))
+        numbers, weights = numbers[order], weights[order]
+        if (same := (np.diff(numbers) == 0) & (np.diff(rows) == 0)).any():
+            row = int(rows[int(np.argmax(same))])
+            raise SchemaMismatch("a record must not have an index twice", at=f"record {row}/{name}/indices")
+    return SparseColumn(numbers, weights, one.row_splits, size)
 
 
 def take(column: Column, rows: Array) -> Column:
@@ -152,6 +284,8 @@ def concatenate(columns: Sequence[Column]) -> Column:
         return columns[0]
     if all(isinstance(column, BytesColumn) for column in columns):
         return _concatenate_bytes(columns)
+    if all(isinstance(column, SparseColumn) for column in columns):
+        return _concatenate_sparse(columns)  # type: ignore[return-value]
     if all(isinstance(column, np.ndarray) for column in columns):
         arrays: list[Array] = list(columns)  # type: ignore[arg-type]
         if len({array.shape[1:] for array in arrays}) == 1:
@@ -189,6 +323,11 @@ def as_dense(column: Column) -> Column:
 
 def _concatenate_bytes(columns: Sequence[Any]) -> BytesColumn:
     return BytesColumn(_join_splits([column.offsets for column in columns]), np.concatenate([c.data for c in columns]))
+
+
+def _concatenate_sparse(columns: Sequence[Any]) -> SparseColumn:
+    places, values = (np.concatenate([getattr(column, name) for column in columns]) for name in ("places", "values"))
+    return SparseColumn(places, values, _join_splits([column.row_splits for column in columns]), columns[0].size)
 
 
 def _concatenate_ragged(columns: Sequence[Ragged]) -> Ragged:

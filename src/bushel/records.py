@@ -12,10 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, as_dense, as_ragged, concatenate, count_of, take
+from bushel.columns import (
+    BytesColumn,
+    Column,
+    Ragged,
+    as_dense,
+    as_ragged,
+    concatenate,
+    count_of,
+    join_sparse,
+    take,
+)
 from bushel.errors import CorruptRecord, Fault, MissingName, SchemaMismatch
 from bushel.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skipped, open_file
-from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar
+from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.storage import AnyPath, list_files
 
 __all__ = ["Sample", "SkippedRecords", "payloads", "read", "scan"]
@@ -86,12 +96,24 @@ def read(
     parts = [part for path in files for part in reader.read_file(open_file(path))]
     faults.warn()
     joined = reader.join(parts)
+    if schema is not None:
+        return _shaped(joined, schema)
     for name in columns or ():
         if name not in joined:
             raise MissingName("feature", name, _probe_names(open_file(files[0])), where=files[0])
-    if schema is None:
-        return joined
-    return {name: shape_column(column, schema[name], name=name) for name, column in joined.items()}
+    return joined
+
+
+def _shaped(joined: dict[str, Column], schema: Schema) -> dict[str, Column]:
+    """Columns as they were stored with the types and shapes of a schema."""
+    shaped: dict[str, Any] = {}
+    for name, column in joined.items():
+        sparse, _, part = name.rpartition("/")
+        if name in schema:
+            shaped[name] = shape_column(column, schema[name], name=name)
+        elif part == "values":
+            shaped[sparse] = join_sparse(sparse, joined[f"{sparse}/indices"], column, schema[sparse].shape[0] or 0)
+    return shaped
 
 
 def available_cores() -> int:
@@ -111,7 +133,8 @@ def _wanted(columns: list[str] | None, schema: Schema | None, first: Path) -> Wa
         for name in columns or ():
             if name not in schema:
                 raise MissingName("feature", name, schema, where=first)
-        return {name: (schema[name].sequence, schema[name].kind) for name in (columns or schema)}
+        features = wire_features({name: schema[name] for name in (columns or schema)})
+        return {name: (feature.sequence, feature.kind) for name, feature in features.items()}
     found = _probe_names(open_file(first))
     if columns is None:
         return found
@@ -334,6 +357,7 @@ def scan(
 
 def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | None, faults: Faults) -> Iterator[Sample]:
     single: set[str] | None = None
+    sparse = _sparse_features(columns, schema)
     for chunk in file.chunks(on_fault=faults.take):
         bad = {row: fault for row, fault, _ in _native.verify(chunk.memory, chunk.extents, 1)}
         if single is None:
@@ -343,7 +367,8 @@ def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | Non
             if message is None:
                 faults.take_row(file, chunk, row, bad.get(row, Fault.MALFORMED))
                 continue
-            yield _to_sample(message, columns, schema, single)
+            sample = _to_sample(message, columns, schema, single)
+            yield sample if not sparse else _with_sparse(sample, message, sparse)
 
 
 def _single_valued(chunk: Chunk) -> set[str]:
@@ -367,6 +392,25 @@ def _to_sample(message: Any, columns: list[str] | None, schema: Schema | None, s
             sample[name] = (
                 [_bare(step, name in single) for step in values] if is_list else _bare(values, name in single)
             )
+    return sample
+
+
+def _sparse_features(columns: list[str] | None, schema: Schema | None) -> dict[str, Feature]:
+    features = schema.features if schema is not None else {}
+    return {
+        name: feature
+        for name, feature in features.items()
+        if feature.encoding == "sparse" and (columns is None or name in columns)
+    }
+
+
+def _with_sparse(sample: Sample, message: Any, sparse: dict[str, Feature]) -> Sample:
+    """A sample in which the two lists of each sparse feature are one row."""
+    for name, feature in sparse.items():
+        parts = [sample.pop(part, message[0].get(part)) for part in (f"{name}/indices", f"{name}/values")]
+        lists = [() if part is None else part for part in parts]
+        places, values = Ragged.of(lists[:1], "int64"), Ragged.of(lists[1:], feature.dtype)
+        sample[name] = join_sparse(name, places, values, feature.shape[0] or 0)[0]
     return sample
 
 

@@ -79,6 +79,16 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(f"shape must not have sizes below 0, got {self.shape}")
         if self.shape.count(None) > 1:
             raise ValueError(f"shape must not have more than one size that varies, got {self.shape}")
+        if self.encoding == "sparse":
+            self._check_sparse()
+
+    def _check_sparse(self) -> None:
+        if len(self.shape) != 1 or None in self.shape:
+            raise ValueError(f"shape of a sparse feature must have one known size, got {self.shape}")
+        if self.dtype not in ("float32", "int64"):
+            raise ValueError(f"dtype of a sparse feature must be float32 or int64, got {self.dtype!r}")
+        if self.sequence:
+            raise ValueError("a sparse feature must not be a sequence")
 
     @property
     def kind(self) -> int:
@@ -195,6 +205,18 @@ def _feature_differences(one: Feature, other: Feature) -> Iterator[str]:
         mine, theirs = getattr(one, field), getattr(other, field)
         if mine != theirs:
             yield f"{field} is {mine!r}, the other's is {theirs!r}"
+
+
+def wire_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
+    """Features as records hold them: a sparse one is two lists, of indices and of values."""
+    found: dict[str, Feature] = {}
+    for name, feature in features.items():
+        if feature.encoding != "sparse":
+            found[name] = feature
+            continue
+        found[f"{name}/indices"] = Feature(dtype="int64", shape=(None,), required=feature.required)
+        found[f"{name}/values"] = Feature(dtype=feature.dtype, shape=(None,), required=feature.required)
+    return found
 
 
 def record_kind(features: Mapping[str, Feature]) -> RecordKind:

@@ -81,6 +81,10 @@ def record_seeds() -> dict[str, list[bytes]]:
     }
 
 
+def text_seeds() -> dict[str, bytes]:
+    return {"mixed": "Don't stop, café 日本 😀 ".encode() + b"\xff\xc3 a\xc2\xa0b"}
+
+
 def write_seeds(folder: Path, seeds: dict[str, bytes]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, payload in seeds.items():
@@ -92,6 +96,7 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "fuzz_seeds"
     write_seeds(folder / "example", example_seeds())
     write_seeds(folder / "sequence", sequence_seeds())
+    write_seeds(folder / "texts", text_seeds())
     (folder / "records").mkdir(exist_ok=True)
     for name, records in record_seeds().items():
         golden.write_records(folder / "records" / name, None, records)

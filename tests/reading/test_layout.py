@@ -104,7 +104,7 @@ def test_text_cannot_be_padded(numbered: Path) -> None:
 
 def test_sparse_indices_out_of_range_are_refused() -> None:
     columns = {"x/indices": Ragged.of([[0, 11]]), "x/values": Ragged.of([[1.0, 2.0]])}
-    with pytest.raises(bushel.SchemaMismatch, match="indices must be at least 0 and below 10 - at x/indices"):
+    with pytest.raises(bushel.SchemaMismatch, match="indices must be at least 0 and below 10 - at record 0/x/indices"):
         Sparse("x", 10).apply(columns)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bushel.reading.batch import Batch
 from bushel.reading.dataset import Dataset, Split, mix, open
 from bushel.reading.feed import Feed, batches
-from bushel.reading.layout import Bucket, Pack, Pad, Sparse, SparseColumn
+from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.order import Order
 from bushel.reading.prepare import Workers
 from bushel.reading.report import Report
@@ -15,13 +15,13 @@ __all__ = [
     "Batch",
     "Bucket",
     "Dataset",
+    "Dense",
     "Feed",
     "Order",
     "Pack",
     "Pad",
     "Report",
     "Sparse",
-    "SparseColumn",
     "Split",
     "Workers",
     "batches",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, take
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, take
 from bushel.errors import BushelError
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack
@@ -260,7 +260,7 @@ class Maker:
         tally.passed.append(Passed.of(place, error.message))
 
 
-def cut(column: Column, begin: int, end: int) -> Column:
+def cut(column: Any, begin: int, end: int) -> Any:
     """Some rows of a column, without a copy of what they hold."""
     if isinstance(column, np.ndarray):
         return column[begin:end]
@@ -268,5 +268,8 @@ def cut(column: Column, begin: int, end: int) -> Column:
         first, last = int(column.offsets[begin]), int(column.offsets[end])
         return BytesColumn(column.offsets[begin : end + 1] - first, column.data[first:last])
     first, last = int(column.row_splits[begin]), int(column.row_splits[end])
+    if isinstance(column, SparseColumn):
+        splits = column.row_splits[begin : end + 1] - first
+        return SparseColumn(column.places[first:last], column.values[first:last], splits, column.size)
     present = None if column.present is None else column.present[begin:end]
     return Ragged(cut(column.values, first, last), column.row_splits[begin : end + 1] - first, present)

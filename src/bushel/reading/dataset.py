@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate
+from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.index import hash_keys, row_lengths
 from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
@@ -21,7 +21,7 @@ from bushel.reading.rows import sample_at
 from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
 from bushel.reading.streams import Stream
 from bushel.records import Sample, shape_column, to_column
-from bushel.schema import BYTES_KIND, Feature, Schema, read_sidecar
+from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
 from bushel.survey import probe_schema
 from bushel.transforms import Transform
@@ -224,8 +224,9 @@ class Split:
         for name in columns or ():
             if name not in self.schema:
                 raise MissingName("feature", name, self.schema, where=self.paths[0])
-        names = list(self.schema if columns is None else columns)
-        return [(name, self.schema[name].sequence, self.schema[name].kind) for name in names]
+        names = self.schema if columns is None else columns
+        features = wire_features({name: self.schema[name] for name in names})
+        return [(name, feature.sequence, feature.kind) for name, feature in features.items()]
 
     def read(self, rows: Ints, columns: Sequence[str] | None = None) -> dict[str, Column]:
         """Columns of records by their number in the shards; a damaged record is an error."""
@@ -241,9 +242,12 @@ class Split:
 
     def shape(self, decoded: Decoded, wanted: Wanted, rows: Ints) -> dict[str, Column]:
         """Give decoded columns the types and shapes of the schema."""
-        shaped: dict[str, Column] = {}
-        for (name, _, _), found in zip(wanted, decoded.columns, strict=True):
-            feature = self.schema[name]
+        shaped: dict[str, Any] = {}
+        for (name, _, kind), found in zip(wanted, decoded.columns, strict=True):
+            feature = self.schema.features.get(name)
+            if feature is None:  # one of the two lists of a sparse feature
+                self._join(shaped, name, as_ragged(to_column(found)) if len(rows) else _no_list(kind), rows)
+                continue
             try:
                 column = shape_column(to_column(found), feature, name=name) if len(rows) else _no_rows(feature)
             except SchemaMismatch as error:
@@ -251,6 +255,20 @@ class Split:
             # What may be absent is ragged even where these rows all have it: a batch is what its feature is.
             shaped[name] = column if feature.required or feature.sequence else _with_presence(as_ragged(column))
         return shaped
+
+    def _join(self, shaped: dict[str, Any], part: str, column: Ragged, rows: Ints) -> None:
+        """Keep the indices of a sparse feature until its values come, then join them."""
+        name, _, which = part.rpartition("/")
+        if which == "indices":
+            shaped[name] = column
+            return
+        feature = self.schema[name]
+        if not len(column.values):  # no record says of which type nothing is
+            column = Ragged(np.empty(0, feature.dtype), column.row_splits)
+        try:
+            shaped[name] = join_sparse(name, shaped[name], column, feature.shape[0] or 0)
+        except SchemaMismatch as error:
+            raise self._mismatch(error, name, rows) from None
 
     def _mismatch(self, error: SchemaMismatch, name: str, rows: Ints) -> SchemaMismatch:
         """The same error, at the record that it is about."""
@@ -308,6 +326,10 @@ def _no_rows(feature: Feature) -> Column:
     is_text = feature.kind == BYTES_KIND and feature.encoding != "raw"
     values: Column = BytesColumn.of([]) if is_text else np.empty((0, *inner), feature.dtype)
     return Ragged(values, np.zeros(1, np.int64)) if feature.is_ragged or feature.sequence else values
+
+
+def _no_list(kind: int) -> Ragged:
+    return Ragged(np.empty(0, np.int64 if kind == INT_KIND else np.float32), np.zeros(1, np.int64))
 
 
 def _with_presence(column: Ragged) -> Ragged:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -12,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import Column, Ragged, as_ragged
+from bushel.columns import Column, Ragged, SparseColumn, as_ragged, join_sparse
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.reading.order import Sampler, permute
 
-__all__ = ["Bucket", "Layout", "Pack", "Pad", "Sparse", "SparseColumn", "bucketed"]
+__all__ = ["Bucket", "Dense", "Layout", "Pack", "Pad", "Sparse", "SparseColumn", "bucketed"]
 
 Ints: TypeAlias = NDArray[np.int64]
 _GROUPS = 16  # salt of the permutation of buckets; `order` uses those below
@@ -114,26 +113,11 @@ class Pack(msgspec.Struct, frozen=True):
         return out, int((main.lengths > self.length).sum())
 
 
-@dataclass(frozen=True)
-class SparseColumn:
-    """Values at coordinates (row, place), sorted, as `tf.SparseTensor` and SciPy's COO have them."""
-
-    indices: Ints
-    values: NDArray[Any]
-    shape: tuple[int, int]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def to_dense(self) -> NDArray[Any]:
-        """The same with zeros in between."""
-        out = np.zeros(self.shape, self.values.dtype)
-        out[self.indices[:, 0], self.indices[:, 1]] = self.values
-        return out
-
-
 class Sparse(msgspec.Struct, frozen=True):
-    """Join `FEATURE/indices` and `FEATURE/values` into rows of `size` of which most are zero."""
+    """Join `FEATURE/indices` and `FEATURE/values` into rows of `size` of which most are zero.
+
+    Features whose schema says that they are sparse come joined already.
+    """
 
     feature: str
     size: int
@@ -141,21 +125,24 @@ class Sparse(msgspec.Struct, frozen=True):
     def apply(self, columns: dict[str, Column]) -> tuple[dict[str, Any], int]:
         """The columns with the two joined to one."""
         names = (f"{self.feature}/indices", f"{self.feature}/values")
-        places, values = (as_ragged(_column(columns, name)) for name in names)
-        if not np.array_equal(places.row_splits, values.row_splits):
-            raise SchemaMismatch("a record must have as many indices as values", at=self.feature)
-        numbers = _numbers(places, names[0])
-        if numbers.size and not (numbers.min() >= 0 and numbers.max() < self.size):
-            raise SchemaMismatch(f"indices must be at least 0 and below {self.size}", at=names[0])
-        rows = np.repeat(np.arange(len(places)), places.lengths)
-        order = np.lexsort((numbers, rows))
-        joined = SparseColumn(
-            np.stack([rows, numbers], axis=1)[order], _numbers(values, names[1])[order], (len(places), self.size)
-        )
+        joined = join_sparse(self.feature, _column(columns, names[0]), _column(columns, names[1]), self.size)
         return {**{k: v for k, v in columns.items() if k not in names}, self.feature: joined}, 0
 
 
-Layout: TypeAlias = Pad | Bucket | Pack | Sparse
+class Dense(msgspec.Struct, frozen=True):
+    """A sparse feature with its zeros, for models that take no sparse ones."""
+
+    feature: str
+
+    def apply(self, columns: dict[str, Column]) -> tuple[dict[str, Column], int]:
+        """The columns with this one dense."""
+        column: Any = _column(columns, self.feature)
+        if not isinstance(column, SparseColumn):
+            raise SchemaMismatch("only sparse features are made dense", at=self.feature)
+        return {**columns, self.feature: column.to_dense()}, 0
+
+
+Layout: TypeAlias = Pad | Bucket | Pack | Sparse | Dense
 
 
 def bucketed(sampler: Sampler, lengths: Ints, batch_size: int, *, window: int, seed: int) -> Sampler:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, as_ragged
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, as_ragged
 from bushel.errors import SchemaMismatch
 from bushel.records import Sample
 from bushel.schema import Feature, Schema
@@ -32,8 +32,10 @@ def sample_at(columns: dict[str, Column], schema: Schema, row: int) -> Sample:
     return sample
 
 
-def _value_at(column: Column, feature: Feature | None, row: int) -> Any:
+def _value_at(column: Any, feature: Feature | None, row: int) -> Any:
     value = column[row]
+    if isinstance(value, SparseRow):
+        return value
     is_text = feature is not None and feature.dtype == "str"
     is_one = feature is not None and feature.is_one_value and not feature.sequence
     if isinstance(value, bytes):
@@ -103,13 +105,16 @@ class Stack:
             step = out.strides[0]
             if all(value.ctypes.data == first + row * step for row, value in enumerate(values)):
                 return out[: len(values)]
-        return _stack_values(name, values)
+        stacked: Column = _stack_values(name, values)
+        return stacked
 
 
-def _stack_values(name: str, values: Sequence[Any]) -> Column:
+def _stack_values(name: str, values: Sequence[Any]) -> Any:
     if any(value is None for value in values):
         return _stack_some(name, values)
     first = values[0]
+    if isinstance(first, SparseRow):
+        return SparseColumn.of(values)
     if isinstance(first, bytes | str):
         return BytesColumn.of(values)
     if isinstance(first, list) and any(isinstance(item, bytes | str) for row in values for item in row):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bushel.errors import MissingName
-from bushel.reading import Bucket, Pad, Sparse
+from bushel.reading import Bucket, Dense, Pad, Sparse
 from bushel.reading.layout import Layout
 from bushel.reading.prepare import Settings
 from bushel.schema import Schema
@@ -24,6 +24,8 @@ def lay_out(layout: tuple[Layout, ...], columns: dict[str, Any]) -> dict[str, An
             columns = _pad(step, columns)
         elif isinstance(step, Sparse):
             columns = _join(step, columns)
+        elif isinstance(step, Dense):
+            columns = {**columns, step.feature: load().sparse.to_dense(columns[step.feature])}
     return columns
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bushel.errors import SchemaMismatch
 from bushel.reading import Batch, Feed
 from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.request import Request
@@ -22,9 +21,6 @@ _PREFETCHED = 2  # the feed itself reads ahead; this hides the handing over
 def native_dataset(request: Request, *, skip: int) -> Any:
     """A dataset that every iterator reads by a feed of its own, each the epochs behind those of the one before."""
     tf = load()
-    for name in request.columns:
-        if request.split.schema[name].encoding == "sparse":
-            raise SchemaMismatch('engine="native" reads sparse features by layout=[Sparse(...)]', at=name)
     fields, specs = plan(request)
     passes = _Passes(request, skip)
     flat = {name: flat_specs(spec) for name, spec in specs.items()}

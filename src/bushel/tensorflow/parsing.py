@@ -88,8 +88,6 @@ def choose(schema: Schema, columns: Columns | None) -> dict[str, Feature]:
 def _check_shape(name: str, feature: Feature) -> None:
     if None in feature.shape[1:]:
         raise ValueError(f"shape of {name!r}: only the first size may vary, got {feature.shape}")
-    if feature.encoding == "sparse" and (len(feature.shape) != 1 or None in feature.shape):
-        raise ValueError(f"shape of {name!r}: a sparse feature must have one known size, got {feature.shape}")
 
 
 def _is_tf_feature(expected: Any) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Ragged, as_ragged
+from bushel.columns import BytesColumn, Ragged, SparseColumn, as_ragged
 from bushel.errors import SchemaMismatch
-from bushel.reading import Pack, Pad, SparseColumn
+from bushel.reading import Pack, Pad
 from bushel.schema import BYTES_KIND, Feature
 from bushel.tensorflow.framework import load, value_dtype
 from bushel.tensorflow.request import Fields, Request, fields_of, probe

@@ -28,6 +28,9 @@ from bushel.transforms.mixing import cutmix, mixup
 from bushel.transforms.numeric import cast, jitter, normalise, scale, window
 from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PlacedTransform, Transform
 from bushel.transforms.scaling import min_max, robust_scale, standardise
+from bushel.transforms.terms import hash_ngrams, tfidf
+from bushel.transforms.texts import clean
+from bushel.transforms.tokens import tokenise
 
 __all__ = [
     "BatchTransform",
@@ -42,6 +45,7 @@ __all__ = [
     "bucketise",
     "cast",
     "center_crop",
+    "clean",
     "clip",
     "contrast",
     "cutmix",
@@ -49,6 +53,7 @@ __all__ = [
     "decode_image",
     "encode",
     "fill",
+    "hash_ngrams",
     "hue",
     "jitter",
     "log",
@@ -68,5 +73,7 @@ __all__ = [
     "saturation",
     "scale",
     "standardise",
+    "tfidf",
+    "tokenise",
     "window",
 ]

@@ -28,6 +28,7 @@ __all__ = [
     "next_layer",
     "restore",
     "restore_all",
+    "touched",
 ]
 
 
@@ -52,7 +53,7 @@ def next_layer(transforms: Sequence[Transform]) -> Layer:
     fits: list[int] = []
     waiting: set[str] | None = set()  # features whose values are not known yet; None: all
     for place, transform in enumerate(transforms):
-        touches = _touched(transform)
+        touches = touched(transform)
         waits = waiting is None or (bool(waiting) and (touches is None or _overlap(touches, waiting)))
         if not waits:
             (fits if needs_fit(transform) else runs).append(place)
@@ -66,7 +67,7 @@ def check_features(transforms: Sequence[Transform], known: Iterable[str]) -> Non
     """Refuse a transform of a feature that neither the source nor a transform before it has."""
     names = set(known)
     for transform in transforms:
-        touches = _touched(transform)
+        touches = touched(transform)
         if touches is None:  # it may make any feature
             return
         feature = getattr(transform, "feature", None)
@@ -75,7 +76,7 @@ def check_features(transforms: Sequence[Transform], known: Iterable[str]) -> Non
         names |= touches
 
 
-def _touched(transform: Transform) -> set[str] | None:
+def touched(transform: Transform) -> set[str] | None:
     """The features that a transform reads or writes; None where nobody knows."""
     declared = getattr(transform, "touches", None)
     if declared is not None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.columns import Column
 from bushel.records import Sample
+from bushel.schema import Feature
 
 __all__ = [
     "BatchTransform",
@@ -102,6 +103,15 @@ class ColumnTransform(Protocol):
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the changed columns; those given are left as they were."""
+        ...
+
+
+@runtime_checkable
+class Declaring(Protocol):
+    """A transform that says what it makes, where the samples probed might tell only half of it."""
+
+    def makes(self) -> Mapping[str, Feature]:
+        """The features that it makes, as they are stored."""
         ...
 
 

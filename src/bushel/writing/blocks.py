@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import Column, Ragged, take
+from bushel.columns import Column, Ragged, SparseColumn, part_sparse, take
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.records import Sample
-from bushel.schema import Feature, Schema, record_kind
+from bushel.schema import Feature, Schema, record_kind, wire_features
 from bushel.sources.protocol import Block, Refused
 from bushel.transforms import ColumnTransform, Draw, Transform
+from bushel.transforms.counting import counting
 from bushel.writing.constraints import broken_rows, cut_column
 from bushel.writing.labels import UNKNOWN, Labels
 from bushel.writing.recipe import Constraint
@@ -49,6 +51,7 @@ class BlockEncoder:
     transforms: Sequence[Transform] = ()
     seed: int = 0
     narrowings: Narrowings = field(default_factory=Narrowings)
+    counted: Counter[str] = field(default_factory=Counter)  # what transforms cut or did not know
 
     def encode(
         self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]
@@ -74,6 +77,7 @@ class BlockEncoder:
     def _encode_rows(
         self, columns: dict[str, Column], rows: NDArray[np.int64], left_out: set[int]
     ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
+        columns = _on_wire(columns)
         stored, refused = self._stored(columns, len(rows))
         pieces, too_large = self._encode_ranges(columns, stored, rows, left_out | {place for place, _ in refused})
         return pieces, [*refused, *too_large]
@@ -114,8 +118,10 @@ class BlockEncoder:
         samples, refused = [], []
         for place in places.tolist():
             try:
-                sample = self.transform(to_sample(columns, place, self.coded_features()), int(hashes[place]))
+                with counting() as counted:
+                    sample = self.transform(to_sample(columns, place, self.coded_features()), int(hashes[place]))
                 samples.append(check_sample(sample, self.schema.features))
+                self.counted.update(counted)
             except SchemaMismatch as error:
                 refused.append((place, _refusal("schema", error.message)))
             except Exception as error:  # whatever a transform raises, it is this sample's fault until it is all of them
@@ -130,11 +136,15 @@ class BlockEncoder:
         if len(places) < rows:
             columns = {name: take(column, places) for name, column in columns.items()}
         try:
-            for transform in self.transforms:
-                columns = transform.apply_columns(columns)  # type: ignore[attr-defined]
+            with counting() as counted:
+                for transform in self.transforms:
+                    columns = transform.apply_columns(columns)  # type: ignore[attr-defined]
         except Exception:  # sample by sample it is told which
             return None
-        return columns if all(name in self.schema for name in columns) else None
+        if not all(name in self.schema for name in columns):
+            return None
+        self.counted.update(counted)
+        return columns
 
     def coded_features(self) -> dict[str, Feature]:
         """The features of the source, with the label as it is coded."""
@@ -153,7 +163,7 @@ class BlockEncoder:
         """The columns that can be stored whole, and the rows that do not hold what schema and constraints say."""
         refused: list[tuple[int, Refused]] = []
         stored: dict[str, Stored] = {}
-        for name, feature in self.schema.features.items():
+        for name, feature in wire_features(self.schema.features).items():
             if name not in columns:
                 if feature.required:
                     why = f"{name} is required but the sample does not have it"
@@ -174,12 +184,17 @@ class BlockEncoder:
         """Records of all rows but those left out: each stretch between two of them at once."""
         pieces: list[Piece] = []
         refused: list[tuple[int, Refused]] = []
+        features = wire_features(self.schema.features)
         begin = 0
         stops = [*sorted(left_out), len(rows)]
         while stops:
             end = stops.pop(0)
             if end > begin:
-                cut = [self._cut(name, columns[name], stored, begin, end) for name in columns if name in self.schema]
+                cut = [
+                    self._cut(name, features[name], columns[name], stored, (begin, end))
+                    for name in columns
+                    if name in features
+                ]
                 encoded: Any = _native.encode(cut, end - begin, 1)
                 if isinstance(encoded, int):
                     refused.append((begin + encoded, _refusal("schema", "the record is larger than 2 GiB")))
@@ -190,10 +205,12 @@ class BlockEncoder:
             begin = end + 1
         return pieces, refused
 
-    def _cut(self, name: str, column: Column, stored: dict[str, Stored], begin: int, end: int) -> Stored:
+    def _cut(
+        self, name: str, feature: Feature, column: Column, stored: dict[str, Stored], rows: tuple[int, int]
+    ) -> Stored:
         if name in stored:
-            return stored[name].cut(begin, end)
-        return store(name, self.schema[name], cut_column(column, begin, end), self.narrowings)
+            return stored[name].cut(*rows)
+        return store(name, feature, cut_column(column, *rows), self.narrowings)
 
     def _label_values(self, columns: dict[str, Column], begin: int, end: int) -> NDArray[Any] | None:
         if self.labels is None or self.labels.feature not in columns or self.labels.task == "multi_label":
@@ -203,6 +220,14 @@ class BlockEncoder:
         if not isinstance(values, np.ndarray) or values.size != end - begin:
             return None
         return values.reshape(-1).astype(np.float64 if self.labels.task == "regression" else np.int64)
+
+
+def _on_wire(columns: Mapping[str, Any]) -> dict[str, Column]:
+    """Sparse columns as the two lists that records hold."""
+    found: dict[str, Column] = {}
+    for name, column in columns.items():
+        found.update(part_sparse(name, column) if isinstance(column, SparseColumn) else {name: column})
+    return found
 
 
 def _refusal(stage: str, why: str) -> Refused:

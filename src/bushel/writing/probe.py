@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from bushel.columns import BytesColumn, Column, take
 from bushel.errors import BushelError
 from bushel.records import Sample
-from bushel.schema import Schema
+from bushel.schema import Feature, Schema
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.transforms import Transform
-from bushel.transforms.fitted import needs_fit
+from bushel.transforms.fitted import needs_fit, touched
+from bushel.transforms.protocol import Declaring
 from bushel.writing.blocks import BlockEncoder, stored_schema
 from bushel.writing.fitting import fit_here
 from bushel.writing.plans import Plan, Rows
@@ -171,7 +172,8 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
             error = raised
     if not samples and error is not None:
         raise BushelError(f"transforms fail on every sample probed: {type(error).__name__}: {error}") from error
-    return _with_required(stored_schema(encoder.source_schema, encoder.labels, samples), encoder.transforms)
+    schema = stored_schema(encoder.source_schema, encoder.labels, samples)
+    return _with_required(_as_declared(schema, encoder.transforms), encoder.transforms)
 
 
 def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
@@ -181,6 +183,17 @@ def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
         name: msgspec.structs.replace(feature, required=True) if name in names else feature
         for name, feature in schema.features.items()
     }
+    return msgspec.structs.replace(schema, features=features)
+
+
+def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
+    """A schema told from samples, with what transforms say that they make, unless a later one changes it."""
+    declared: dict[str, Feature] = {}
+    for transform in transforms:
+        names = touched(transform)
+        declared = {name: made for name, made in declared.items() if names is not None and name not in names}
+        declared |= dict(transform.makes()) if isinstance(transform, Declaring) else {}
+    features = {name: declared.get(name, feature) for name, feature in schema.features.items()}
     return msgspec.structs.replace(schema, features=features)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.records import Sample
 from bushel.schema import RAW_DTYPES, Feature, feature_of
@@ -38,11 +38,14 @@ def check_sample(sample: Sample, features: Mapping[str, Feature]) -> Sample:
     """The sample with its numbers as arrays; raises `SchemaMismatch` if it is not what the features say."""
     if not sample:
         raise SchemaMismatch("the sample holds nothing", at="sample")
-    checked = {}
+    checked: Sample = {}
     for name, value in sample.items():
         if name not in features:
             raise MissingName("feature", name, features, where="sample")
         feature = features[name]
+        if isinstance(value, SparseRow) or feature.encoding == "sparse":
+            checked[name] = _check_sparse(value, feature, name)
+            continue
         is_text = feature.dtype in ("bytes", "str")
         array = np.asarray(value, object if is_text else None)
         if not _fits(array.shape, feature.shape) or (not is_text and array.dtype.kind not in "biufc"):
@@ -51,7 +54,17 @@ def check_sample(sample: Sample, features: Mapping[str, Feature]) -> Sample:
         if is_text and not all(isinstance(text, bytes | str) for text in array.reshape(-1).tolist()):
             raise SchemaMismatch(f"expected {feature.dtype}, got {type(value).__name__}", at=name)
         checked[name] = array
+    for name, feature in features.items():
+        if feature.encoding == "sparse" and feature.required and name not in sample:
+            raise SchemaMismatch(f"{name} is required but the sample does not have it", at=name)
     return checked
+
+
+def _check_sparse(value: Any, feature: Feature, name: str) -> SparseRow:
+    if not isinstance(value, SparseRow) or feature.encoding != "sparse" or (value.size,) != feature.shape:
+        found = f"sparse of size {value.size}" if isinstance(value, SparseRow) else type(value).__name__
+        raise SchemaMismatch(f"expected {feature.describe()}, got {found}", at=name)
+    return value
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
@@ -64,6 +77,9 @@ def to_columns(samples: Sequence[Sample], features: Mapping[str, Feature]) -> di
     for name, feature in features.items():
         values = [sample.get(name) for sample in samples]
         present = np.array([value is not None for value in values])
+        if feature.encoding == "sparse":
+            columns[name] = _sparse(values, feature)  # type: ignore[assignment]
+            continue
         if present.all() and not feature.is_ragged and feature.dtype not in ("bytes", "str"):
             columns[name] = np.stack(values) if values else np.empty((0, *feature.shape))  # type: ignore[arg-type]
         elif present.all() and feature.shape == ():
@@ -71,6 +87,12 @@ def to_columns(samples: Sequence[Sample], features: Mapping[str, Feature]) -> di
         else:
             columns[name] = _ragged(values, present, feature)
     return columns
+
+
+def _sparse(values: Sequence[Any], feature: Feature) -> SparseColumn:
+    empty = SparseRow(np.empty(0, np.int64), np.empty(0, feature.dtype), feature.shape[0] or 0)
+    column = SparseColumn.of([empty, *(empty if value is None else value for value in values)])
+    return column[1:]
 
 
 def _ragged(values: Sequence[Any], present: Any, feature: Feature) -> Ragged:
@@ -111,6 +133,9 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
 
 def _feature_of(value: Any, name: str) -> Feature:
     """As `feature_of`, but arrays of other types than int64 and floats keep them: pixels stay bytes."""
+    if isinstance(value, SparseRow):
+        dtype = "float32" if value.values.dtype.kind == "f" else "int64"
+        return Feature(dtype=dtype, shape=(value.size,), encoding="sparse")
     if isinstance(value, np.ndarray) and value.ndim and value.dtype.name in _KEPT:
         return Feature(dtype=value.dtype.name, shape=value.shape, encoding="raw")
     return feature_of(value, name=name)
@@ -129,6 +154,6 @@ def _is_still(value: Any, feature: Feature) -> bool:
 
 def _is_of_kind(values: Sequence[Any], feature: Feature) -> bool:
     """Whether numbers are still integers, or still floats; one that is makes floats of all."""
-    if feature.dtype in ("bytes", "str"):
+    if feature.dtype in ("bytes", "str") or feature.encoding == "sparse":
         return True
     return any(np.asarray(value).dtype.kind == "f" for value in values) == feature.dtype.startswith("float")

@@ -97,6 +97,7 @@ def load_job(path: str) -> Job:
 def perform(job: Job, task: Task) -> Outcome:
     """Do one task and note it in the journal. Done twice, it does the same."""
     job.encoder.narrowings = Narrowings()
+    job.encoder.counted = Counter()
     work = _Work(job, task)
     try:
         outcome = work.do()
@@ -195,7 +196,8 @@ class _Work:
         facts.setdefault("refused", self.quarantine.count)
         facts.setdefault("records", facts["samples"] - facts["refused"])
         narrowed = dict(self.job.encoder.narrowings)
-        return Outcome(task=self.task.name, narrowed=narrowed, counted=dict(self.counted), **facts)
+        counted = dict(self.counted + self.job.encoder.counted)
+        return Outcome(task=self.task.name, narrowed=narrowed, counted=counted, **facts)
 
     @property
     def _source(self) -> Source:

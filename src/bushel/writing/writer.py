@@ -10,11 +10,20 @@ from typing import Any
 import numpy as np
 
 from bushel import _native
-from bushel.columns import Column
+from bushel.columns import Column, SparseColumn, SparseRow, part_sparse
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.files import WINDOW_BITS, Compression
 from bushel.records import available_cores
-from bushel.schema import Feature, Schema, feature_of, needs_sidecar, record_kind, sidecar_path, write_sidecar
+from bushel.schema import (
+    Feature,
+    Schema,
+    feature_of,
+    needs_sidecar,
+    record_kind,
+    sidecar_path,
+    wire_features,
+    write_sidecar,
+)
 from bushel.storage import AnyPath
 from bushel.writing.sink import Sink
 from bushel.writing.stored import Narrowings, Stored, infer_feature, one_row, store, to_any_column
@@ -49,12 +58,12 @@ class Writer:
         self.path = Path(path)
         self.records = 0
         self._declared = schema
-        self._features: dict[str, Feature] = dict(schema.features) if schema else {}
+        self._features: dict[str, Feature] = wire_features(schema.features) if schema else {}
         self._encoder = _native.SampleEncoder()
         self._narrowings = Narrowings()
         for name, feature in self._features.items():
             self._tell_encoder(name, feature)
-        self._by_columns = any(_is_by_columns(feature) for feature in self._features.values())
+        self._by_columns = any(_is_by_columns(feature) for feature in schema.features.values()) if schema else False
         self._sink = Sink(self.path, compression)
 
     @property
@@ -77,6 +86,7 @@ class Writer:
     def write_batch(self, columns: dict[str, Any]) -> None:
         """Write many samples at once: for each feature, an array or list with one row a sample."""
         try:
+            columns = self._parted(columns)
             stored = [self._store(name, to_any_column(values, name=name)) for name, values in columns.items()]
         except SchemaMismatch as error:
             raise SchemaMismatch(error.what, at=f"{self.path}: {error.at}", help=error.help) from None
@@ -205,7 +215,26 @@ class Writer:
                 raise SchemaMismatch("the feature is required but the samples do not have it", at=self._at(name))
             self._learn(name, _with(feature, required=False))
 
+    def _parted(self, columns: dict[str, Any]) -> dict[str, Any]:
+        """Sparse columns as the two lists that records hold, if their size is the schema's."""
+        found: dict[str, Any] = {}
+        for name, column in columns.items():
+            if not isinstance(column, SparseColumn):
+                found[name] = column
+                continue
+            feature = self._declared.features.get(name) if self._declared is not None else None
+            if feature is None or feature.encoding != "sparse" or feature.shape != (column.size,):
+                what = f"expected {feature.describe()}" if feature else "a schema must declare what is sparse"
+                raise SchemaMismatch(f"{what}, got sparse of size {column.size}", at=name)
+            if column.places.size and not (column.places.min() >= 0 and column.places.max() < column.size):
+                raise SchemaMismatch(f"indices must be at least 0 and below {column.size}", at=name)
+            found.update(part_sparse(name, column))
+        return found
+
     def _write_as_columns(self, sample: dict[str, Any]) -> None:
+        if sparse := {name: SparseColumn.of([row]) for name, row in sample.items() if isinstance(row, SparseRow)}:
+            parts = {name: column[0] for name, column in self._parted(sparse).items()}
+            sample = {**{name: value for name, value in sample.items() if name not in sparse}, **parts}
         for name in sample:
             if name not in self._features:
                 raise MissingName("feature", name, self._features, where=self._at(name))

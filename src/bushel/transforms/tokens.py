@@ -1,0 +1,214 @@
+"""Text to ids: cut into tokens, each looked up in a vocabulary that was learnt from the train split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.columns import BytesColumn, Column, Ragged
+from bushel.errors import BushelError
+from bushel.records import Sample
+from bushel.schema import Feature
+from bushel.transforms.counting import note
+from bushel.transforms.protocol import Draw
+from bushel.transforms.texts import learnt_texts, sample_texts, text_of, texts_of
+
+__all__ = ["PAD", "RESERVED", "UNKNOWN", "Counts", "Unit", "Vocabulary", "check_sizes", "tokenise"]
+
+PAD, UNKNOWN, RESERVED = 0, 1, 2
+Unit: TypeAlias = Literal["word", "whitespace", "character", "byte"]
+UNITS = ("word", "whitespace", "character", "byte")
+_FILE = "vocabulary.json"
+
+
+class Vocabulary(msgspec.Struct, frozen=True, dict=True):
+    """Tokens by their id less 2, and how often each was seen: the most frequent first, then by code point.
+
+    0 fills rows up, 1 is every token that is not here. They are numbers only, so no text can be taken for them.
+    """
+
+    tokens: tuple[str, ...]
+    counts: tuple[int, ...]
+    count: int | None = None  # tokens that were seen in all
+
+    def __len__(self) -> int:
+        return RESERVED + len(self.tokens)
+
+    @cached_property
+    def lookup(self) -> _native.Vocabulary:
+        """What finds ids."""
+        column = BytesColumn.of(self.tokens)
+        return _native.Vocabulary(column.offsets, column.data)
+
+    @classmethod
+    def from_json(cls, data: bytes, name: str = _FILE) -> Vocabulary:
+        """Read what `to_json` wrote."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise BushelError(f"{name}: not a vocabulary: {error}") from None
+
+    def to_json(self) -> bytes:
+        """As FORMAT.md lays it down."""
+        return msgspec.json.encode(self)
+
+
+class Counts:
+    """How often each term occurs, and in how many texts; it pickles and merges."""
+
+    def __init__(self, unit: Unit, ngrams: tuple[int, int] = (1, 1)) -> None:
+        self.unit: Unit = unit
+        self.ngrams = ngrams
+        self.texts = 0
+        self._counter = _native.TermCounter(unit, *ngrams)
+
+    def add(self, column: BytesColumn) -> None:
+        """Count the terms of more texts."""
+        self._counter.add(column.offsets, column.data)
+        self.texts += len(column)
+
+    def merge(self, other: Counts) -> None:
+        """Take over what was counted elsewhere."""
+        self._counter.add_counts(*other.ranked())
+        self.texts += other.texts
+
+    def ranked(self) -> tuple[Any, Any, Any, Any]:
+        """Offsets and data of the terms, their counts and in how many texts they are; the most frequent first."""
+        return self._counter.ranked()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"unit": self.unit, "ngrams": self.ngrams, "texts": self.texts, "ranked": self.ranked()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["unit"], state["ngrams"])  # type: ignore[misc]
+        self.texts = state["texts"]
+        self._counter.add_counts(*state["ranked"])
+
+
+class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
+    """Text to int64 ids, of one length or ragged, under the same name or as the feature `out`.
+
+    `word` is a run of letters, marks, numbers and underscores of any script; `whitespace` a run of anything else than
+    whitespace. At most `size` ids, pad and unknown among them, for tokens seen `min_count` times or more in the train
+    split. Bytes are their value plus 2 and need no vocabulary.
+    """
+
+    feature: str = "text"
+    unit: Unit = "word"
+    size: int | None = None
+    min_count: int = 1
+    length: int | None = None
+    out: str | None = None
+    fitted: Vocabulary | None = None
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if self.size is not None and self.size <= RESERVED:
+            raise ValueError(f"size must be above 2, which are pad and unknown; got {self.size}")
+        if self.unit == "byte" and self.fitted is None:
+            msgspec.structs.force_setattr(self, "fitted", Vocabulary(tokens=(), counts=()))
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """What it reads and writes."""
+        return (self.feature, self.out or self.feature)
+
+    def makes(self) -> dict[str, Feature]:
+        """What the ids are stored as."""
+        return {self.out or self.feature: Feature(dtype="int64", shape=(self.length,))}
+
+    def begin_fit(self) -> VocabularyFit:
+        """Begin to count tokens."""
+        return VocabularyFit(self)
+
+    def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The vocabulary as a file."""
+        vocabulary = self._vocabulary()
+        return {"size": len(vocabulary), "count": vocabulary.count}, {_FILE: vocabulary.to_json()}
+
+    def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenise:  # noqa: ARG002
+        """With the vocabulary of a file."""
+        return msgspec.structs.replace(self, fitted=Vocabulary.from_json(files[_FILE]))
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Cut the text and look its tokens up."""
+        ids, _ = self._ids(BytesColumn.of([text_of(sample, self.feature)]))
+        return {**sample, self.out or self.feature: ids}
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Cut all texts and look their tokens up."""
+        column = texts_of(columns, self.feature)
+        ids, splits = self._ids(column)
+        made = Ragged(ids, splits) if splits is not None else ids.reshape(len(column), self.length or 0)
+        return {**columns, self.out or self.feature: made}
+
+    def _ids(self, texts: BytesColumn) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        vocabulary = self._vocabulary()
+        length = -1 if self.length is None else self.length
+        lookup = None if self.unit == "byte" else vocabulary.lookup
+        ids, splits, (_, unknown, cut, lost) = _native.tokenise(texts.offsets, texts.data, self.unit, lookup, length)
+        if cut:
+            note(f"texts of {self.feature} cut to {self.length} tokens", cut)
+            note(f"tokens of {self.feature} cut off", lost)
+        note(f"tokens of {self.feature} that are not in the vocabulary", unknown)
+        return ids, splits
+
+    def _vocabulary(self) -> Vocabulary:
+        if self.fitted is None:
+            raise BushelError(
+                f"tokenise({self.feature!r}) has no vocabulary yet",
+                help=["A build fits it; of a dataset that was built: bushel.open(PATH).transforms()"],
+            )
+        return self.fitted
+
+
+class VocabularyFit:
+    """Tokens counted so far."""
+
+    def __init__(self, transform: Tokenise) -> None:
+        self.transform = transform
+        self.counts = Counts(transform.unit)
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Count the tokens of more samples."""
+        self.counts.add(sample_texts(samples, self.transform.feature))
+
+    def add_columns(self, columns: dict[str, Column]) -> None:
+        """Count the tokens of more texts."""
+        self.counts.add(learnt_texts(columns, self.transform.feature))
+
+    def merge(self, other: VocabularyFit) -> VocabularyFit:
+        """What both have counted."""
+        self.counts.merge(other.counts)
+        return self
+
+    def finish(self) -> Tokenise:
+        """The tokens that are frequent enough, as many as there may be."""
+        offsets, data, counts, _ = self.counts.ranked()
+        most = len(counts) if self.transform.size is None else self.transform.size - RESERVED
+        kept = min(most, int((counts >= self.transform.min_count).sum()))
+        tokens = BytesColumn(offsets[: kept + 1], data)
+        vocabulary = Vocabulary(
+            tokens=tuple(token.decode() for token in tokens),
+            counts=tuple(counts[:kept].tolist()),
+            count=int(counts.sum()),
+        )
+        return msgspec.structs.replace(self.transform, fitted=vocabulary)
+
+
+def check_sizes(transform: Any) -> None:
+    """Refuse settings of text transforms that mean nothing."""
+    if transform.unit not in UNITS:
+        raise ValueError(f"unit must be one of {', '.join(UNITS)}; got {transform.unit!r}")
+    for name in ("size", "min_count", "length"):
+        if (value := getattr(transform, name, None)) is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+tokenise = Tokenise
