@@ -229,10 +229,10 @@ def hash_keys(keys: Column, *, where: str = "key") -> NDArray[np.uint64]:
     return cast("NDArray[np.uint64]", _native.hash_column(keys.offsets, keys.data))
 
 
-def save_index(path: AnyPath, index: Index, *, beside: bool = True) -> Path:
+def save_index(path: AnyPath, index: Index, *, beside: bool = True, tie: Tie | None = None) -> Path:
     """Write an index beside its file, or into the cache."""
     path = as_path(path)
-    data = _to_bytes(tie_of(path), index)
+    data = _to_bytes(tie or tie_of(path), index)
     for place in (index_path(path), cached_index_path(path))[0 if beside else 1 :]:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)

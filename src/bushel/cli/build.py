@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -276,9 +275,10 @@ def _show_built(built: Built, *, as_json: bool) -> None:
 
 def _print_refused(built: Built) -> None:
     from bushel.errors import quantity
+    from bushel.storage import as_path
     from bushel.writing.quarantine import QUARANTINE_NAME, read_quarantine
 
-    path = Path(built.path) / QUARANTINE_NAME
+    path = as_path(built.path) / QUARANTINE_NAME
     share = built.refused / max(built.samples, 1)
     click.echo(f"refused: {built.refused:,} of {quantity(built.samples, 'sample')} ({share:.2%}), each named in {path}")
     reasons = Counter(f"{entry.stage}: {entry.reason}" for entry in read_quarantine(path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from bushel.errors import BushelError, MissingName
 from bushel.manifest import ARTIFACTS_NAME, Manifest
 from bushel.records import Sample
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 from bushel.transforms.protocol import Draw, Fit, Fittable, Kept, Transform
 from bushel.transforms.tables import name_of
 
@@ -157,7 +156,7 @@ def restore(
 
 def restore_all(transforms: Sequence[Transform], manifest: Manifest, folder: AnyPath) -> list[Transform]:
     """Transforms with what they learnt when the dataset in a folder was built."""
-    return restore(transforms, manifest.statistics, lambda name: (Path(folder) / ARTIFACTS_NAME / name).read_bytes())
+    return restore(transforms, manifest.statistics, lambda name: (as_path(folder) / ARTIFACTS_NAME / name).read_bytes())
 
 
 def _restored(transform: Transform, place: int, entry: Mapping[str, Any], read: Callable[[str], bytes]) -> Transform:

@@ -6,7 +6,7 @@ import errno
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -22,7 +22,7 @@ from bushel.records import available_cores
 from bushel.sources.protocol import Source
 from bushel.sources.spool import spooling_into
 from bushel.sources.spreading import spreading
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 from bushel.transforms import Transform
 from bushel.transforms.fitted import next_layer, restore_all
 from bushel.transforms.tables import describe_transforms, make_transforms
@@ -168,7 +168,7 @@ def build(
     run = run or Run()
     with run.opening(source if isinstance(source, str | PathLike) else None):
         opened = open_any(source)
-    return _Build(opened, recipe, Path(out), transforms, run).do()
+    return _Build(opened, recipe, as_path(out), transforms, run).do()
 
 
 def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
@@ -185,7 +185,7 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     run = run or Run()
     with run.opening(recipe.source):
         opened = sources.open_source(recipe.source)
-    return _Build(opened, recipe, Path(out), transforms, run).do()
+    return _Build(opened, recipe, as_path(out), transforms, run).do()
 
 
 class _Build:
@@ -217,6 +217,7 @@ class _Build:
             except TooManyRefused:
                 parts = sorted(self.journal.refused.glob("*.jsonl"))
                 join_quarantines(parts, self.site.folder / QUARANTINE_NAME, keep=self.site.manifest is not None)
+                self.site.show_refused()
                 raise
             except OSError as error:
                 if error.errno == errno.ENOSPC:
@@ -244,8 +245,7 @@ class _Build:
             engine.close()
         self.journal.clean()  # of what tasks left whose workers were lost, and that others did
         manifest = publish(self.site, self.recipe, made, encoder, outcomes)
-        self.site.swap()
-        Journal(self.site.out).remove()
+        self.site.finish()
         return self._built(made, manifest, outcomes, resumed)
 
     def _make_plan(self, frozen: Frozen | None) -> tuple[Plan, BlockEncoder]:
@@ -261,14 +261,9 @@ class _Build:
                 made = fresh
         except BaseException:
             if made is None:
-                self._give_up()
+                self.site.give_up()
             raise
         return made, encoder
-
-    def _give_up(self) -> None:
-        self.journal.remove()
-        with suppress(OSError):  # it is not empty: a dataset that was to be added to
-            self.site.folder.rmdir()
 
     def _local_engine(self) -> LocalEngine:
         """As many workers as asked for, or one a core, started while the plan is made; soon, if it may be short."""
@@ -299,7 +294,7 @@ class _Build:
                 made, looked.sizes, looked.schema, shard_size=self.recipe.shard_size, shards=self.recipe.shards
             )
         except NothingLearnt:
-            self._give_up()
+            self.site.give_up()
             raise
 
     def _run_tasks(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[list[Outcome], int]:
@@ -333,6 +328,7 @@ class _Build:
             max_refused=self.run.allowed(made.samples),
             check=self.run.check,
             counters=counters,
+            delivery=self.site.delivery,
         )
 
     def _run_stage(
@@ -377,7 +373,7 @@ class _Build:
         raise TooManyRefused(self.site.out, refused, job.max_refused, first=f"The first: {first}")
 
     def _check_disk(self, made: Plan) -> None:
-        needed = made.bytes * (2 if self.source.reads == "sequence" else 1)
+        needed = self.site.bytes_needed(made.bytes, in_runs=self.source.reads == "sequence")
         free = shutil.disk_usage(self.site.folder).free
         if needed > free:
             raise FileProblem(
@@ -408,7 +404,7 @@ def _paths_in(table: Mapping[str, Any]) -> list[Path]:
     """The files and folders that the table of a source names, as patterns or as they are."""
     named = [table.get(name) for name in ("path", "labels", "image_root")]
     texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
-    return [Path(text) for text in texts if isinstance(text, str | PathLike)]
+    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]
 
 
 def _is_short(made: Plan) -> bool:
@@ -419,9 +415,9 @@ def _is_short(made: Plan) -> bool:
 def _check_outside(source: Source, out: Path) -> None:
     """Refuse to write into the folder that is read: the dataset would become part of its own source."""
     path = source.describe().get("path")
-    if not isinstance(path, str | PathLike) or not Path(path).is_dir():
+    if not isinstance(path, str | PathLike) or not as_path(path).is_dir():
         return
-    inside, folder = out.resolve(), Path(path).resolve()
+    inside, folder = out.resolve(), as_path(path).resolve()
     if inside != folder and inside.is_relative_to(folder):
         raise FileProblem(out, f"is inside its own source, {path}", help=["Choose a folder outside of it."])
 

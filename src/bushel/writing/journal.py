@@ -8,6 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     counted: dict[str, int] = {}
 
 
+def unfinished(out: Path, changed: list[str]) -> FileProblem:
+    """The error for a folder in which another build is to be continued."""
+    return FileProblem(
+        out,
+        f"another build began here and did not finish: {'; '.join(changed)}",
+        help=["Run it as it was to continue it, or with --overwrite to begin anew."],
+    )
+
+
 class Journal:
     """The journal of the build that writes into one folder."""
 
@@ -112,15 +122,14 @@ class Journal:
         for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
             folder.mkdir(parents=True, exist_ok=True)
         if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan nothing was done
-            with write_whole(self._identity) as file:
-                file.write(msgspec.json.encode(identity))
-            return
-        if changed := self.differences(identity):
-            raise FileProblem(
-                self.folder.parent,
-                f"another build began here and did not finish: {'; '.join(changed)}",
-                help=["Run it as it was to continue it, or with --overwrite to begin anew."],
-            )
+            self.identify(identity)
+        elif changed := self.differences(identity):
+            raise unfinished(self.folder.parent, changed)
+
+    def identify(self, identity: Identity) -> None:
+        """Say which build is here."""
+        with write_whole(self._identity) as file:
+            file.write(msgspec.json.encode(identity))
 
     def differences(self, identity: Identity) -> list[str]:
         """What an unfinished build here has otherwise."""
@@ -138,9 +147,9 @@ class Journal:
         """Where to put what tasks need to know; never the same twice, since workers remember what they read."""
         return self.folder / f"job-{uuid.uuid4().hex}.pickle"
 
-    def write(self, outcome: Outcome) -> None:
-        """Note that a task is done: what it wrote is on the disk."""
-        with write_whole(self._done / f"{outcome.task}.json") as file:
+    def write(self, outcome: Outcome, *, sync: bool = True) -> None:
+        """Note that a task is done: what it wrote is there."""
+        with write_whole(self._done / f"{outcome.task}.json", sync=sync) as file:
             file.write(msgspec.json.encode(outcome))
 
     def outcomes(self, tasks: Iterable[str]) -> dict[str, Outcome]:
@@ -151,6 +160,17 @@ class Journal:
             for task in tasks
             if f"{task}.json" in there
         }
+
+    def all_outcomes(self, at_once: int) -> list[Outcome]:
+        """What all tasks that are done did, read so many at a time."""
+        with ThreadPoolExecutor(at_once) as pool:
+            found = pool.map(lambda path: path.read_bytes(), list(self._done.iterdir()))
+            return [msgspec.json.decode(data, type=Outcome) for data in found]
+
+    def forget_shards(self) -> None:
+        """Take no shard to be done; partitions and what was fitted stay."""
+        for path in self._done.glob("shard-*.json"):
+            path.unlink()
 
     def refused_path(self, task: str) -> Path:
         """Where a task writes the samples that it refused."""

@@ -54,10 +54,12 @@ def _raw_schema(encoder: BlockEncoder) -> Schema | None:
 
 
 def _check_shards(site: Site, outcomes: Any) -> None:
+    sizes = site.sizes()
     for outcome in outcomes:
-        path = site.folder / outcome.path
-        if not path.exists() or path.stat().st_size != outcome.bytes:
-            raise FileProblem(path, "is not as it was written", help=["Build anew with --overwrite."])
+        if sizes.get(outcome.path) != outcome.bytes:
+            raise FileProblem(
+                site.out / outcome.path, "is not as it was written", help=["Build anew with --overwrite."]
+            )
 
 
 def _manifest(

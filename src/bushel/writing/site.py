@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -14,11 +17,14 @@ from numpy.typing import NDArray
 from bushel.errors import FileProblem
 from bushel.index import load_index
 from bushel.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
-from bushel.storage import sync_folder
+from bushel.storage import is_object, shard_paths, sync_folder
 from bushel.writing.journal import JOURNAL_NAME, Identity, Journal
 from bushel.writing.planning import Frozen
 from bushel.writing.quarantine import QUARANTINE_NAME
 from bushel.writing.recipe import RECIPE_NAME
+
+if TYPE_CHECKING:
+    from bushel.writing.object_site import Delivery
 
 __all__ = ["Site", "open_site"]
 
@@ -46,7 +52,7 @@ class Site:
         """What an addition may not change."""
         if self.manifest is None:
             return None
-        path = self.folder / ARTIFACTS_NAME / BOUNDS_NAME
+        path = self.out / ARTIFACTS_NAME / BOUNDS_NAME
         bounds = msgspec.json.decode(path.read_bytes(), type=dict[str, list[int]]) if path.exists() else {}
         return Frozen(
             generation=self.manifest.generation + 1,
@@ -60,54 +66,86 @@ class Site:
         if self.manifest is None:
             return None
         found = []
-        for split in self.manifest.splits.values():
-            for shard in split.shards:
-                index = load_index(self.folder / shard.path)
-                if index is None or "key" not in index.values:
-                    raise FileProblem(self.folder / shard.path, "has no index with keys, so nothing can be added")
-                found.append(np.asarray(index.values["key"]))
+        names = [shard.path for split in self.manifest.splits.values() for shard in split.shards]
+        for path in shard_paths(self.out, names):
+            index = load_index(path)
+            if index is None or "key" not in index.values:
+                raise FileProblem(path, "has no index with keys, so nothing can be added")
+            found.append(np.asarray(index.values["key"]))
         return np.concatenate([*found, np.empty(0, np.uint64)])
 
     def prepare(self, identity: Identity) -> None:
         """Begin here, or continue; where everything may be replaced, another unfinished build is."""
         if self.may_wipe and self.journal.is_begun and self.journal.differences(identity):
-            _wipe(self.folder)
+            wipe(self.folder)
         self.journal.begin(identity)
         self.journal.clean()
 
-    def swap(self) -> None:
-        """Put the finished dataset into the place of the one before."""
-        if self.folder == self.out:
-            return
-        replaced = _replaced(self.out)
-        self.out.rename(replaced)
-        self.folder.rename(self.out)
-        sync_folder(self.out.parent)
-        shutil.rmtree(replaced)
+    @property
+    def delivery(self) -> Delivery | None:
+        """Where tasks hand over what they finished; None where they write it into its place."""
+        return None
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each file, by name: one listing."""
+        with os.scandir(self.folder) as entries:
+            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+    def bytes_needed(self, planned: int, *, in_runs: bool) -> int:
+        """How much of the disk the build takes."""
+        return planned * (2 if in_runs else 1)
+
+    def show_refused(self) -> None:
+        """Let what was refused be seen, although the build stopped: it is where it can be."""
+
+    def finish(self) -> None:
+        """Put the finished dataset into the place of the one before, and remove what only the build needed."""
+        if self.folder != self.out:
+            replaced = _replaced(self.out)
+            self.out.rename(replaced)
+            self.folder.rename(self.out)
+            sync_folder(self.out.parent)
+            shutil.rmtree(replaced)
+        Journal(self.out).remove()
+
+    def give_up(self) -> None:
+        """Leave nothing of a build that could not be planned."""
+        self.journal.remove()
+        with suppress(OSError):  # it is not empty: a dataset that was to be added to
+            self.folder.rmdir()
 
 
 def open_site(out: Path, *, overwrite: bool, append: bool) -> Site:
     """Find out what is at `out`, and whether the build may go there."""
     if overwrite and append:
         raise ValueError("overwrite and append cannot both be given")
+    if is_object(out):
+        from bushel.writing.object_site import open_object_site
+
+        return open_object_site(out, overwrite=overwrite, append=append)
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, and a dataset is a folder")
     _finish_swap(out)
     is_complete = (out / MANIFEST_NAME).exists()
+    check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
     if append:
-        if not is_complete:
-            raise FileProblem(out, "there is no finished dataset here to add to", help=["Leave out --append."])
         return _open_to_append(out)
-    if is_complete and not overwrite:
+    check_only_ours(out)
+    folder = _beside(out) if is_complete else out
+    folder.mkdir(parents=True, exist_ok=True)
+    return Site(out, folder, may_wipe=overwrite)
+
+
+def check_before(out: Path, *, is_complete: bool, overwrite: bool, append: bool) -> None:
+    """Refuse to add to what is not there, and to replace what was not to be."""
+    if append and not is_complete:
+        raise FileProblem(out, "there is no finished dataset here to add to", help=["Leave out --append."])
+    if is_complete and not overwrite and not append:
         raise FileProblem(
             out,
             "is a finished dataset already",
             help=["To replace it: --overwrite", "To add samples that it does not have: --append"],
         )
-    _check_only_ours(out)
-    folder = _beside(out) if is_complete else out
-    folder.mkdir(parents=True, exist_ok=True)
-    return Site(out, folder, may_wipe=overwrite)
 
 
 def _open_to_append(out: Path) -> Site:
@@ -118,7 +156,8 @@ def _open_to_append(out: Path) -> Site:
     return Site(out, out, manifest)
 
 
-def _check_only_ours(out: Path) -> None:
+def check_only_ours(out: Path) -> None:
+    """Refuse a folder that holds what no build wrote."""
     if not out.exists():
         return
     for path in sorted(out.iterdir()):
@@ -133,7 +172,8 @@ def _check_only_ours(out: Path) -> None:
         )
 
 
-def _wipe(folder: Path) -> None:
+def wipe(folder: Path) -> None:
+    """Forget an unfinished build, but hold its folder."""
     Journal(folder).empty()
     for path in folder.iterdir():
         if path.name != JOURNAL_NAME:

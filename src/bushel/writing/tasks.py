@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from bushel.writing.quarantine import Quarantine, Quarantined
 from bushel.writing.runs import RunWriter, merge_runs
 from bushel.writing.shards import Segment, ShardFile, read_back, write_beside, write_in_order
 from bushel.writing.stored import Narrowings
+
+if TYPE_CHECKING:
+    from bushel.writing.object_site import Delivery
 
 __all__ = ["Job", "Task", "do", "load_job", "perform"]
 
@@ -68,6 +71,7 @@ class Job:
     counters: Counters
     layer: Layer | None = None  # of transforms that are fitted now
     fit_rows: int = 0  # of a task that fits
+    delivery: Delivery | None = None  # where finished shards go, if they do not stay
 
     @property
     def journal(self) -> Journal:
@@ -104,6 +108,8 @@ def perform(job: Job, task: Task) -> Outcome:
     finally:
         work.quarantine.close()
         job.counters.end(task.slot)
+    if job.delivery is not None and outcome.path:
+        job.delivery.take(job.out, outcome)
     job.journal.write(outcome)
     return outcome
 
@@ -267,7 +273,12 @@ class _Work:
         self.progress[2] += 1
         allowed = self.job.max_refused
         if allowed is not None and self.quarantine.count > allowed:
-            raise TooManyRefused(self.job.out, self.quarantine.count, allowed, first=f"The last one: {entry}")
+            raise TooManyRefused(
+                self.job.delivery.target if self.job.delivery else self.job.out,
+                self.quarantine.count,
+                allowed,
+                first=f"The last one: {entry}",
+            )
 
     def _check_all_read(self, partition: int, left: int) -> None:
         if left != 0:

@@ -1,0 +1,226 @@
+"""Building into object stores and out of them: the same bytes as on this machine, whole or not at all, continued."""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from storage_server import SECRET
+
+import bushel
+from bushel.errors import FileProblem, TooManyRefused
+from bushel.manifest import read_manifest
+from bushel.storage import ObjectPath, as_path
+from bushel.writing import Run
+
+
+def columns(rows: int = 2000, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {"x": rng.normal(size=(rows, 50)).astype(np.float32), "label": rng.integers(0, 4, rows)}
+
+
+def digests(folder: Any) -> dict[str, str]:
+    """SHA-256 of each shard, of the bytes that are really there."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(as_path(folder).iterdir())
+        if ".tfrecord" in path.name
+    }
+
+
+def names_below(url: str) -> set[str]:
+    root = as_path(url)
+    assert isinstance(root, ObjectPath)
+    return {"/".join(path.parts[len(root.parts) :]) for path in root.below()}
+
+
+def test_a_build_into_a_store_has_the_bytes_of_a_local_one(bucket: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"split": "80/20", "stratify": "label", "shard_size": "50K"}
+    bushel.build(columns(), tmp_path / "here", **options)
+    bushel.build(columns(), f"{bucket}/there", **options)
+    assert digests(f"{bucket}/there") == digests(tmp_path / "here")
+    here, there = read_manifest(tmp_path / "here"), read_manifest(f"{bucket}/there")
+    assert here == there
+    assert names_below(f"{bucket}/there") == {
+        path.relative_to(tmp_path / "here").as_posix() for path in (tmp_path / "here").rglob("*") if path.is_file()
+    }
+    assert not list(bushel.check(f"{bucket}/there"))
+    assert not list((tmp_path / "home-cache" / "bushel" / "builds").iterdir())
+
+
+def test_indexes_of_a_build_are_tied_to_their_objects(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bushel import index
+    from bushel.storage import list_files
+
+    bushel.build(columns(300), f"{bucket}/data", shards=3)
+    files = list_files(f"{bucket}/data")
+    monkeypatch.setattr(index, "tie_of", lambda path: pytest.fail(f"the ends of {path} were read"))
+    assert sum(len(index.load_index(file) or ()) for file in files) == 300
+
+
+KILLED = """
+import sys, os, signal, threading, time
+import numpy as np
+import bushel
+from bushel.writing import Run
+from bushel.writing.object_site import Delivery
+out, after = sys.argv[1], int(sys.argv[2])
+rng = np.random.default_rng(0)
+columns = {"x": rng.normal(size=(2000, 50)).astype(np.float32), "label": rng.integers(0, 4, 2000)}
+taken, real = [], Delivery.take
+def take(self, folder, outcome):
+    if len(taken) == after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(self, folder, outcome)
+    taken.append(outcome)
+Delivery.take = take
+bushel.build(columns, out, shard_size="50K", run=Run(workers=1))
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on this machine", "on another"])
+def test_a_build_that_was_killed_continues_from_what_the_store_holds(
+    bucket: str, tmp_path: Path, elsewhere: bool
+) -> None:
+    bushel.build(columns(), tmp_path / "here", shard_size="50K")
+    done = subprocess.run([sys.executable, "-c", KILLED, f"{bucket}/there", "4"], timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert "dataset.json" not in names_below(f"{bucket}/there")
+    assert sum(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")) == 4
+    if elsewhere:
+        shutil.rmtree(tmp_path / "home-cache")
+    built = bushel.build(columns(), f"{bucket}/there", shard_size="50K")
+    assert built.resumed == 4
+    assert digests(f"{bucket}/there") == digests(tmp_path / "here")
+    assert not any(name.startswith("_journal") for name in names_below(f"{bucket}/there"))
+
+
+def test_a_shard_that_the_journal_names_but_the_store_lacks_is_made_again(bucket: str, tmp_path: Path) -> None:
+    bushel.build(columns(), tmp_path / "here", shard_size="50K")
+    subprocess.run([sys.executable, "-c", KILLED, f"{bucket}/there", "4"], timeout=120, check=False)
+    next(path for path in as_path(f"{bucket}/there").iterdir() if ".tfrecord" in path.name).unlink()
+    assert bushel.build(columns(), f"{bucket}/there", shard_size="50K").resumed == 3
+    assert digests(f"{bucket}/there") == digests(tmp_path / "here")
+
+
+def test_another_build_is_not_continued(bucket: str) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, f"{bucket}/there", "1"], timeout=120, check=False)
+    with pytest.raises(FileProblem, match="another build began here and did not finish: seed is 5"):
+        bushel.build(columns(), f"{bucket}/there", shard_size="50K", seed=5)
+    bushel.build(columns(), f"{bucket}/there", shard_size="50K", seed=5, run=Run(overwrite=True))
+    assert read_manifest(f"{bucket}/there").seed == 5
+
+
+def test_a_finished_dataset_is_kept_until_its_successor_is_whole(bucket: str, tmp_path: Path) -> None:
+    url = f"{bucket}/data"
+    bushel.build(columns(seed=1), url, shards=3)
+    with pytest.raises(FileProblem, match="is a finished dataset already"):
+        bushel.build(columns(seed=2), url, shards=2)
+    with pytest.raises(LookupError, match="no column 'bad_feature'"):
+        bushel.build(columns(seed=2), url, stratify="bad_feature", split="50/50", run=Run(overwrite=True))
+    assert read_manifest(url).splits["train"].records == 2000
+    bushel.build(columns(1000, seed=2), url, shards=2, run=Run(overwrite=True))
+    bushel.build(columns(1000, seed=2), tmp_path / "here", shards=2)
+    assert digests(url) == digests(tmp_path / "here")
+    assert not any(path.name.startswith(".") for path in as_path(bucket).iterdir())
+
+
+def test_a_swap_that_was_stopped_is_finished_by_the_next_build(bucket: str) -> None:
+    url = as_path(f"{bucket}/data")
+    bushel.build(columns(500, seed=1), url, shards=3)
+    copied: list[str] = []
+    real = ObjectPath.copy_to
+
+    def stop(self: ObjectPath, other: ObjectPath) -> None:
+        if len(copied) > 2:
+            raise KeyboardInterrupt
+        copied.append(str(other))
+        real(self, other)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ObjectPath, "copy_to", stop)
+        with pytest.raises(KeyboardInterrupt):
+            bushel.build(columns(700, seed=2), url, shards=2, run=Run(overwrite=True))
+    assert not (url / "dataset.json").is_file()
+    with pytest.raises(FileProblem, match="is a finished dataset already"):
+        bushel.build(columns(700, seed=2), url, shards=2)
+    assert len(bushel.open(url)["train"]) == 700
+
+
+def test_samples_are_added_as_they_are_locally(bucket: str, tmp_path: Path) -> None:
+    first, more = tmp_path / "first.csv", tmp_path / "more.csv"
+    first.write_text("id,x\n" + "".join(f"a{i},{i}\n" for i in range(100)))
+    more.write_text("id,x\n" + "".join(f"a{i},{i}\n" for i in range(150)))
+    for out in (tmp_path / "here", f"{bucket}/there"):
+        for source, append in ((first, False), (more, True)):
+            bushel.build(bushel.sources.table(source, key="id"), out, run=Run(append=append))
+    assert digests(f"{bucket}/there") == digests(tmp_path / "here")
+    assert read_manifest(f"{bucket}/there").splits["train"].records == 150
+
+
+def test_refusals_are_written_into_the_store(bucket: str, tmp_path: Path) -> None:
+    rows = "".join(f"{i},{'x' if i == 7 else i}\n" for i in range(50))
+    (tmp_path / "rows.csv").write_text("id,value\n" + rows)
+    source = bushel.sources.table(tmp_path / "rows.csv", types={"value": "int64"})
+    built = bushel.build(source, f"{bucket}/data")
+    assert built.refused == 1
+    assert b'"key":"7"' in as_path(f"{bucket}/data/_quarantine.jsonl").read_bytes()
+    with pytest.raises(TooManyRefused) as caught:
+        bushel.build(source, f"{bucket}/strict", run=Run(strict=True))
+    assert str(caught.value).startswith(f"{bucket}/strict: 1 sample refused")
+    assert as_path(f"{bucket}/strict/_quarantine.jsonl").is_file()
+
+
+def test_a_folder_with_other_objects_is_refused(bucket: str) -> None:
+    as_path(f"{bucket}/mine/notes.txt").write_bytes(b"x")
+    with pytest.raises(FileProblem, match="holds 'notes.txt', which no build wrote"):
+        bushel.build(columns(10), f"{bucket}/mine")
+    with pytest.raises(FileProblem, match="is a bucket"):
+        bushel.build(columns(10), bucket)
+
+
+def test_two_builds_into_one_folder_do_not_meet(bucket: str, tmp_path: Path) -> None:
+    waiting = KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(60)")
+    other = subprocess.Popen([sys.executable, "-c", waiting, f"{bucket}/there", "1"])
+    try:
+        for _ in range(200):
+            if any(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")):
+                break
+            time.sleep(0.1)
+        with pytest.raises(FileProblem, match="another build is writing here right now"):
+            bushel.build(columns(), f"{bucket}/there", shard_size="50K")
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_no_secret_is_in_anything_that_was_written(bucket: str, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "bushel", "build", str(make_csv(tmp_path)), f"{bucket}/data"],
+        capture_output=True,
+        env={**os.environ, "RUST_LOG": "trace"},
+        timeout=120,
+        check=True,
+    )
+    root = as_path(f"{bucket}/data")
+    assert isinstance(root, ObjectPath)
+    told = [run.stdout, run.stderr, *(path.read_bytes() for path in root.below())]
+    told += [path.read_bytes() for path in (tmp_path / "home-cache").rglob("*") if path.is_file()]
+    told += [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert len(told) > 5
+    for text in told:
+        assert SECRET.encode() not in text
+        assert b"AKIAEXAMPLE" not in text
+
+
+def make_csv(folder: Path) -> Path:
+    path = folder / "rows.csv"
+    path.write_text("a,b\n" + "".join(f"{i},{i / 3}\n" for i in range(200)))
+    return path
