@@ -14,6 +14,7 @@ import numpy as np
 from bushel.errors import FileProblem
 from bushel.sources import arrow
 from bushel.sources.surveys import PART_BYTES, Field, Part, Piece, Survey
+from bushel.storage.cache import local_copy
 
 __all__ = ["ArrowFile", "ParquetFile"]
 
@@ -58,7 +59,7 @@ class ParquetFile:
     def _open(self) -> Any:
         import pyarrow.parquet as pq
 
-        return pq.ParquetFile(self.path, memory_map=True)
+        return pq.ParquetFile(local_copy(self.path), memory_map=True)
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
         """Batches of the part's row groups."""
@@ -133,7 +134,7 @@ class ArrowFile:
         """The schema, and the record batches from the one numbered `first`."""
         import pyarrow as pa
 
-        source = pa.memory_map(str(self.path))
+        source = pa.memory_map(str(local_copy(self.path)))
         if source.read(6) == b"ARROW1":
             source.seek(0)
             file = pa.ipc.open_file(source)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bushel.errors import FileProblem
 from bushel.sources.annotations import Annotated, Gathering
 from bushel.sources.folders import SPLITS
-from bushel.storage import open_to_read
+from bushel.storage import as_path, open_to_read
 
 __all__ = ["encode_mask", "find_images", "is_coco", "read_coco"]
 
@@ -60,7 +60,7 @@ def is_coco(path: Path) -> bool:
 
 def read_coco(paths: Sequence[str], classes: Mapping[str, int] | None, *, masks: bool) -> Annotated:
     """Read annotation files; where there are several, and their names say so, each is a split."""
-    documents = [_decode(Path(path)) for path in paths]
+    documents = [_decode(as_path(path)) for path in paths]
     names = _class_names(documents, paths)
     shift = int(any(number == 0 for number in names))
     more: dict[str, type] = {"is_crowd": int, "area": float} | ({"mask": bytes} if masks else {})

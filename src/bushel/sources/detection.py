@@ -29,7 +29,7 @@ from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.voc import read_voc
 from bushel.sources.yolo import read_yolo
-from bushel.storage import AnyPath, list_files
+from bushel.storage import AnyPath, as_path, list_files
 
 __all__ = ["DetectionSource", "boxes", "coco", "voc", "yolo"]
 
@@ -61,7 +61,7 @@ def coco(
     found = read_coco(files, classes, masks=masks)
     if not len(found):
         raise FileProblem(files[0], "lists no images")
-    root = Path(images) if images is not None else find_images(Path(files[0]), found.paths[0].decode())
+    root = as_path(images) if images is not None else find_images(as_path(files[0]), found.paths[0].decode())
     check = ImageCheck(verify, keep_bytes, tuple(allow))
     told = {"images": None if images is None else str(images), "masks": masks or None}
     return _source("coco", given, files, found, root, check, bad_boxes, told)
@@ -82,7 +82,7 @@ def voc(
     XML beside the images will do too. Lists in ImageSets/Main that are named train, val or test are splits. Classes are
     numbered from 1 by their names.
     """
-    found, root = read_voc(Path(folder), None if images is None else Path(images), classes)
+    found, root = read_voc(as_path(folder), None if images is None else as_path(images), classes)
     check = ImageCheck(verify, keep_bytes, tuple(allow))
     told = {"images": None if images is None else str(images)}
     return _source("voc", str(folder), [], found, root, check, bad_boxes, told)
@@ -103,7 +103,7 @@ def yolo(
     Names of classes come from data.yaml, classes.txt or obj.names; YOLO's 0 is class 1, since 0 is the background.
     Folders named train, val or test are splits.
     """
-    found, root = read_yolo(Path(folder), None if images is None else Path(images), classes)
+    found, root = read_yolo(as_path(folder), None if images is None else as_path(images), classes)
     check = ImageCheck(verify, keep_bytes, tuple(allow))
     told = {"images": None if images is None else str(images)}
     return _source("yolo", str(folder), [], found, root, check, bad_boxes, told)
@@ -128,7 +128,7 @@ def boxes(
     """
     given = as_given(paths)
     files = [str(path) for path in list_files(given)]
-    root = Path(images) if images is not None else Path(files[0]).parent
+    root = as_path(images) if images is not None else as_path(files[0]).parent
     found = with_suffixes(read_boxes(given, columns, unit, classes), root)
     if images is None and (root / "images").is_dir() and not (root / found.paths[0].decode()).is_file():
         root = root / "images"
@@ -280,7 +280,7 @@ class DetectionSource:
         found = self.annotated
         if row in found.faults:
             raise _Refusal("read", found.faults[row])
-        path = Path(self.facts.root, found.paths[row].decode(errors="surrogateescape"))
+        path = as_path(self.facts.root) / found.paths[row].decode(errors="surrogateescape")
         try:
             given = path.read_bytes()
         except OSError as error:
@@ -363,7 +363,7 @@ class DetectionSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the image."""
         assert partition == 0
-        return str(Path(self.facts.root, self.annotated.paths[row].decode(errors="backslashreplace")))
+        return str(as_path(self.facts.root) / self.annotated.paths[row].decode(errors="backslashreplace"))
 
     def fingerprint(self) -> str:
         """What the annotations say, and the options; images are named by them."""

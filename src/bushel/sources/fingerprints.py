@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from bushel.columns import BytesColumn, Column, Ragged
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path, listed
 
 __all__ = ["as_given", "fingerprint_of", "fingerprint_of_arrays"]
 
@@ -28,9 +27,9 @@ def as_given(paths: AnyPath | Iterable[AnyPath]) -> str | list[str]:
 def fingerprint_of(files: Iterable[AnyPath], options: Mapping[str, Any], *more: str) -> str:
     """Of files by name, size and time, of options, and of whatever else is given."""
     digest = hashlib.blake2b(digest_size=16)
-    for file in files:
-        status = Path(file).stat()
-        digest.update(f"{Path(file).name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    for path in listed([as_path(file) for file in files]):
+        status = path.stat()
+        digest.update(f"{path.name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     told = {name: value for name, value in options.items() if name != "path"}
     digest.update(msgspec.json.encode(told, order="deterministic"))
     for text in more:

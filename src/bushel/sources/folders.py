@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged
 from bushel.errors import FileProblem, nearest
+from bushel.storage import ObjectPath
 
 __all__ = ["ClassFolder", "FileList", "classes_of", "walk"]
 
@@ -94,7 +95,7 @@ class _Walk:
         with os.scandir(place) as found:
             for entry in found:
                 name = entry.name
-                if name.startswith(b".") or name.lower() in _OF_SYSTEMS:
+                if _is_hidden(name):
                     self.counted["hidden files"] += 1
                 elif entry.is_dir():
                     folders.append(name)
@@ -107,6 +108,17 @@ class _Walk:
                     self.counted["broken links"] += 1
         files.sort()
         return files, folders
+
+    def result(self) -> FileList:
+        """What was found."""
+        return FileList(
+            BytesColumn(np.array(self.ends, np.int64), np.frombuffer(bytes(self.data), np.uint8)),
+            np.array(self.folder, np.int32),
+            np.array(self.sizes, np.int64),
+            np.array(self.times, np.int64),
+            BytesColumn.of(self.folders),
+            {what: count for what, count in self.counted.items() if count},
+        )
 
     def _add(self, relative: bytes, files: list[tuple[bytes, int, int]]) -> None:
         if not files:
@@ -125,8 +137,55 @@ class _Walk:
         self.folder.extend([number] * len(files))
 
 
+class _ObjectWalk(_Walk):
+    """The same of a store: one listing has everything, and is put into the order of a walk."""
+
+    def __init__(self, root: ObjectPath, leave_out: LeaveOut) -> None:
+        super().__init__(os.fsencode(root), leave_out)
+        self.tree: dict[bytes, tuple[list[tuple[bytes, int, int]], set[bytes]]] = {b"": ([], set())}
+        depth = len(root.parts)
+        for path in root.below():
+            assert path.known is not None
+            *folders, name = (os.fsencode(part) for part in path.parts[depth:])
+            above = b""
+            for folder in folders:
+                self.tree[above][1].add(folder)
+                above = above + b"/" + folder if above else folder
+                self.tree.setdefault(above, ([], set()))
+            self.tree[above][0].append((name, path.known.size, path.known.mtime_ns))
+        if self.tree == {b"": ([], set())}:
+            raise FileProblem(root, "is an object, not a folder" if root.is_file() else "there is no such folder")
+
+    def list(self) -> FileList:
+        """All files that are not left out."""
+        self._visit(b"")
+        return self.result()
+
+    def _visit(self, relative: bytes) -> None:
+        there, folders = self.tree[relative]
+        hidden = {name for name in (*folders, *(file[0] for file in there)) if _is_hidden(name)}
+        self.counted["hidden files"] += len(hidden)
+        files = []
+        for file in sorted(there):
+            if file[0] in hidden:
+                continue
+            if (why := self.leave_out(file[0])) is not None:
+                self.counted[why] += 1
+                continue
+            files.append(file)
+        self._add(relative, files)
+        for name in sorted(folders - hidden):
+            self._visit(relative + b"/" + name if relative else name)
+
+
+def _is_hidden(name: bytes) -> bool:
+    return name.startswith(b".") or name.lower() in _OF_SYSTEMS
+
+
 def walk(folder: Path, leave_out: LeaveOut) -> FileList:
     """List the files below a folder; hidden ones, and those that `leave_out` names, are counted only."""
+    if isinstance(folder, ObjectPath):
+        return _ObjectWalk(folder, leave_out).list()
     if not folder.exists():
         close = nearest(folder.name, [p.name for p in folder.parent.iterdir()]) if folder.parent.is_dir() else None
         raise FileProblem(
@@ -136,14 +195,7 @@ def walk(folder: Path, leave_out: LeaveOut) -> FileList:
         raise FileProblem(folder, "is a file, not a folder")
     found = _Walk(os.fsencode(folder), leave_out)
     found.visit(b"", ())
-    return FileList(
-        BytesColumn(np.array(found.ends, np.int64), np.frombuffer(bytes(found.data), np.uint8)),
-        np.array(found.folder, np.int32),
-        np.array(found.sizes, np.int64),
-        np.array(found.times, np.int64),
-        BytesColumn.of(found.folders),
-        dict(found.counted),
-    )
+    return found.result()
 
 
 @dataclass(frozen=True)

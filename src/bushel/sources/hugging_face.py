@@ -12,7 +12,8 @@ from bushel.sources.image_checks import ImageCheck, Verify
 from bushel.sources.image_columns import ImageColumn
 from bushel.sources.record_files import split_of
 from bushel.sources.tables import Format, TableSource
-from bushel.storage import AnyPath, natural_order
+from bushel.storage import AnyPath, as_path, natural_order
+from bushel.storage.cache import local_copy
 
 __all__ = ["huggingface"]
 
@@ -30,7 +31,7 @@ def huggingface(
 
     Splits are kept, class labels become their names, and images are loaded and checked as `images` does.
     """
-    folder = Path(path)
+    folder = as_path(path)
     files, splits = _files_of(folder)
     format: Format = "arrow" if files[0].suffix == ".arrow" else "parquet"
     told = _features_of(files[0], format)
@@ -102,9 +103,9 @@ def _features_of(file: Path, format: Format) -> dict[str, dict[str, Any]]:
         raise FileProblem(file, "there is no such file", help=["Was the dataset saved whole?"])
     try:
         if format == "parquet":
-            schema = pq.read_schema(file)
+            schema = pq.read_schema(local_copy(file))
         else:
-            with pa.memory_map(str(file)) as source:
+            with pa.memory_map(str(local_copy(file))) as source:
                 schema = pa.ipc.open_stream(source).schema
     except pa.ArrowException as error:
         raise FileProblem(file, f"cannot be read as {format}: {error}") from None

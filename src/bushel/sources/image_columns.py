@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from bushel.columns import BytesColumn, Column, Ragged, take
 from bushel.schema import Feature
 from bushel.sources.image_checks import ImageCheck
 from bushel.sources.protocol import Block, Refused
+from bushel.storage import as_path
 
 __all__ = ["ImageColumn"]
 
@@ -79,7 +79,7 @@ class ImageColumn:
             if value is None:
                 continue
             if name.endswith("/path") or (name == self.name and is_path):
-                return Path(self.root, value.decode()).read_bytes()
+                return (as_path(self.root) / value.decode()).read_bytes()
             return value
         return None
 

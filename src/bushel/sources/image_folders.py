@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,8 @@ from bushel.sources.image_names import leave_out
 from bushel.sources.label_files import find_label_file, read_label_file
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns, write_columns
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path, is_object
+from bushel.storage.ahead import in_background
 
 __all__ = ["ImageSource", "images"]
 
@@ -86,7 +87,7 @@ class ImageSource:
         """The images there are. In another process, those that were there when the source was pickled."""
         if self.spooled is not None and (self.spooled / "columns.json").exists():
             return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
-        found = walk(Path(self.folder), leave_out)
+        found = walk(as_path(self.folder), leave_out)
         if self.spooled is not None and _digest(found) != self.digest:
             raise FileProblem(self.folder, "has changed since it was listed")
         return found
@@ -100,7 +101,7 @@ class ImageSource:
     def labels(self) -> dict[str, str] | str | None:
         """The labels that were given, or the file of labels that was found in a flat folder."""
         if self.given_labels is None and len(self.files.folders) == 1 and not self.files.folders[0]:
-            return find_label_file(Path(self.folder), self.files.paths)
+            return find_label_file(as_path(self.folder), self.files.paths)
         return self.given_labels
 
     @cached_property
@@ -168,9 +169,9 @@ class ImageSource:
     def _block(self, rows: NDArray[np.int64]) -> Block:
         refused: dict[int, tuple[str, str]] = {}
         payload: list[bytes] = []
-        for row, (path, size) in enumerate(zip(self._paths(rows), self.files.sizes[rows].tolist(), strict=True)):
+        for row, read in enumerate(_reads(self._paths(rows), self.files.sizes[rows].tolist())):
             try:
-                payload.append(_read_whole(path, size))
+                payload.append(read())
             except OSError as error:
                 refused[row] = ("read", (error.strerror or str(error)).lower())
                 payload.append(b"")
@@ -202,7 +203,7 @@ class ImageSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return os.path.normpath(os.fsdecode(self._paths(np.array([row]))[0]))
+        return str(as_path(os.fsdecode(self._paths(np.array([row]))[0])))
 
     def fingerprint(self) -> str:
         """Names, sizes and times of all images, and the options."""
@@ -237,6 +238,13 @@ def _digest(files: FileList) -> str:
     for part in (files.paths.data, files.paths.offsets, files.sizes, files.times):
         digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
+
+
+def _reads(paths: Sequence[bytes], sizes: Sequence[int]) -> Iterator[Callable[[], bytes]]:
+    """What reads each file; objects of a store are on their way by then, several at a time."""
+    if not paths or not is_object(as_path(os.fsdecode(paths[0]))):
+        return (partial(_read_whole, path, size) for path, size in zip(paths, sizes, strict=True))
+    return (future.result for future in [in_background(as_path(os.fsdecode(path)).read_bytes) for path in paths])
 
 
 def _read_whole(path: bytes, size: int) -> bytes:

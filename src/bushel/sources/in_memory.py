@@ -20,7 +20,8 @@ from bushel.sources.fingerprints import fingerprint_of, fingerprint_of_arrays
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.values import as_column, feature_of_column, number_keys, rows_that_fit, typed
-from bushel.storage import open_to_read
+from bushel.storage import as_path, open_to_read
+from bushel.storage.cache import local_copy
 
 __all__ = ["ArraySource", "arrays"]
 
@@ -72,7 +73,7 @@ def _chosen(given: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
 def _named(data: Any) -> dict[str, Any]:
     """What was given as values by name, each a column, a place in a file, or still to be made a column."""
     if isinstance(data, str | PathLike):
-        return _of_file(Path(data))
+        return _of_file(as_path(data))
     if isinstance(data, Mapping) and "data" in data and "target" in data:
         return _of_bunch(data)
     if isinstance(data, Mapping):
@@ -98,7 +99,7 @@ def _of_structured(data: NDArray[Any]) -> dict[str, Any]:
 def _of_value(values: Any, name: str) -> Any:
     if not isinstance(values, str | PathLike):
         return as_column(values, name=name)
-    places = _of_file(Path(values))
+    places = _of_file(as_path(values))
     if len(places) != 1:
         raise ValueError(f"{name} must be one array, got the {len(places)} of {values}")
     return next(iter(places.values()))
@@ -126,8 +127,8 @@ class _Place:
     def load(self) -> NDArray[Any]:
         """Map the array, or read it where it is compressed."""
         if self.member is None:
-            return _load_npy(Path(self.path))
-        return _load_member(Path(self.path), self.member)
+            return _load_npy(local_copy(as_path(self.path)))
+        return _load_member(local_copy(as_path(self.path)), self.member)
 
 
 def _of_file(path: Path) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def _of_file(path: Path) -> dict[str, Any]:
     if head[:6] == b"\x93NUMPY":
         return {path.stem: _Place(str(path))}
     if head[:4] == b"PK\x03\x04":
-        names = [name for name in zipfile.ZipFile(path).namelist() if name.endswith(".npy")]
+        names = [name for name in zipfile.ZipFile(local_copy(path)).namelist() if name.endswith(".npy")]
         if names:
             return {name.removesuffix(".npy"): _Place(str(path), name) for name in names}
     raise FileProblem(path, "is neither an .npy nor an .npz file of NumPy's")

@@ -27,7 +27,7 @@ from bushel.sources.tars import webdataset
 from bushel.sources.texts import is_text_name, text
 from bushel.sources.voc import is_voc
 from bushel.sources.yolo import is_yolo
-from bushel.storage import AnyPath, list_files
+from bushel.storage import AnyPath, ObjectPath, as_path, list_files
 
 __all__ = ["open_source"]
 
@@ -91,8 +91,8 @@ def _meant(name: str, names: Any) -> str:
 
 def kind_of(path: Any) -> str:
     """Which source a path is, told by what is there."""
-    if isinstance(path, str | os.PathLike) and Path(path).is_dir():
-        return _kind_of_folder(Path(path))
+    if isinstance(path, str | os.PathLike) and as_path(path).is_dir():
+        return _kind_of_folder(as_path(path))
     return _kind_of_file(list_files(path)[0])
 
 
@@ -176,6 +176,11 @@ def _kind_of_folder(folder: Path) -> str:
 
 
 def _names_below(folder: Path) -> Any:
+    if isinstance(folder, ObjectPath):
+        depth = len(folder.parts)
+        inside = (path for path in folder.below() if not any(part[0] in "._" for part in path.parts[depth:-1]))
+        yield from (path.name for path in inside)
+        return
     for _, folders, files in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         yield from sorted(files)

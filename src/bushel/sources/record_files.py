@@ -26,7 +26,8 @@ from bushel.sources.folders import SPLITS
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.table_columns import as_text, named
 from bushel.sources.values import number_keys
-from bushel.storage import AnyPath, list_files, open_to_read
+from bushel.storage import AnyPath, as_path, list_files, open_to_read, shard_paths
+from bushel.storage.cache import local_copy
 from bushel.survey import infer_schema
 
 __all__ = ["RecordSource", "records"]
@@ -58,10 +59,11 @@ def _record_files(given: str | list[str]) -> list[Path]:
     """The files that paths name; of a dataset its shards, of any other folder what is named like TFRecords."""
     files: list[Path] = []
     for path in [given] if isinstance(given, str) else given:
-        folder = Path(path)
+        folder = as_path(path)
         if (folder / "dataset.json").exists():
             splits = read_manifest(folder).splits.values()
-            files.extend(folder / shard.path for split in splits for shard in split.shards if shard.records)
+            names = [shard.path for split in splits for shard in split.shards if shard.records]
+            files.extend(shard_paths(folder, names))
         elif folder.is_dir():
             found = list_files(folder)
             files.extend([file for file in found if ".tfrec" in file.name.lower()] or found)
@@ -84,12 +86,12 @@ class RecordSource:
     @cached_property
     def reads(self) -> Literal["random", "sequence"]:
         """At random, unless a file is compressed."""
-        return "sequence" if any(open_file(Path(file)).compression for file in self.files) else "random"
+        return "sequence" if any(open_file(as_path(file)).compression for file in self.files) else "random"
 
     @cached_property
     def manifest(self) -> Manifest | None:
         """That of the dataset, if the files are of one."""
-        folder = Path(self.files[0]).parent
+        folder = as_path(self.files[0]).parent
         return read_manifest(folder) if (folder / "dataset.json").exists() else None
 
     @cached_property
@@ -105,7 +107,7 @@ class RecordSource:
             features = dict(self.manifest.schema.features)
             features |= {name: Feature(dtype="str", shape=features[name].shape) for name in self.names}
             return Schema(features=features, record=self.manifest.schema.record)
-        first = Path(self.files[0])
+        first = as_path(self.files[0])
         schema = read_sidecar(first) or infer_schema(self.files)
         if not len(schema):
             raise FileProblem(first, "its records are not Examples")
@@ -152,7 +154,7 @@ class RecordSource:
     def _extents(self, partition: int) -> NDArray[np.uint64]:
         """Where the records of a plain file are: from its index, or from a scan of their headers."""
         if partition not in self.extents:
-            path = Path(self.files[partition])
+            path = as_path(self.files[partition])
             try:
                 index = load_index(path)
             except StaleIndex:
@@ -172,7 +174,7 @@ class RecordSource:
         faults: list[Skipped] = []
         parts: dict[str, list[Column]] = {name: [] for name in names}
         sizes: list[NDArray[np.int64]] = []
-        for chunk in open_file(Path(self.files[partition])).chunks(on_fault=faults.append):
+        for chunk in open_file(as_path(self.files[partition])).chunks(on_fault=faults.append):
             sizes.append(chunk.extents[:, 1].astype(np.int64))
             found = self._decode(chunk.memory, chunk.extents, names)[0] if names else {}
             for name, column in found.items():
@@ -202,8 +204,8 @@ class RecordSource:
             return
         extents = self._extents(partition)
         wanted = np.arange(len(extents)) if rows is None else np.asarray(rows, np.int64)
-        path = Path(self.files[partition])
-        with open_to_read(path) as file:
+        path = as_path(self.files[partition])
+        with open_to_read(local_copy(path)) as file:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         start = 0
         while start < len(wanted):
@@ -215,7 +217,7 @@ class RecordSource:
 
     def _read_in_sequence(self, partition: int) -> Iterator[Block]:
         row = 0
-        for chunk in open_file(Path(self.files[partition])).chunks(on_fault=_ignore, max_bytes=_BLOCK_BYTES):
+        for chunk in open_file(as_path(self.files[partition])).chunks(on_fault=_ignore, max_bytes=_BLOCK_BYTES):
             numbers = np.arange(row, row + len(chunk.extents))
             row += len(chunk.extents)
             yield self._block(chunk.memory, chunk.extents, numbers)

@@ -27,7 +27,7 @@ from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.surveys import Field, Part, Piece, Survey, TableFile
 from bushel.sources.table_columns import as_text, common_type, named, present_rows, spread
 from bushel.sources.values import number_keys, typed
-from bushel.storage import AnyPath, list_files, open_to_read
+from bushel.storage import AnyPath, as_path, list_files, open_to_read
 
 __all__ = ["TableSource", "table"]
 
@@ -78,11 +78,11 @@ def table(
     files = tuple(str(path) for path in list_files(given))
     image = None
     if image_column is not None:
-        root = str(image_root or Path(files[0]).parent)
+        root = str(image_root or as_path(files[0]).parent)
         image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, tuple(allow)))
     source = TableSource(
         files=files,
-        format=format or _one_format([Path(file) for file in files]),
+        format=format or _one_format([as_path(file) for file in files]),
         columns=None if columns is None else tuple(columns),
         rename=dict(rename or {}),
         types=dict(types or {}),
@@ -147,7 +147,7 @@ class TableSource:
         return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
 
     def _open(self, file: int) -> TableFile:
-        path = Path(self.files[file])
+        path = as_path(self.files[file])
         if self.format == "parquet":
             return ParquetFile(path)
         if self.format == "arrow":
@@ -261,7 +261,7 @@ class TableSource:
     @cached_property
     def _short_names(self) -> tuple[str, ...]:
         """The names of the files, with those of as many folders as tell them apart."""
-        paths = [Path(file).parts for file in self.files]
+        paths = [as_path(file).parts for file in self.files]
         for count in range(1, max(len(parts) for parts in paths)):
             names = tuple("/".join(parts[-count:]) for parts in paths)
             if len(set(names)) == len(names):

@@ -23,7 +23,8 @@ from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.image_checks import ImageCheck, Verify
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.samples import Census, feature_of_value, misfit, to_columns
-from bushel.storage import AnyPath, list_files
+from bushel.storage import AnyPath, as_path, list_files
+from bushel.storage.cache import local_copy
 
 __all__ = ["TarSource", "webdataset"]
 
@@ -85,7 +86,7 @@ class TarSource:
         keys = []
         for file in self.files:
             found = []
-            for sample in _samples(Path(file), with_images=False):
+            for sample in _samples(as_path(file), with_images=False):
                 census.add(sample)
                 images |= dict.fromkeys(sample.images)
                 found.append(sample.key)
@@ -128,7 +129,7 @@ class TarSource:
         found: dict[str, Column] = {"key": self.keys[partition]} if "key" in columns else {}
         if wanted:
             rows = []
-            for sample in _samples(Path(self.files[partition]), with_images=False):
+            for sample in _samples(as_path(self.files[partition]), with_images=False):
                 values = {name: sample[name] for name in wanted if name in sample}
                 rows.append({name: value for name, value in values.items() if not misfit({name: value}, wanted)})
             found |= to_columns(rows, wanted)
@@ -140,7 +141,7 @@ class TarSource:
             raise ValueError("rows must be None: tar files are read in sequence")
         block: list[_Member] = []
         first = size = 0
-        for sample in _samples(Path(self.files[partition]), with_images=True):
+        for sample in _samples(as_path(self.files[partition]), with_images=True):
             block.append(sample)
             size += sample.size
             if len(block) == _BLOCK_ROWS or size > _BLOCK_BYTES:
@@ -220,6 +221,7 @@ def _samples(path: Path, *, with_images: bool) -> Iterator[_Member]:
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     try:
+        path = local_copy(path)
         with path.open("rb") as file:
             head = file.read(2)
         mode: Any = "r|*" if head in (b"\x1f\x8b", b"BZ", b"\xfd7") else "r:"

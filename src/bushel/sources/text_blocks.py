@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from bushel.errors import FileProblem
-from bushel.storage import open_to_read
+from bushel.storage import is_object, open_to_read
 
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 
@@ -152,10 +152,10 @@ def _inflating(path: Path, compression: str) -> IO[bytes]:
     if compression == "gzip":
         from isal import igzip
 
-        return igzip.open(path, "rb")  # type: ignore[no-any-return]
+        return igzip.open(path.open("rb") if is_object(path) else path, "rb")  # type: ignore[no-any-return]
     import pyarrow as pa
 
-    stream: Any = pa.input_stream(str(path), compression=compression)
+    stream: Any = pa.input_stream(path.open("rb") if is_object(path) else str(path), compression=compression)
     return stream  # type: ignore[no-any-return]
 
 

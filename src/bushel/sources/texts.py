@@ -23,7 +23,7 @@ from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.surveys import PART_BYTES, Part
 from bushel.sources.text_blocks import TextFile, cut_at_newline, detect_encoding
 from bushel.sources.values import number_keys
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 
 __all__ = ["LineSource", "TextFolderSource", "text"]
 
@@ -40,7 +40,7 @@ def text(
     folders as for `images`. The encoding is UTF-8, or what a byte order mark tells, or the one declared; text that is
     not in it is refused with its line.
     """
-    if Path(path).is_dir():
+    if as_path(path).is_dir():
         source = TextFolderSource(str(path), encoding, class_folder)
         if not len(source.files):
             raise FileProblem(path, "there are no text files in this folder")
@@ -86,7 +86,7 @@ class TextFolderSource:
         """The files there are. In another process, those that were there when the source was pickled."""
         if self.spooled is not None and (self.spooled / "columns.json").exists():
             return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
-        return walk(Path(self.folder), _leave_out)
+        return walk(as_path(self.folder), _leave_out)
 
     @cached_property
     def listed(self) -> dict[str, Column]:
@@ -153,7 +153,7 @@ class TextFolderSource:
     def _text(self, row: int) -> tuple[str, str, str]:
         """Stage, text, and what is wrong."""
         try:
-            data = Path(self.locate(0, row)).read_bytes()
+            data = as_path(self.locate(0, row)).read_bytes()
         except OSError as error:
             return "read", "", (error.strerror or str(error)).lower()
         found, bom = detect_encoding(data[:4096])
@@ -165,7 +165,7 @@ class TextFolderSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return os.path.normpath(os.fsdecode(os.fsencode(self.folder) + b"/" + self.files.paths[row]))
+        return str(as_path(os.fsdecode(os.fsencode(self.folder) + b"/" + self.files.paths[row])))
 
     def fingerprint(self) -> str:
         """Names, sizes and times of all files, and the options."""
@@ -214,7 +214,7 @@ class LineSource:
         return tuple(parts)
 
     def _open(self) -> TextFile:
-        return TextFile.open(Path(self.path), self.encoding)
+        return TextFile.open(as_path(self.path), self.encoding)
 
     def partitions(self) -> int:
         """Parts of about 64 MB."""

@@ -27,6 +27,7 @@ __all__ = [
     "as_path",
     "is_object",
     "list_files",
+    "listed",
     "natural_order",
     "shard_paths",
     "temporary_path",
@@ -94,6 +95,14 @@ def _objects_of(path: ObjectPath) -> list[Path]:
     if not found:
         raise FileProblem(path, "there are no objects in this folder")
     return sorted(found, key=natural_order)
+
+
+def listed(paths: list[Path]) -> list[Path]:
+    """The same paths; objects with what a listing of their folder tells, so that none is asked for on its own."""
+    if len(paths) < 3 or not all(isinstance(path, ObjectPath) for path in paths):
+        return paths
+    there = {file: file for folder in {path.parent for path in paths} for file in folder.iterdir()}
+    return [there.get(path, path) for path in paths]
 
 
 def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:

@@ -114,6 +114,14 @@ class ObjectPath(PosixPath):
     def _named(self, name: str) -> ObjectPath:
         return type(self)(*self.parts[:2], *name.split("/"))
 
+    def glob(self, pattern: str, **_: Any) -> Generator[ObjectPath, None, None]:
+        """The objects below that a pattern matches."""
+        yield from (self / pattern).matching()
+
+    def rglob(self, pattern: str, **_: Any) -> Generator[ObjectPath, None, None]:
+        """The objects that a pattern matches, however deep."""
+        yield from (self / "**" / pattern).matching()
+
     def matching(self) -> list[ObjectPath]:
         """The objects that this path names as a pattern: `*` within a name, `**` over folders."""
         fixed = next((i for i, part in enumerate(self.parts) if glob.has_magic(part)), len(self.parts))

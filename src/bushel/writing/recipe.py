@@ -10,7 +10,7 @@ import msgspec
 
 from bushel.errors import FormatError, nearest
 from bushel.files import Compression
-from bushel.storage import AnyPath, write_whole
+from bushel.storage import AnyPath, as_path, write_whole
 from bushel.transforms.tables import make_transforms
 
 __all__ = [
@@ -82,7 +82,7 @@ def parse_size(size: int | str) -> int:
 def read_recipe(path: AnyPath) -> Recipe:
     """Read a recipe; a key that it does not know is an error that offers the nearest."""
     try:
-        fields = msgspec.toml.decode(Path(path).read_bytes(), type=dict[str, Any])
+        fields = msgspec.toml.decode(as_path(path).read_bytes(), type=dict[str, Any])
         if isinstance(fields.get("shard_size"), str):
             fields["shard_size"] = parse_size(fields["shard_size"])
         _check_transforms(fields)
