@@ -17,6 +17,7 @@ ROOMS = [
     ["schema", "columns", "files"],
     ["manifest", "records"],
     ["survey", "index"],
+    ["pixels"],
     ["sources", "transforms"],
     ["writing"],
     ["reading"],

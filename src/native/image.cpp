@@ -74,7 +74,52 @@ Taps wide_taps(std::size_t from, std::size_t to) {
   return taps;
 }
 
-Taps taps_of(std::size_t from, std::size_t to, bool antialias) {
+// All that lie within `reach`, by a weight of their distance from the centre.
+template <typename Weight>
+Taps taps_within(std::size_t from, std::size_t to, double reach, Weight weight_of) {
+  Taps taps;
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  taps.count = std::min(from, static_cast<std::size_t>(std::ceil(2 * reach)) + 1);
+  taps.first.reserve(to);
+  taps.weights.reserve(to * taps.count);
+  std::vector<double> weights(taps.count);
+  for (std::size_t i = 0; i < to; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * scale - 0.5;
+    const double begin = std::max(0.0, std::ceil(centre - reach));
+    const double end = std::min(static_cast<double>(from), std::floor(centre + reach) + 1);
+    const std::size_t first = std::min(static_cast<std::size_t>(begin), from - taps.count);
+    std::fill(weights.begin(), weights.end(), 0.0);
+    double sum = 0;
+    for (double at = begin; at < end; ++at) {
+      const double weight = weight_of(at - centre);
+      weights[std::min(static_cast<std::size_t>(at) - first, taps.count - 1)] += weight;
+      sum += weight;
+    }
+    taps.first.push_back(first);
+    for (const double weight : weights) taps.weights.push_back(static_cast<float>(weight / sum));
+  }
+  return taps;
+}
+
+// How much of a pixel at this distance lies within half the scale.
+Taps area_taps(std::size_t from, std::size_t to) {
+  const double half = static_cast<double>(from) / static_cast<double>(to) / 2;
+  return taps_within(from, to, half + 0.5,
+                     [half](double x) { return std::max(0.0, std::min(x + 0.5, half) - std::max(x - 0.5, -half)); });
+}
+
+Taps cubic_taps(std::size_t from, std::size_t to, bool antialias) {
+  const double scale = antialias ? std::max(1.0, static_cast<double>(from) / static_cast<double>(to)) : 1.0;
+  return taps_within(from, to, 2 * scale, [scale](double distance) {
+    const double x = std::abs(distance) / scale;
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+    return x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0.0;
+  });
+}
+
+Taps taps_of(std::size_t from, std::size_t to, bool antialias, Kernel kernel) {
+  if (kernel == Kernel::kBicubic) return cubic_taps(from, to, antialias);
+  if (kernel == Kernel::kArea && from > to) return area_taps(from, to);
   return antialias && from > to ? wide_taps(from, to) : near_taps(from, to);
 }
 
@@ -258,8 +303,9 @@ BUSHEL_WIDE void round_row(const float* in, std::size_t n, std::uint8_t* out) {
 }  // namespace
 
 template <typename In, typename Out>
-void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias) {
-  const Taps columns = taps_of(from.width, to.width, antialias), down = taps_of(from.height, to.height, antialias);
+void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias, Kernel kernel) {
+  const Taps columns = taps_of(from.width, to.width, antialias, kernel);
+  const Taps down = taps_of(from.height, to.height, antialias, kernel);
   const Across across(columns, to.width, to.channels);
   const std::size_t in_row = from.width * from.channels, row = to.width * to.channels;
   std::vector<float> line(in_row + kSlack), exact(std::is_same_v<Out, float> ? 0 : row);
@@ -280,8 +326,8 @@ void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias
   }
 }
 
-template void resize(const std::uint8_t*, ImageSize, std::uint8_t*, ImageSize, bool);
-template void resize(const std::uint8_t*, ImageSize, float*, ImageSize, bool);
-template void resize(const float*, ImageSize, float*, ImageSize, bool);
+template void resize(const std::uint8_t*, ImageSize, std::uint8_t*, ImageSize, bool, Kernel);
+template void resize(const std::uint8_t*, ImageSize, float*, ImageSize, bool, Kernel);
+template void resize(const float*, ImageSize, float*, ImageSize, bool, Kernel);
 
 }  // namespace bushel

@@ -11,9 +11,15 @@ struct ImageSize {
   std::size_t height, width, channels;
 };
 
-// Bilinear, with the centres of pixels at half coordinates, as tf.image.resize does it. `antialias` widens the filter
-// when shrinking, so that every input pixel counts. `out` has room for height * width * channels; bytes are rounded.
+// How values between pixels are made.
+//   bilinear  by nearness, as tf.image.resize
+//   area      the mean of what a pixel covers, as cv2's INTER_AREA; bilinear where an image does not shrink
+//   bicubic   Keys' cubic with a = -0.5, as Pillow and tf.image.resize; what is beyond the edge is left out
+enum class Kernel : std::uint8_t { kBilinear, kArea, kBicubic };
+
+// The centres of pixels are at half coordinates. `antialias` widens the kernel when shrinking, so that every input
+// pixel counts; an area always does. `out` has room for height * width * channels; bytes are rounded.
 template <typename In, typename Out>
-void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias);
+void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias, Kernel kernel = Kernel::kBilinear);
 
 }  // namespace bushel

@@ -767,7 +767,7 @@ void check_sizes(ImageSize from, ImageSize to) {
 }
 
 template <typename In, typename Out>
-nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t width, bool antialias) {
+nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t width, bool antialias, Kernel kernel) {
   const ImageSize from = size_of(image), to{height, width, from.channels};
   check_sizes(from, to);
   // Resized images are mostly copied into a batch and dropped: the next takes the memory while it is in the cache.
@@ -776,17 +776,17 @@ nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t 
   nb::capsule owner(lent, [](void* p) noexcept { delete static_cast<Lent*>(p); });
   {
     nb::gil_scoped_release nogil;
-    resize(image.data(), from, lent->buffer.as<Out>(), to, antialias);
+    resize(image.data(), from, lent->buffer.as<Out>(), to, antialias, kernel);
   }
   return nb::cast(nb::ndarray<nb::numpy, Out>(lent->buffer.as<Out>(), {height, width, from.channels}, owner));
 }
 
 // Straight into the image's place in a batch.
 template <typename In, typename Out>
-void resize_image_into(const Image<In>& image, const Canvas<Out>& out, bool antialias) {
+void resize_image_into(const Image<In>& image, const Canvas<Out>& out, bool antialias, Kernel kernel) {
   check_sizes(size_of(image), size_of(out));
   nb::gil_scoped_release nogil;
-  resize(image.data(), size_of(image), out.data(), size_of(out), antialias);
+  resize(image.data(), size_of(image), out.data(), size_of(out), antialias, kernel);
 }
 
 Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
@@ -1206,19 +1206,24 @@ NB_MODULE(_native, m) {
         "sublinear"_a, "binary"_a, "(indices, values, splits) of counts times weights.");
   m.def("hash_terms", &hash_texts, "offsets"_a, "data"_a, "unit"_a, "ngrams"_a, "size"_a, "is_signed"_a, "norm"_a,
         "binary"_a, "(indices, values, splits) of counts by hash.");
+  nb::enum_<Kernel>(m, "Kernel", "How values between pixels are made.")
+      .value("BILINEAR", Kernel::kBilinear)
+      .value("AREA", Kernel::kArea)
+      .value("BICUBIC", Kernel::kBicubic);
   m.def("resize_to_bytes", &resize_image<std::uint8_t, std::uint8_t>, "image"_a, "height"_a, "width"_a,
-        "antialias"_a = false, "A uint8 image of height x width x channels, resized and rounded.");
+        "antialias"_a = false, "kernel"_a = Kernel::kBilinear,
+        "A uint8 image of height x width x channels, resized and rounded.");
   m.def("resize_to_floats", &resize_image<std::uint8_t, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
-        "A uint8 image, resized, as float32.");
+        "kernel"_a = Kernel::kBilinear, "A uint8 image, resized, as float32.");
   m.def("resize_floats", &resize_image<float, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
-        "A float32 image, resized.");
+        "kernel"_a = Kernel::kBilinear, "A float32 image, resized.");
   constexpr auto into = "An image resized into `out`, which other threads see when this returns.";
   m.def("resize_into", &resize_image_into<std::uint8_t, std::uint8_t>, "image"_a.noconvert(), "out"_a.noconvert(),
-        "antialias"_a, into);
+        "antialias"_a, "kernel"_a = Kernel::kBilinear, into);
   m.def("resize_into", &resize_image_into<std::uint8_t, float>, "image"_a.noconvert(), "out"_a.noconvert(),
-        "antialias"_a, into);
+        "antialias"_a, "kernel"_a = Kernel::kBilinear, into);
   m.def("resize_into", &resize_image_into<float, float>, "image"_a.noconvert(), "out"_a.noconvert(), "antialias"_a,
-        into);
+        "kernel"_a = Kernel::kBilinear, into);
   nb::class_<Profile>(m, "Profile", "All that checks need to know of records, from one pass.")
       .def("__init__", &make_profile, "columns"_a, "identity"_a, "verify"_a, "values"_a, "hashes"_a)
       .def("add", &add_to_profile, "file"_a, "extents"_a, "file_id"_a, "first"_a,

@@ -71,3 +71,23 @@ TEST(image, every_value_is_that_of_the_definition_whatever_the_size) {
         CHECK(worst < 0.01f);
       }
 }
+
+TEST(image, a_flat_image_stays_flat_with_every_kernel) {
+  for (const Kernel kernel : {Kernel::kArea, Kernel::kBicubic})
+    for (const std::size_t side : {1u, 2u, 3u, 17u})
+      for (const std::size_t target : {1u, 2u, 5u, 40u})
+        for (const bool antialias : {false, true}) {
+          const std::vector<std::uint8_t> in(side * side * 3, 100);
+          std::vector<float> out(target * target * 3, 0);
+          resize(in.data(), {side, side, 3}, out.data(), {target, target, 3}, antialias, kernel);
+          CHECK(std::all_of(out.begin(), out.end(), [](float v) { return v > 99.99f && v < 100.01f; }));
+        }
+}
+
+TEST(image, an_area_is_the_mean_of_what_it_covers_parts_of_pixels_too) {
+  const std::vector<std::uint8_t> in = {0, 10, 20, 30, 40};
+  std::vector<float> out(2);
+  resize(in.data(), {1, 5, 1}, out.data(), {1, 2, 1}, false, Kernel::kArea);
+  CHECK(std::abs(out[0] - (0 + 10 + 20 * 0.5f) / 2.5f) < 1e-4f);
+  CHECK(std::abs(out[1] - (20 * 0.5f + 30 + 40) / 2.5f) < 1e-4f);
+}

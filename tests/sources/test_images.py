@@ -16,8 +16,8 @@ from gather import keys_of, listed, read_all
 from PIL import Image
 
 from bushel.errors import FileProblem
+from bushel.pixels.headers import BadImage, parse_header
 from bushel.sources import images
-from bushel.sources.image_headers import BadImage, parse_header
 
 
 def picture(width: int = 40, height: int = 30, mode: str = "RGB") -> Image.Image:

@@ -12,7 +12,7 @@ import click
 
 from bushel.cli.engines import engine_options, make_engine
 from bushel.cli.look import json_option
-from bushel.cli.media import media_options, source_table
+from bushel.cli.media import image_transforms, media_options, source_table
 from bushel.cli.preparing import preparing_options, transform_tables
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.option("--compression", type=click.Choice(["gzip", "zlib"]), help="Of shards.  [none]")
 @click.option("--constrain", metavar="COL:min=0,max=9", multiple=True, help="Refuse other values; may be repeated.")
 @click.option("--verify", type=click.Choice(["decode", "headers", "none"]), help="How images are checked.  [decode]")
-@click.option("--resize", metavar="HEIGHTxWIDTH", help="Resize images, and encode them again.  [as they are]")
 @click.option("--keep-bytes", is_flag=True, help="Do not turn images upright that say they are not.")
 @click.option("--limit", type=int, metavar="N", help="A trial: N samples only.")
 @click.option("--workers", type=int, metavar="N", help="Processes.  [cores]")
@@ -117,7 +116,7 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     }
     if "shard_size" in changes:
         changes["shard_size"] = parse_size(changes["shard_size"])
-    if tables := transform_tables(given):
+    if tables := [*image_transforms(given, table), *transform_tables(given)]:
         changes["transforms"] = [*recipe.transforms, *tables]
     if "constrain" in given:
         changes["constraints"] = recipe.constraints | dict(map(_constraint, given["constrain"]))

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 _PLAIN = ("kind", "images", "bad_boxes", "masks", "stride", "time", "series", "every", "gap", "label_from")
+_DETECTION = ("coco", "voc", "yolo", "boxes")
 _OPTIONS = [
+    click.option("--resize", metavar="HEIGHTxWIDTH", help="Resize images, and encode them again.  [as they are]"),
+    click.option("--fit", type=click.Choice(["stretch", "fit", "pad", "crop"]), help="Of --resize.  [stretch]"),
+    click.option("--kernel", type=click.Choice(["bilinear", "area", "bicubic"]), help="Of --resize.  [bilinear]"),
+    click.option(
+        "--image-format", metavar="jpeg:90|png|webp:80|raw", help="How images are stored.  [in their own format]"
+    ),
+    click.option("--scaled", is_flag=True, help="Decode JPEGs at a smaller scale where --resize allows: faster."),
     click.option("--kind", metavar="KIND", help="What the source is, where its path does not tell: coco, voc, yolo, …"),
     click.option("--set", "source_set", metavar="NAME=VALUE", multiple=True, help="Any other option of the source."),
     click.option("--images", metavar="DIR", help="Where the images are that annotations name.  [near them]"),
@@ -34,6 +42,52 @@ def media_options(command: _Command) -> _Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def image_transforms(given: dict[str, Any], table: dict[str, Any]) -> list[dict[str, Any]]:
+    """The transforms that the options about images ask for; the source then need not decode images to check them."""
+    for name in ("fit", "kernel", "scaled"):
+        if name in given and "resize" not in given:
+            raise click.UsageError(f"--{name} needs --resize")
+    if "resize" not in given and "image_format" not in given:
+        return []
+    kind = _kind(table)
+    feature = "image/encoded" if kind in _DETECTION else "image"
+    if kind in (*_DETECTION, "images"):
+        table.setdefault("verify", "headers")
+    form, quality = _encoding(given["image_format"]) if "image_format" in given else (None, None)
+    made: dict[str, Any] = {"transform": "reencode", "feature": feature}
+    if "resize" in given:
+        height, width = _size(given["resize"])
+        made = {"transform": "resize_encoded", "feature": feature, "height": height, "width": width}
+        made |= {name: given[name] for name in ("fit", "kernel", "scaled") if name in given}
+    if form is not None:
+        made["form"] = form
+    if quality is not None:
+        made["quality"] = quality
+    return [made]
+
+
+def _kind(table: dict[str, Any]) -> str:
+    from bushel.sources.opening import kind_of
+
+    return str(table.get("kind") or kind_of(table["path"]))
+
+
+def _size(text: str) -> tuple[int, int]:
+    height, _, width = text.partition("x")
+    if not height.isdecimal() or not width.isdecimal():
+        raise click.UsageError(f"--resize must be as 224x224, got {text!r}")
+    return int(height), int(width)
+
+
+def _encoding(text: str) -> tuple[str, int | None]:
+    form, colon, quality = text.partition(":")
+    form = {"jpg": "jpeg"}.get(form, form)
+    takes_quality = form in ("jpeg", "webp")
+    if form not in ("jpeg", "webp", "png", "raw") or (colon and not (takes_quality and quality.isdecimal())):
+        raise click.UsageError(f"--image-format must be as jpeg:90, webp:80, png or raw; got {text!r}")
+    return form, int(quality) if colon else None
 
 
 def source_table(given: dict[str, Any]) -> dict[str, Any]:

@@ -43,8 +43,7 @@ def preparing_options(command: _Command) -> _Command:
 
 def transform_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
     """The tables of a recipe that the options stand for; filling comes first, `--transform` last."""
-    found = [_resize(given["resize"])] if "resize" in given else []
-    found += [_filling(text) for text in given.get("fill", ())]
+    found = [_filling(text) for text in given.get("fill", ())]
     for name in _OF_COLUMNS:
         found += [{"transform": name, "feature": column} for column in _columns(given.get(name, ""), name)]
     return found + [_any_transform(text) for text in given.get("transform", ())]
@@ -55,13 +54,6 @@ def _columns(text: str, name: str) -> Iterator[str]:
         if not column.strip():
             raise click.UsageError(f"--{name.replace('_', '-')} must be names such as A,B; got {text!r}")
         yield column.strip()
-
-
-def _resize(size: str) -> dict[str, Any]:
-    height, _, width = size.partition("x")
-    if not height.isdecimal() or not width.isdecimal():
-        raise click.UsageError(f"--resize must be as 224x224, got {size!r}")
-    return {"transform": "resize_encoded", "feature": "image", "height": int(height), "width": int(width)}
 
 
 def _filling(text: str) -> dict[str, Any]:

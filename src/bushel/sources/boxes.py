@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BadBoxes", "clean_boxes", "turn_boxes", "turn_pixels"]
+__all__ = ["BadBoxes", "clean_boxes", "turn_boxes"]
 
 BadBoxes: TypeAlias = Literal["refuse", "clip"]
 Boxes: TypeAlias = NDArray[np.float64]  # xmin, ymin, xmax, ymax, as shares of the image
@@ -29,21 +29,6 @@ def turn_boxes(boxes: Boxes, orientation: int) -> Boxes:
         8: (y1, 1 - x2, y2, 1 - x1),
     }
     return np.stack(turned[orientation], axis=1) if orientation in turned else boxes
-
-
-def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Pixels of an image that EXIF says to turn, upright."""
-    turned: dict[int, Any] = {
-        2: lambda: pixels[:, ::-1],
-        3: lambda: pixels[::-1, ::-1],
-        4: lambda: pixels[::-1],
-        5: lambda: pixels.swapaxes(0, 1),
-        6: lambda: pixels[::-1].swapaxes(0, 1),
-        7: lambda: pixels[::-1, ::-1].swapaxes(0, 1),
-        8: lambda: pixels.swapaxes(0, 1)[::-1],
-    }
-    found: NDArray[Any] = turned[orientation]() if orientation in turned else pixels
-    return found
 
 
 def clean_boxes(boxes: Boxes, policy: BadBoxes) -> tuple[Boxes, NDArray[np.bool_], dict[str, int], str]:

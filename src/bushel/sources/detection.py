@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged, take
 from bushel.errors import FileProblem
+from bushel.pixels.headers import BadImage, Header, parse_header
+from bushel.pixels.turning import turn_pixels
 from bushel.schema import Feature, Schema
 from bushel.sources.annotations import Annotated, Unit
 from bushel.sources.box_tables import read_boxes, with_suffixes
-from bushel.sources.boxes import BadBoxes, clean_boxes, turn_boxes, turn_pixels
+from bushel.sources.boxes import BadBoxes, clean_boxes, turn_boxes
 from bushel.sources.coco import encode_mask, find_images, read_coco
 from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.folders import as_keys
 from bushel.sources.image_checks import ImageCheck, Verify, join
-from bushel.sources.image_headers import BadImage, Header, parse_header
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.voc import read_voc

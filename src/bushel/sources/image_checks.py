@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from bushel.columns import BytesColumn, Column
+from bushel.pixels.headers import BadImage, Header, parse_header
 from bushel.schema import Feature
-from bushel.sources.image_headers import BadImage, Header, parse_header
 
 __all__ = ["CheckedImages", "ImageCheck", "Verify"]
 

@@ -45,6 +45,8 @@ def decode(step: Any, data: Any, encoding: str) -> Any:
 
 def _resize(step: Any, image: Any, _: Any) -> Any:
     tf = load()
+    if (step.fit, step.kernel) != ("stretch", "bilinear"):
+        raise ValueError(f'engine must be "native" for resize(fit={step.fit!r}, kernel={step.kernel!r})')
     out = tf.image.resize(image, [step.height, step.width], antialias=step.antialias)
     return _as_dtype(out, step.dtype or image.dtype)
 

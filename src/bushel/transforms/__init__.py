@@ -20,9 +20,9 @@ from bushel.transforms.augment import (
 )
 from bushel.transforms.bounds import bucketise, clip, log
 from bushel.transforms.classes import encode, multi_hot, one_hot
-from bushel.transforms.encoded import resize_encoded
+from bushel.transforms.encoded import encode_image, reencode, resize_encoded
 from bushel.transforms.fitted import apply_all
-from bushel.transforms.image import center_crop, decode_image, resize
+from bushel.transforms.image import center_crop, convert_colour, decode_image, resize
 from bushel.transforms.missing import fill, require
 from bushel.transforms.mixing import cutmix, mixup
 from bushel.transforms.numeric import cast, jitter, normalise, scale, window
@@ -48,10 +48,12 @@ __all__ = [
     "clean",
     "clip",
     "contrast",
+    "convert_colour",
     "cutmix",
     "cutout",
     "decode_image",
     "encode",
+    "encode_image",
     "fill",
     "hash_ngrams",
     "hue",
@@ -65,6 +67,7 @@ __all__ = [
     "random_crop",
     "random_flip",
     "random_resized_crop",
+    "reencode",
     "require",
     "resize",
     "resize_encoded",

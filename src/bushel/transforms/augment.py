@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bushel.errors import SchemaMismatch
 from bushel.records import Sample
-from bushel.transforms.image import crop, resize_pixels
+from bushel.transforms.geometry import Move, follow_rotation
+from bushel.transforms.image import cut_sample, moved_sample, resize_pixels
 from bushel.transforms.protocol import Draw
 from bushel.transforms.values import image_of
 
@@ -36,16 +37,19 @@ class RandomFlip(msgspec.Struct, frozen=True, tag="random_flip"):
 
     feature: str
     vertical: bool = False
+    masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Flip the image, or not."""
+        """Flip the image, or not; boxes and masks with it."""
         image = image_of(sample, self.feature)
         across, down = draw.uniforms(2)
-        if across < 0.5:
-            image = image[:, ::-1]
-        if self.vertical and down < 0.5:
-            image = image[::-1]
-        return {**sample, self.feature: image}
+        flips = (self.vertical and down < 0.5, across < 0.5)
+        if not any(flips):
+            return sample
+        size = image.shape[:2]
+        move = Move(size, (0, 0, *size), size, flips=flips)
+        image = image[:: -1 if flips[0] else 1, :: -1 if flips[1] else 1]
+        return moved_sample(sample, self, move, image)
 
 
 class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
@@ -54,11 +58,12 @@ class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
     feature: str
     height: int
     width: int
+    masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Cut the image."""
+        """Cut the image; boxes and masks with it."""
         down, across = draw.uniforms(2)
-        return {**sample, self.feature: crop(image_of(sample, self.feature), self, (down, across))}
+        return cut_sample(sample, self, (down, across))
 
 
 class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
@@ -69,6 +74,7 @@ class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
     width: int
     area: tuple[float, float] = (0.08, 1.0)  # of the image
     ratio: tuple[float, float] = (3 / 4, 4 / 3)  # width to height
+    masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Cut the image and resize what is left."""
@@ -80,8 +86,9 @@ class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
         width = min(max(1, round(math.sqrt(area * ratio))), image.shape[1])
         height = min(max(1, round(math.sqrt(area / ratio))), image.shape[0])
         top, left = int(down * (image.shape[0] - height + 1)), int(across * (image.shape[1] - width + 1))
+        move = Move(image.shape[:2], (top, left, height, width), (self.height, self.width))
         part = image[top : top + height, left : left + width]
-        return {**sample, self.feature: resize_pixels(part, self.height, self.width, image.dtype)}
+        return moved_sample(sample, self, move, resize_pixels(part, self.height, self.width, image.dtype))
 
 
 class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
@@ -147,6 +154,7 @@ class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
     feature: str
     most: float = 15.0
     fill: int = 0
+    masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Turn the image."""
@@ -160,7 +168,8 @@ class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
         picture = Image.fromarray(np.ascontiguousarray(image[..., 0] if channels == 1 else image))
         fill = self.fill if channels == 1 else (self.fill,) * channels
         turned = picture.rotate(angle, Image.Resampling.BILINEAR, fillcolor=fill)
-        return {**sample, self.feature: np.array(turned).reshape(image.shape)}
+        changed = follow_rotation(sample, self.feature, angle, image.shape[:2], self.masks)
+        return {**sample, **changed, self.feature: np.array(turned).reshape(image.shape)}
 
 
 class Cutout(msgspec.Struct, frozen=True, tag="cutout"):

@@ -1,70 +1,157 @@
-"""Encoded images to other encoded images: what a build stores small."""
+"""Encoded images to other encoded images, and pixels to encoded images: what a build stores small."""
 
 from __future__ import annotations
 
-import io
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel.errors import SchemaMismatch
+from bushel.pixels.decoding import decode_pixels, format_of, orientation_of
+from bushel.pixels.encoding import ENCODED, encode_pixels
 from bushel.records import Sample
-from bushel.transforms.image import resize_pixels
+from bushel.transforms.geometry import Fit, base_of, place, sized
+from bushel.transforms.image import Kernel, bytes_of, check_size, moved, moved_sample
 from bushel.transforms.protocol import Draw
-from bushel.transforms.values import value_of
+from bushel.transforms.values import image_of
 
-__all__ = ["resize_encoded"]
+__all__ = ["encode_image", "reencode", "resize_encoded"]
+
+Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 
 
 class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
-    """An encoded image to one size, encoded again in its own format; `FEATURE/height` and `FEATURE/width` follow."""
+    """An encoded image to one size, encoded again; `FEATURE/height` and the like, boxes and masks follow.
+
+    It keeps its own format (GIF, BMP and TIFF become PNG), unless `form` says another; "raw" stores the pixels. With
+    `scaled`, a JPEG that is twice as large or more is decoded at half, quarter or eighth size: faster, and not quite
+    the same. See `resize` for `fit`, `kernel` and `antialias`.
+    """
 
     feature: str
     height: int
     width: int
-    quality: int = 95  # of JPEGs
+    quality: int = 95  # of JPEG and WebP
+    fit: Fit = "stretch"
+    kernel: Kernel = "bilinear"
+    fill: int = 0
+    form: Form | None = None
+    scaled: bool = False
+    antialias: bool = True
+    masks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("height", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_size(self)
+        check_form(self.form, self.quality)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Decode, resize with every pixel counted, and encode."""
-        data = value_of(sample, self.feature)
-        if not isinstance(data, bytes):
-            raise SchemaMismatch(f"expected the bytes of an image, got {type(data).__name__}", at=self.feature)
-        sizes = {f"{self.feature}/height": self.height, f"{self.feature}/width": self.width}
-        known = {name: size for name, size in sizes.items() if name in sample}
-        return {**sample, self.feature: self._resized(data), **known}
-
-    def _resized(self, data: bytes) -> bytes:
-        from PIL import Image
-
-        try:
-            with Image.open(io.BytesIO(data)) as image:
-                form, is_grey = image.format, image.mode in ("1", "L", "I;16")
-                has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-                mode = "L" if is_grey else "RGBA" if has_alpha and form != "JPEG" else "RGB"
-                pixels = np.array(image.convert(mode))
-        except (ValueError, OSError, SyntaxError) as error:
-            raise SchemaMismatch(f"the image cannot be decoded: {error}", at=self.feature) from None
-        pixels = pixels.reshape(*pixels.shape[:2], -1)
-        resized = resize_pixels(pixels, self.height, self.width, np.dtype(np.uint8), antialias=True)
-        return self._encoded(resized, form)
-
-    def _encoded(self, pixels: Any, form: str | None) -> bytes:
-        if form == "JPEG":
-            import simplejpeg
-
-            colours = "GRAY" if pixels.shape[2] == 1 else "RGB"
-            return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), self.quality, colours))
-        from PIL import Image
-
-        out = io.BytesIO()
-        Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels).save(out, form or "PNG")
-        return out.getvalue()
+        data = bytes_of(sample, self.feature)
+        pixels = _decoded(data, self.feature, at_least=(self.height, self.width) if self.scaled else None)
+        move = place(pixels.shape[:2], self.height, self.width, self.fit)
+        made = moved(pixels, move, np.dtype(np.uint8), self)
+        out = _encoded(made, self.form or _own_form(data, self.feature), self.quality)
+        if self.scaled and (size := _size_of(data)) is not None:  # areas are in pixels of the whole image
+            move = place(size, self.height, self.width, self.fit)
+        changed = moved_sample(sample, self, move, made)
+        return {**changed, **_named(sample, self.feature, out), self.feature: out}
 
 
-resize_encoded = ResizeEncoded
+def _size_of(data: bytes) -> tuple[int, int] | None:
+    """Height and width of a JPEG, upright."""
+    import simplejpeg
+
+    if format_of(data) != "jpeg":
+        return None
+    height, width = simplejpeg.decode_jpeg_header(data)[:2]
+    return (width, height) if orientation_of(data) >= 5 else (height, width)
+
+
+class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
+    """An encoded image in another format. One that is in it already keeps its bytes, unless `quality` is given."""
+
+    feature: str
+    form: Form
+    quality: int | None = None  # of JPEG and WebP; None: 95
+
+    def __post_init__(self) -> None:
+        check_form(self.form, 95 if self.quality is None else self.quality)
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Decode and encode, or leave it."""
+        data = bytes_of(sample, self.feature)
+        if self.quality is None and self.form == _own_form(data, self.feature, exactly=True):
+            return sample
+        pixels = _decoded(data, self.feature)
+        out = _encoded(pixels, self.form, 95 if self.quality is None else self.quality)
+        sizes = sized(sample, self.feature, pixels.shape)
+        return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
+
+
+class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
+    """Pixels, as they are behind `decode_image` and others, to encoded bytes."""
+
+    feature: str
+    form: Literal["jpeg", "png", "webp"] = "jpeg"
+    quality: int = 95  # of JPEG and WebP
+
+    def __post_init__(self) -> None:
+        if self.form not in ENCODED:
+            raise ValueError(f"form must be one of {', '.join(ENCODED)}; got {self.form!r}")
+        check_form(self.form, self.quality)
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Encode the image."""
+        image = image_of(sample, self.feature)
+        if image.dtype != np.uint8:
+            image = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+        if image.shape[2] not in (1, 3, 4):
+            raise SchemaMismatch(f"expected 1, 3 or 4 channels, got {image.shape[2]}", at=self.feature)
+        out = encode_pixels(image, self.form, self.quality)
+        sizes = sized(sample, self.feature, image.shape)
+        return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
+
+
+def check_form(form: str | None, quality: int) -> None:
+    """Refuse formats and qualities that cannot be."""
+    if form is not None and form not in (*ENCODED, "raw"):
+        raise ValueError(f"form must be one of {', '.join(ENCODED)}, raw; got {form!r}")
+    if not 1 <= quality <= 100:
+        raise ValueError(f"quality must be from 1 to 100, got {quality}")
+
+
+def _decoded(data: bytes, feature: str, at_least: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    try:
+        return decode_pixels(data, at_least=at_least)
+    except (ValueError, OSError, SyntaxError) as error:
+        raise SchemaMismatch(f"the image cannot be decoded: {error}", at=feature) from None
+
+
+def _own_form(data: bytes, feature: str, *, exactly: bool = False) -> str:
+    try:
+        form = format_of(data)
+    except ValueError as error:
+        raise SchemaMismatch(f"the image cannot be decoded: {error}", at=feature) from None
+    return form if exactly or form in ENCODED else "png"
+
+
+def _encoded(pixels: NDArray[np.uint8], form: str, quality: int) -> Any:
+    return pixels if form == "raw" else encode_pixels(pixels, form, quality)
+
+
+def _named(sample: Sample, feature: str, out: Any) -> Sample:
+    """The format of an image, where the sample tells it, and its channels, where a JPEG dropped one."""
+    base = base_of(feature)
+    told: Sample = {}
+    if f"{base}/format" in sample:
+        told[f"{base}/format"] = format_of(out) if isinstance(out, bytes) else "raw"
+    if f"{base}/channels" in sample and isinstance(out, bytes) and format_of(out) == "jpeg":
+        import simplejpeg
+
+        told[f"{base}/channels"] = 1 if simplejpeg.decode_jpeg_header(out)[2] == "Gray" else 3
+    return told
+
+
+resize_encoded, reencode, encode_image = ResizeEncoded, Reencode, EncodeImage

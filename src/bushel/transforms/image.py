@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -11,129 +10,213 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import SchemaMismatch
+from bushel.pixels.decoding import MODES, decode_pixels
 from bushel.records import Sample
+from bushel.transforms.geometry import FITS, Fit, Move, follow, place, sized
 from bushel.transforms.protocol import Draw, Room
 from bushel.transforms.values import image_of, value_of
 
-__all__ = ["center_crop", "crop", "decode_image", "resize", "resize_pixels"]
+__all__ = ["center_crop", "convert_colour", "decode_image", "resize", "resize_pixels"]
 
-_JPEG = b"\xff\xd8\xff"
-_COLOURS = {1: ("GRAY", "L"), 3: ("RGB", "RGB"), 4: ("RGBA", "RGBA")}
+Kernel: TypeAlias = Literal["bilinear", "area", "bicubic"]
+_KERNELS = {"bilinear": _native.Kernel.BILINEAR, "area": _native.Kernel.AREA, "bicubic": _native.Kernel.BICUBIC}
 
 
 class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
     """Encoded bytes (JPEG, PNG, WebP and all that Pillow reads) to uint8 pixels, height x width x channels.
 
-    With `at_least`, a JPEG that is twice this height and width or more is decoded at half, quarter or eighth size: that
-    is faster, and not quite the same.
+    Turned upright where EXIF data ask for it. With `at_least`, a JPEG that is twice this height and width or more is
+    decoded at half, quarter or eighth size: that is faster, and not quite the same.
     """
 
     feature: str = "image"
     channels: Literal[1, 3, 4] = 3
     at_least: tuple[int, int] | None = None
+    upright: bool = True
 
     def __post_init__(self) -> None:
-        if self.channels not in _COLOURS:
+        if self.channels not in MODES:
             raise ValueError(f"channels must be one of 1, 3, 4; got {self.channels}")
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Decode the image."""
-        data = value_of(sample, self.feature)
-        if not isinstance(data, bytes):
-            raise SchemaMismatch(f"expected the bytes of an image, got {type(data).__name__}", at=self.feature)
+        data = bytes_of(sample, self.feature)
         try:
-            pixels = self._decode_jpeg(data) if data[:3] == _JPEG else self._decode_other(data)
+            pixels = decode_pixels(data, self.channels, upright=self.upright, at_least=self.at_least)
         except (ValueError, OSError, SyntaxError) as error:
             raise SchemaMismatch(f"the image cannot be decoded: {error}", at=self.feature) from None
-        return {**sample, self.feature: pixels}
+        return {**sample, self.feature: pixels, **sized(sample, self.feature, pixels.shape)}
 
-    def _decode_jpeg(self, data: bytes) -> NDArray[np.uint8]:
-        import simplejpeg
 
-        height, width = self.at_least or (0, 0)
-        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
-            data, colorspace=_COLOURS[self.channels][0], min_height=height, min_width=width, min_factor=2
-        )
-        return pixels
-
-    def _decode_other(self, data: bytes) -> NDArray[np.uint8]:
-        from PIL import Image
-
-        with Image.open(io.BytesIO(data)) as image:
-            pixels = np.array(image.convert(_COLOURS[self.channels][1]))
-        return pixels.reshape(*pixels.shape[:2], self.channels)
+def bytes_of(sample: Sample, feature: str) -> bytes:
+    """The value of a feature that must be an encoded image."""
+    data = value_of(sample, feature)
+    if not isinstance(data, bytes):
+        raise SchemaMismatch(f"expected the bytes of an image, got {type(data).__name__}", at=feature)
+    return data
 
 
 class Resize(msgspec.Struct, frozen=True, tag="resize"):
-    """Pixels to one size: bilinear, as `tf.image.resize` does it. `antialias` counts every pixel when shrinking."""
+    """Pixels to one size. `antialias` counts every pixel when shrinking. Boxes and masks follow.
+
+    `fit` says what happens where the shape is another: "stretch" changes it, "fit" makes an image that is smaller on
+    one side, "pad" fills that side up with `fill`, "crop" takes the largest middle part of the shape. Kernels:
+    "bilinear" as `tf.image.resize`, "area" as cv2's INTER_AREA, "bicubic" as Pillow's and `tf.image.resize`'s.
+    """
 
     feature: str
     height: int
     width: int
     antialias: bool = False
     dtype: Literal["uint8", "float32"] | None = None  # None: as it was
+    fit: Fit = "stretch"
+    kernel: Kernel = "bilinear"
+    fill: int = 0
+    masks: tuple[str, ...] = ()  # features that are masks of the image
 
     def __post_init__(self) -> None:
-        for name in ("height", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_size(self)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Resize the image."""
         image = image_of(sample, self.feature)
-        dtype = np.dtype(self.dtype or image.dtype)
-        return {**sample, self.feature: resize_pixels(image, self.height, self.width, dtype, antialias=self.antialias)}
+        move = place(image.shape[:2], self.height, self.width, self.fit)
+        pixels = moved(image, move, np.dtype(self.dtype or image.dtype), self)
+        return moved_sample(sample, self, move, pixels)
 
     def apply_at(self, sample: Sample, draw: Draw, room: Room) -> Sample:
         """Resize the image straight into its batch."""
         image = image_of(sample, self.feature)
         dtype = np.dtype(self.dtype or image.dtype)
-        is_narrowed = image.dtype == np.float32 and dtype == np.uint8
-        out = None if is_narrowed else room(self.feature, (self.height, self.width, image.shape[2]), dtype)
+        is_plain = self.fit == "stretch" and not (image.dtype == np.float32 and dtype == np.uint8)
+        out = room(self.feature, (self.height, self.width, image.shape[2]), dtype) if is_plain else None
         if out is None:
             return self.apply(sample, draw)
-        _native.resize_into(np.ascontiguousarray(image), out, self.antialias)
-        return {**sample, self.feature: out}
+        _native.resize_into(np.ascontiguousarray(image), out, self.antialias, _KERNELS[self.kernel])
+        return moved_sample(sample, self, place(image.shape[:2], self.height, self.width, "stretch"), out)
+
+
+def check_size(step: Any) -> None:
+    """Refuse sizes and words that cannot be."""
+    for name in ("height", "width"):
+        if getattr(step, name) < 1:
+            raise ValueError(f"{name} must be at least 1, got {getattr(step, name)}")
+    for name, words in (("fit", FITS), ("kernel", tuple(_KERNELS))):
+        if getattr(step, name, words[0]) not in words:
+            raise ValueError(f"{name} must be one of {', '.join(words)}; got {getattr(step, name)!r}")
+    if isinstance(getattr(step, "masks", ()), str):
+        raise ValueError(f"masks must be a list of features, got {step.masks!r}")
+
+
+def moved(image: NDArray[Any], move: Move, dtype: np.dtype[Any], how: Any) -> NDArray[Any]:
+    """The pixels of an image as a move has them."""
+    top, left, height, width = move.part
+    part = image[top : top + height, left : left + width]
+    pixels = resize_pixels(part, *move.size, dtype, antialias=how.antialias, kernel=how.kernel)
+    if move.into is None:
+        return pixels
+    canvas = np.full((*move.into, image.shape[2]), how.fill, dtype)
+    canvas[move.at[0] : move.at[0] + move.size[0], move.at[1] : move.at[1] + move.size[1]] = pixels
+    return canvas
+
+
+def moved_sample(sample: Sample, step: Any, move: Move, pixels: Any) -> Sample:
+    """The sample with other pixels, and all that follows them."""
+    shape = (*move.whole, *pixels.shape[2:]) if isinstance(pixels, np.ndarray) else move.whole
+    changed = follow(sample, step.feature, move, step.masks)
+    return {**sample, **changed, **sized(sample, step.feature, shape), step.feature: pixels}
 
 
 class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):
-    """The middle of the image."""
+    """The middle of the image. Boxes and masks follow."""
 
     feature: str
     height: int
     width: int
+    masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Cut the image."""
-        return {**sample, self.feature: crop(image_of(sample, self.feature), self, (0.5, 0.5))}
+        return cut_sample(sample, self, (0.5, 0.5))
 
 
-def crop(image: NDArray[Any], size: Any, at: tuple[float, float]) -> NDArray[Any]:
-    """Cut out a part; `at` says where in the room that is left, 0 to 1 down and across."""
-    down, across = image.shape[0] - size.height, image.shape[1] - size.width
+class ConvertColour(msgspec.Struct, frozen=True, tag="convert_colour"):
+    """Pixels of 1, 3 or 4 channels to another number of them: grey by 0.299 R + 0.587 G + 0.114 B, as Pillow."""
+
+    feature: str
+    channels: Literal[1, 3, 4]
+
+    def __post_init__(self) -> None:
+        if self.channels not in MODES:
+            raise ValueError(f"channels must be one of 1, 3, 4; got {self.channels}")
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Convert the image."""
+        pixels = with_channels(image_of(sample, self.feature), self.channels, self.feature)
+        return {**sample, self.feature: pixels, **sized(sample, self.feature, pixels.shape)}
+
+
+_GREY = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def with_channels(image: NDArray[Any], channels: int, feature: str) -> NDArray[Any]:
+    """Pixels with so many channels; alpha is dropped, or full."""
+    if image.shape[2] not in MODES:
+        raise SchemaMismatch(f"expected 1, 3 or 4 channels, got {image.shape[2]}", at=feature)
+    if image.shape[2] == channels:
+        return image
+    colours = image[..., :3] if image.shape[2] == 4 else image
+    if channels == 1:
+        if colours.shape[2] == 1:
+            return colours
+        grey = (colours @ _GREY)[..., None]
+        return np.floor(grey + 0.5).astype(np.uint8) if image.dtype == np.uint8 else grey.astype(np.float32)
+    colours = np.repeat(colours, 3, axis=2) if colours.shape[2] == 1 else colours
+    if channels == 3:
+        return np.ascontiguousarray(colours)
+    return np.concatenate([colours, np.full_like(colours[..., :1], 255)], axis=2)
+
+
+def cut_sample(sample: Sample, step: Any, at: tuple[float, float]) -> Sample:
+    """A sample whose image is cut to the size of a step; `at` says where in the room that is left, 0 to 1."""
+    image = image_of(sample, step.feature)
+    move = cut(image.shape[:2], step, at)
+    top, left, height, width = move.part
+    return moved_sample(sample, step, move, image[top : top + height, left : left + width])
+
+
+def cut(size: tuple[int, int], step: Any, at: tuple[float, float]) -> Move:
+    """How an image is cut."""
+    down, across = size[0] - step.height, size[1] - step.width
     if down < 0 or across < 0:
         raise SchemaMismatch(
-            f"the image is {image.shape[0]} x {image.shape[1]}, smaller than the crop of {size.height} x {size.width}",
-            at=size.feature,
+            f"the image is {size[0]} x {size[1]}, smaller than the crop of {step.height} x {step.width}",
+            at=step.feature,
         )
     top, left = min(int(at[0] * (down + 1)), down), min(int(at[1] * (across + 1)), across)
-    return image[top : top + size.height, left : left + size.width]
+    return Move(size, (top, left, step.height, step.width), (step.height, step.width))
 
 
 def resize_pixels(
-    image: NDArray[Any], height: int, width: int, dtype: np.dtype[Any], *, antialias: bool = False
+    image: NDArray[Any],
+    height: int,
+    width: int,
+    dtype: np.dtype[Any],
+    *,
+    antialias: bool = False,
+    kernel: Kernel = "bilinear",
 ) -> NDArray[Any]:
     """Pixels resized, as uint8 or float32."""
     image = np.ascontiguousarray(image)
     out: Any
     if image.dtype == np.uint8:
         make = _native.resize_to_bytes if dtype == np.uint8 else _native.resize_to_floats
-        out = make(image, height, width, antialias)
+        out = make(image, height, width, antialias, _KERNELS[kernel])
     else:
-        out = _native.resize_floats(image, height, width, antialias)
+        out = _native.resize_floats(image, height, width, antialias, _KERNELS[kernel])
         if dtype == np.uint8:
             out = np.clip(np.rint(out), 0, 255).astype(np.uint8)
     return out  # type: ignore[no-any-return]
 
 
-decode_image, resize, center_crop = DecodeImage, Resize, CenterCrop
+decode_image, resize, center_crop, convert_colour = DecodeImage, Resize, CenterCrop, ConvertColour

@@ -1,0 +1,1 @@
+"""Images as bytes and as pixels: what headers say, decoding, encoding, turning."""

@@ -1,0 +1,114 @@
+"""Encoded images to uint8 pixels: JPEG by libjpeg-turbo, all else by Pillow."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.pixels.headers import BadImage, parse_header
+from bushel.pixels.turning import turn_pixels
+
+__all__ = ["decode_pixels", "format_of", "orientation_of"]
+
+JPEG = b"\xff\xd8\xff"
+MODES = {1: ("GRAY", "L"), 3: ("RGB", "RGB"), 4: ("RGBA", "RGBA")}
+_EXIF_WITHIN = 1 << 16  # bytes of a JPEG that may hold its EXIF data
+_WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
+
+
+def decode_pixels(
+    data: bytes,
+    channels: int | None = None,
+    *,
+    upright: bool = True,
+    at_least: tuple[int, int] | None = None,
+) -> NDArray[np.uint8]:
+    """Decode an image to height x width x channels; None: as many channels as it has.
+
+    With `at_least`, a JPEG that is twice this size or more is decoded at half, quarter or eighth size. Of a GIF, or an
+    animated WebP or TIFF, the first frame is taken. 16 bits a channel are cut to their upper 8. Raises ValueError,
+    OSError or SyntaxError for what cannot be decoded, damaged JPEGs included, which other readers fill up with grey.
+    """
+    if data[:3] == JPEG:
+        pixels = _decode_jpeg(data, channels, at_least)
+        if pixels is not None:
+            return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if upright else pixels
+    pixels = _decode_other(data, channels)
+    is_turned = upright and data[:4] not in (b"II*\0", b"MM\0*")  # Pillow turns TIFFs itself
+    return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if is_turned else pixels
+
+
+def orientation_of(data: bytes) -> int:
+    """The orientation that EXIF data ask for; 1 is upright."""
+    if data[:3] == JPEG and data.find(b"Exif\0\0", 0, _EXIF_WITHIN) < 0:
+        return 1
+    try:
+        return parse_header(data).orientation
+    except BadImage:
+        return 1
+
+
+def format_of(data: bytes) -> str:
+    """The format of an image, by its bytes. Raises ValueError where it is none."""
+    if data[:3] == JPEG:
+        return "jpeg"
+    try:
+        return parse_header(data).format
+    except BadImage as error:
+        raise ValueError(str(error)) from None
+
+
+def _decode_jpeg(data: bytes, channels: int | None, at_least: tuple[int, int] | None) -> NDArray[np.uint8] | None:
+    """None where it is of a rare kind, which Pillow decodes."""
+    import simplejpeg
+
+    height, width = at_least or (0, 0)
+    try:
+        colours = simplejpeg.decode_jpeg_header(data)[2] if channels is None else ""
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
+            data,
+            colorspace=MODES[channels or (1 if colours == "Gray" else 3)][0],
+            min_height=height,
+            min_width=width,
+            min_factor=2,
+        )
+    except ValueError as error:
+        if _is_rare(data, error):
+            return None
+        raise ValueError(str(error).removeprefix("b'").rstrip("'")) from None
+    return pixels
+
+
+def _is_rare(data: bytes, error: ValueError) -> bool:
+    try:
+        return "subsampling" in str(error) or parse_header(data).channels not in (1, 3)
+    except BadImage:
+        return False
+
+
+def _decode_other(data: bytes, channels: int | None) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        if image.mode in _WIDE:
+            wide = np.asarray(image)
+            pixels = (np.clip(wide, 0, 65535) >> 8).astype(np.uint8)
+            return _grey_to(pixels, channels or 1)
+        pixels = np.array(image.convert(MODES[channels or _own_channels(image)][1]))
+    return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _grey_to(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+    out = np.repeat(pixels[..., None], channels, axis=2)
+    if channels == 4:
+        out[..., 3] = 255
+    return out
+
+
+def _own_channels(image: Any) -> int:
+    if image.mode in ("1", "L"):
+        return 4 if "transparency" in image.info else 1
+    return 4 if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info else 3

@@ -1,0 +1,35 @@
+"""uint8 pixels to encoded images."""
+
+from __future__ import annotations
+
+import io
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ENCODED", "Encoded", "encode_pixels"]
+
+Encoded: TypeAlias = Literal["jpeg", "png", "webp"]
+ENCODED = ("jpeg", "png", "webp")
+
+
+def encode_pixels(pixels: NDArray[np.uint8], form: str, quality: int = 95) -> bytes:
+    """Encode height x width x 1, 3 or 4; a JPEG leaves out alpha, and has half the colour resolution, as is usual.
+
+    JPEGs of a quality below 96 are made with libjpeg-turbo's fast DCT, others with its accurate one.
+    """
+    if form == "jpeg":
+        import simplejpeg
+
+        if pixels.shape[2] == 4:
+            pixels = pixels[..., :3]
+        colours = "GRAY" if pixels.shape[2] == 1 else "RGB"
+        sampling = "Gray" if pixels.shape[2] == 1 else "420"
+        return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality, colours, sampling, fastdct=False))
+    from PIL import Image
+
+    out = io.BytesIO()
+    image = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
+    image.save(out, form.upper(), **({"quality": quality} if form == "webp" else {}))
+    return out.getvalue()
