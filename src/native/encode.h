@@ -29,14 +29,16 @@ struct Piece {
 };
 
 struct Encoded {
-  std::vector<Piece> pieces;  // framed records, one behind the other
-  Buffer lengths;             // uint64, of each record's data
-  bool too_large = false;     // a record would be longer than kMaxRecord; then nothing else is of use
-  std::size_t too_large_row = 0;
+  std::vector<Piece> pieces;      // framed records, one behind the other
+  Buffer lengths;                 // uint64, of each record's data
+  bool too_large = false;         // a record would be longer than kMaxRecord; then nothing else is of use
+  std::size_t too_large_row = 0;  // the number of the record
 };
 
-// Encodes rows [0, rows). Features are written in the bytewise order of their names, whatever the order of `columns`:
+// Encodes rows [0, rows), or row order[i] as record i where `order` is given: `rows` is its length then, and what it
+// names must be in bounds. Features are written in the bytewise order of their names, whatever the order of `columns`:
 // the same values give the same bytes everywhere. Splits, ends and step_splits must be in order and in bounds.
-Encoded encode(std::vector<ColumnView> columns, std::size_t rows, std::size_t threads);
+Encoded encode(std::vector<ColumnView> columns, std::size_t rows, std::size_t threads,
+               const std::int64_t* order = nullptr);
 
 }  // namespace bushel

@@ -1,9 +1,11 @@
 // The only file that knows Python: converts, never decides. The GIL is released around all work on data.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -22,6 +24,7 @@
 #include "sample.h"
 #include "shards.h"
 #include "shuffle.h"
+#include "sort.h"
 #include "survey.h"
 #include "terms.h"
 #include "threads.h"
@@ -196,8 +199,13 @@ ColumnView column_from(nb::handle column, std::deque<View>& held, std::deque<std
   return view;
 }
 
-// (pieces of framed records, lengths), or the number of the row that is too large.
-nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t threads) {
+using Int64s = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// (pieces of framed records, lengths), or the number of the record that is too large.
+nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t threads, std::optional<Int64s> order) {
+  if (order && !std::all_of(order->data(), order->data() + order->shape(0),
+                            [&](std::int64_t row) { return row >= 0 && static_cast<std::size_t>(row) < rows; }))
+    throw nb::index_error("order names a row that is not there");
   std::deque<View> held;
   std::deque<std::string> names;
   std::vector<ColumnView> views;
@@ -205,7 +213,7 @@ nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t th
   Encoded encoded;
   {
     nb::gil_scoped_release nogil;
-    encoded = encode(std::move(views), rows, threads);
+    encoded = encode(std::move(views), order ? order->shape(0) : rows, threads, order ? order->data() : nullptr);
   }
   if (encoded.too_large) return nb::int_(encoded.too_large_row);
   nb::list pieces;
@@ -224,8 +232,6 @@ nb::object frame_data(nb::handle data) {
   return nb::steal(made);
 }
 
-using Int64s = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // `offsets` must be in order and within `data`, as those of a BytesColumn are.
 nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t seed) {
   const View view(data);
@@ -240,6 +246,16 @@ nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t see
     }
   }
   return to_array<std::uint64_t>(std::move(hashes));
+}
+
+nb::object order_of(const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& keys,
+                    std::size_t threads) {
+  Buffer order(keys.shape(0) * sizeof(std::int64_t));
+  {
+    nb::gil_scoped_release nogil;
+    sort_order({keys.data(), keys.shape(0)}, threads, order.as<std::int64_t>());
+  }
+  return to_array<std::int64_t>(std::move(order));
 }
 
 // `which`, `starts` and `lengths` have one number a range: its piece, and where it is in it.
@@ -1148,8 +1164,10 @@ NB_MODULE(_native, m) {
   m.def("decode", &decode_records, "file"_a, "extents"_a, "names"_a, "verify"_a = true, "threads"_a = 1,
         "note_others"_a = false,
         "(columns, faults, names not asked for) of the features `names`, each (name, is a feature list, kind).");
-  m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a,
-        "(pieces of framed records, lengths), or the number of a row that is too large.");
+  m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a, "order"_a = nb::none(),
+        "(pieces of framed records, lengths), or the number of a record that is too large. Record i is row i, or row "
+        "order[i].");
+  m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal ones stay as they are.");
   m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
         "Ranges of several buffers, one behind the other.");
   m.def("frame", &frame_data, "data"_a, "`data` as a record.");

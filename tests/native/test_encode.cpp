@@ -164,3 +164,46 @@ TEST(encode, any_columns_come_back_as_they_were_for_any_number_of_threads) {
     CHECK(rows::bytes_of(encode(back, count, 1)) == build::text(file.bytes()));
   }
 }
+
+TEST(encode, many_records_at_once_are_those_of_one_at_a_time_in_any_order) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    build::Random random(seed);
+    const std::size_t count = 16 + random.below(50);
+    std::vector<Owned> columns;
+    std::vector<ColumnView> views;
+    for (std::size_t c = 1 + random.below(8); c > 0; --c)
+      columns.push_back(random_column(std::to_string(c) + random.any_text(40), count, random));
+    for (const Owned& column : columns) views.push_back(column.view());
+    std::vector<std::string> alone;
+    for (std::int64_t row = 0; row < static_cast<std::int64_t>(count); ++row)
+      alone.push_back(rows::bytes_of(encode(views, 1, 1, &row)));
+    std::vector<std::int64_t> order;
+    std::string expected, in_sequence;
+    for (std::size_t i = 0; i < count + 9; ++i) {
+      order.push_back(static_cast<std::int64_t>(random.below(count)));
+      expected += alone[static_cast<std::size_t>(order.back())];
+    }
+    for (const std::string& record : alone) in_sequence += record;
+    CHECK(rows::bytes_of(encode(views, count, 1)) == in_sequence);
+    for (const std::size_t threads : {1, 3})
+      CHECK(rows::bytes_of(encode(views, order.size(), threads, order.data())) == expected);
+  }
+}
+
+TEST(encode, texts_around_the_longest_that_one_byte_tells_are_right_among_many) {
+  std::string data;
+  std::vector<std::int64_t> ends = {0};
+  std::string expected;
+  for (std::size_t size = 100; size < 140; ++size) {
+    const std::string value(size, static_cast<char>(size));
+    data += value;
+    ends.push_back(static_cast<std::int64_t>(data.size()));
+    expected += framed(example(entry("x", build::strings({value}))));
+  }
+  ColumnView column;
+  column.name = "x";
+  column.kind = Kind::bytes;
+  column.ends = ends.data();
+  column.data = reinterpret_cast<const std::uint8_t*>(data.data());
+  CHECK(rows::bytes_of(encode({column}, ends.size() - 1, 1)) == expected);
+}
