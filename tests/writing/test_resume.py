@@ -138,6 +138,24 @@ def test_tasks_that_are_done_are_not_done_again(tmp_path, reads):
     assert numbers_in(tmp_path / "out") == list(range(1600))
 
 
+@pytest.mark.parametrize("reads", ["random", "sequence"])
+def test_after_a_power_cut_what_was_not_on_disk_is_made_again_and_the_shards_stay(tmp_path, reads):
+    source = Numbers(600, reads, 4)
+    build(source, tmp_path / "whole", shards=4, run=Run(workers=1))
+    out = tmp_path / "cut"
+    with pytest.raises(FileProblem, match="stop"):
+        build(source, out, shards=4, run=Run(workers=1, progress=_stop))
+    done = sorted(path.name for path in (out / "_journal" / "done").iterdir())
+    for path in [*(out / "_journal" / "plan").glob("*.npy"), *(out / "_journal" / "runs").iterdir()]:
+        path.write_bytes(bytes(path.stat().st_size))  # as a file system leaves them: their sizes, and zeros
+    (out / "_journal" / "boot").write_text("before the power failed")
+    shards = {path.name: path.stat().st_mtime_ns for path in out.glob("*.tfrecord")}
+    built = build(source, out, shards=4, run=Run(workers=1))
+    assert built.resumed == len([name for name in done if name.startswith("shard-")])
+    assert digests(out) == digests(tmp_path / "whole")
+    assert {name: (out / name).stat().st_mtime_ns for name in shards} == shards
+
+
 def test_a_program_that_is_no_file_can_build(tmp_path):
     text = Path(script(tmp_path, "sequence", "out", 2)[1]).read_text()
     subprocess.run([sys.executable, "-"], input=text.replace("6000", "600"), text=True, check=True)

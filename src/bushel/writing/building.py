@@ -309,6 +309,7 @@ class _Build:
         for stage, tasks in stages:
             counters = engine.counters(self.journal.progress, len(tasks))
             job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
+            job = replace(job, durable_runs=engine.is_remote)
             found, skipped = self._run_stage(stage, tasks, job, engine, made)
             outcomes += found
             resumed += skipped

@@ -6,6 +6,7 @@ import fcntl
 import importlib.metadata
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,14 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _boot() -> str:
+    """Something that changes when the machine is started anew."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{round((time.time() - time.monotonic()) / 60)}"  # the minute of it
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +109,7 @@ class Journal:
         self.fits = self.folder / "fits"
         self._done = self.folder / "done"
         self._identity = self.folder / "build.json"
+        self._boot = self.folder / "boot"
 
     @property
     def is_begun(self) -> bool:
@@ -122,14 +132,35 @@ class Journal:
         for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
             folder.mkdir(parents=True, exist_ok=True)
         if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan nothing was done
+            self._note_boot()
             self.identify(identity)
         elif changed := self.differences(identity):
             raise unfinished(self.folder.parent, changed)
+        else:
+            self._forget_what_was_not_on_disk()
 
     def identify(self, identity: Identity) -> None:
         """Say which build is here."""
         with write_whole(self._identity) as file:
             file.write(msgspec.json.encode(identity))
+
+    def _forget_what_was_not_on_disk(self) -> None:
+        """Shards are on the disk when they are noted; plan and runs are only sure to be there until the power fails.
+
+        Plan and runs are made again then, and are the same; the shards that are done stay.
+        """
+        if self._boot.exists() and self._boot.read_text() == _boot():
+            return
+        for path in self._done.glob("partition-*.json"):
+            path.unlink()
+        for folder in (self.plan, self.runs):
+            shutil.rmtree(folder)
+            folder.mkdir()
+        self._note_boot()
+
+    def _note_boot(self) -> None:
+        with write_whole(self._boot) as file:
+            file.write(_boot().encode())
 
     def differences(self, identity: Identity) -> list[str]:
         """What an unfinished build here has otherwise."""

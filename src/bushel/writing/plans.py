@@ -13,7 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.columns import BytesColumn
+from bushel.records import available_cores
 from bushel.schema import Schema
 from bushel.storage import write_whole
 from bushel.writing.labels import Labels
@@ -163,7 +165,8 @@ def ordered_rows(hashes: NDArray[np.uint64], rows: Rows, *, seed: int, shuffled:
     """Rows in the order in which they are written."""
     if not shuffled:
         return rows
-    return rows[np.argsort(draw(hashes[rows], seed, "order"), kind="stable")]
+    order: Rows = _native.order_of(draw(hashes[rows], seed, "order"), available_cores())  # type: ignore[assignment]
+    return rows[order]
 
 
 def shard_counts(sizes: dict[str, tuple[int, int]], *, shard_size: int, shards: int | None) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.errors import FileProblem
 from bushel.storage import temporary_path
 from bushel.writing.plans import ShardPlan, load_array, save_array
-from bushel.writing.shards import Segment, write_early
+from bushel.writing.shards import Segment, order_of, write_all
 
 __all__ = ["RunWriter", "merge_runs"]
 
 RUN_BYTES = 48 << 20  # sorted at a time
-WINDOW_BYTES = 16 << 20  # merged at a time
+WINDOW_BYTES = 32 << 20  # merged at a time
 
 # Of each run and shard: the number of its first record, and the byte where that begins; and one more at the end.
 _SEGMENTS, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"
@@ -28,10 +29,15 @@ _SEGMENTS, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "le
 
 @dataclass
 class RunWriter:
-    """Sorts the records of one partition, as much as memory holds at a time, and writes them to one file."""
+    """Sorts the records of one partition, as much as memory holds at a time, and writes them to one file.
+
+    Runs are merged and removed soon after: those that are not `durable` may never reach the disk, and are not trusted
+    once the machine was started anew.
+    """
 
     stem: Path
     shards: Sequence[ShardPlan]
+    durable: bool = True
     _held: list[Segment] = field(default_factory=list)
     _held_bytes: int = 0
     _done: list[tuple[NDArray[np.int64], NDArray[np.int64], Any]] = field(default_factory=list)
@@ -54,14 +60,14 @@ class RunWriter:
         if not self._held:
             return
         places = np.concatenate([segment.places for segment in self._held])
-        order = np.argsort(places)
+        order = order_of(places)
         which = np.repeat(np.arange(len(self._held)), [len(segment.places) for segment in self._held])[order]
         starts = np.concatenate([segment.starts for segment in self._held])[order]
         lengths = np.concatenate([segment.lengths for segment in self._held])[order]
         labels = [segment.labels for segment in self._held if segment.labels is not None]
         data: Any = _native.gather([segment.data for segment in self._held], which, starts, lengths)
         self._held.clear()
-        write_early(self._file, data, self._bytes)
+        write_all(self._file, data)
         self._note(places[order], lengths, np.concatenate(labels)[order] if labels else None)
         self._held_bytes = 0
 
@@ -76,7 +82,8 @@ class RunWriter:
     def close(self) -> int:
         """Finish all files; they are complete once the journal says so. Returns their bytes."""
         self._flush()
-        os.fsync(self._file.fileno())
+        if self.durable:
+            os.fsync(self._file.fileno())
         self._file.close()
         self._temporary.replace(_file(self.stem, _DATA))
         shape = (0, len(self._firsts), 2)
@@ -106,23 +113,11 @@ def _file(stem: Path, suffix: str) -> Path:
 class _Part:
     """What one run holds for one shard; the records themselves are still in their file."""
 
-    path: Path
+    stem: Path
     first_byte: int
     places: NDArray[np.int64]
     lengths: NDArray[np.int64]
     labels: NDArray[Any] | None
-
-    def between(self, low: int, high: int) -> Segment | None:
-        """Read the records whose places are in [low, high): they lie together."""
-        begin, end = np.searchsorted(self.places, [low, high]).tolist()
-        if begin == end:
-            return None
-        sizes = self.lengths[begin:end]
-        with self.path.open("rb", buffering=0) as file:
-            file.seek(self.first_byte + int(self.lengths[:begin].sum()))
-            data = file.read(int(sizes.sum()))
-        labels = None if self.labels is None else self.labels[begin:end]
-        return Segment(self.places[begin:end], data, np.cumsum(sizes) - sizes, sizes, labels)
 
 
 def _parts(stem: Path, shard: int) -> list[_Part]:
@@ -134,7 +129,7 @@ def _parts(stem: Path, shard: int) -> list[_Part]:
     labels = load_array(_file(stem, _LABELS)) if _file(stem, _LABELS).exists() else None
     return [
         _Part(
-            _file(stem, _DATA),
+            stem,
             first_byte,
             np.array(places[begin:end]),
             np.array(lengths[begin:end]),
@@ -145,17 +140,70 @@ def _parts(stem: Path, shard: int) -> list[_Part]:
     ]
 
 
-def merge_runs(stems: Iterable[Path], shard: int) -> Iterator[list[Segment]]:
-    """The records of one shard from the runs of all partitions, a window of planned places at a time."""
+def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterator[list[Segment]]:
+    """The records of one shard from the runs of all partitions, a window of planned places at a time.
+
+    What is yielded is in memory that the next window uses again.
+    """
     parts = [part for stem in stems for part in _parts(stem, shard)]
     if not parts:
         return
-    places = np.concatenate([part.places for part in parts])
-    order = np.argsort(places)
-    places, ends = places[order], np.cumsum(np.concatenate([part.lengths for part in parts])[order])
+    limits = _windows(parts, planned)
+    edges = [np.searchsorted(part.places, limits) for part in parts]
+    ends = [np.concatenate([[0], np.cumsum(part.lengths)])[edge] for part, edge in zip(parts, edges, strict=True)]
+    sizes = np.diff(np.sum(ends, axis=0))
+    memory = _memory(int(sizes.max()))
+    for window in range(len(limits) - 1):
+        slices = [slice(*edge[window : window + 2].tolist()) for edge in edges]
+        _read_window(parts, [end[window : window + 2].tolist() for end in ends], memory)
+        yield [_segment(parts, slices, memory[: sizes[window]])]
+
+
+def _memory(size: int) -> NDArray[np.uint8]:
+    """Memory for a window: that of the shard before, whose pages need not be cleared again."""
+    return _usual_window() if size <= 2 * WINDOW_BYTES else np.empty(size, np.uint8)
+
+
+@lru_cache(maxsize=1)
+def _usual_window() -> NDArray[np.uint8]:
+    return np.empty(2 * WINDOW_BYTES, np.uint8)
+
+
+def _windows(parts: Sequence[_Part], planned: ShardPlan) -> NDArray[np.int64]:
+    """Planned places between which there are about as many bytes as are merged at a time."""
+    lengths = np.zeros(planned.end - planned.first, np.int64)  # places that are refused stay empty
+    for part in parts:
+        lengths[part.places - planned.first] = part.lengths
+    ends = np.cumsum(lengths)
     cuts = np.searchsorted(ends, np.arange(WINDOW_BYTES, int(ends[-1]), WINDOW_BYTES), side="right")
-    limits = [int(places[0]), *(int(place) for place in np.unique(places[np.minimum(cuts, len(places) - 1)]))]
-    limits = [*dict.fromkeys(limits), int(places[-1]) + 1]
-    for low, high in pairwise(limits):
-        found = [part.between(low, high) for part in parts]
-        yield [segment for segment in found if segment is not None]
+    return np.unique(np.concatenate([[planned.first], planned.first + cuts, [planned.end]]))
+
+
+def _read_window(parts: Sequence[_Part], ranges: Sequence[list[int]], memory: NDArray[np.uint8]) -> None:
+    """What each part holds of the window, one behind the other. One file is open at a time."""
+    at, file, stem = 0, None, None
+    view = memory.data
+    try:
+        for part, (begin, end) in zip(parts, ranges, strict=True):
+            if begin == end:
+                continue
+            if part.stem != stem:
+                if file is not None:
+                    file.close()
+                file, stem = _file(part.stem, _DATA).open("rb", buffering=0), part.stem
+            assert file is not None
+            file.seek(part.first_byte + begin)
+            if file.readinto(view[at : at + end - begin]) != end - begin:
+                raise FileProblem(_file(part.stem, _DATA), "ends early: is the disk failing?")
+            at += end - begin
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _segment(parts: Sequence[_Part], slices: Sequence[slice], data: NDArray[np.uint8]) -> Segment:
+    pairs = list(zip(parts, slices, strict=True))
+    lengths = np.concatenate([part.lengths[taken] for part, taken in pairs])
+    labels = [part.labels[taken] for part, taken in pairs if part.labels is not None]
+    places = np.concatenate([part.places[taken] for part, taken in pairs])
+    return Segment(places, data, np.cumsum(lengths) - lengths, lengths, np.concatenate(labels) if labels else None)

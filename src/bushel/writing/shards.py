@@ -22,7 +22,7 @@ from bushel.storage.cache import local_copy
 from bushel.writing.blocks import FRAMING
 from bushel.writing.sink import compressor
 
-__all__ = ["Segment", "ShardFile", "keys_path", "load_keys", "read_back", "write_early", "write_in_order"]
+__all__ = ["Segment", "ShardFile", "keys_path", "load_keys", "order_of", "read_back", "write_all", "write_in_order"]
 
 _GATHERED = 16 << 20  # bytes put into order at a time
 
@@ -101,13 +101,30 @@ class ShardFile:
 
 def write_early(file: IO[bytes], data: Any, at: int) -> int:
     """Write at the end of a file, `at`, and let the disk begin with it now rather than at the end; the new end."""
+    size = write_all(file, data)
+    if size and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), at, size, os.POSIX_FADV_DONTNEED)
+    return at + size
+
+
+def write_all(file: IO[bytes], data: Any) -> int:
+    """Write bytes to a file without a buffer; how many there were."""
     view = memoryview(data)
     size = len(view)
     while view:
         view = view[file.write(view) or 0 :]
-    if size and hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file.fileno(), at, size, os.POSIX_FADV_DONTNEED)
-    return at + size
+    return size
+
+
+def order_of(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order that sorts places, no two of which are the same."""
+    low, high = (int(places.min()), int(places.max())) if len(places) else (0, -1)
+    if high - low < 4 * len(places):  # most places in between are there: each says where it belongs
+        rows = np.full(high - low + 1, -1, np.int64)
+        rows[places - low] = np.arange(len(places))
+        return rows[rows >= 0] if len(rows) > len(places) else rows
+    found: Any = _native.order_of(places.view(np.uint64), 1)
+    return found  # type: ignore[no-any-return]
 
 
 def write_in_order(file: ShardFile, segments: Sequence[Segment]) -> Iterator[int]:
@@ -119,7 +136,7 @@ def write_in_order(file: ShardFile, segments: Sequence[Segment]) -> Iterator[int
             _note(file, segment.places, segment.lengths, segment.labels)
             yield len(segment.data)
         return
-    order = np.argsort(places)
+    order = order_of(places)
     which = np.repeat(np.arange(len(segments)), [len(segment.places) for segment in segments])[order]
     starts = np.concatenate([segment.starts for segment in segments])[order]
     lengths = np.concatenate([segment.lengths for segment in segments])[order]

@@ -69,6 +69,7 @@ class Job:
     max_refused: int | None
     check: bool  # read finished shards back
     counters: Counters
+    durable_runs: bool = False  # to the disk at once: workers on machines that fail one by one
     layer: Layer | None = None  # of transforms that are fitted now
     fit_rows: int = 0  # of a task that fits
     delivery: Delivery | None = None  # where finished shards go, if they do not stay
@@ -150,7 +151,7 @@ class _Work:
         begin = int(self.plan.starts[partition])
         place = np.asarray(self.plan.place[begin : int(self.plan.starts[partition + 1])])
         left = planned = int((place >= 0).sum())
-        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards)
+        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable_runs)
         blocks = source.read(partition, None)
         try:
             for block in blocks:
@@ -238,7 +239,7 @@ class _Work:
     def _from_runs(self) -> Iterator[list[Segment]]:
         planned = enumerate(self.plan.facts.planned)
         stems = [self.job.journal.runs / Task("partition", part, 0).name for part, samples in planned if samples]
-        return merge_runs(stems, self.task.number)
+        return merge_runs(stems, self.task.number, self.plan.facts.shards[self.task.number])
 
     def _encode(self, partition: int, block: Block, place: NDArray[np.int64] | None) -> tuple[list[Piece], int]:
         """Encode a block; returns its records, and how many planned samples it held."""
