@@ -169,7 +169,8 @@ def _note(file: ShardFile, places: Any, lengths: Any, labels: Any) -> None:
 def write_beside(path: Path, index: Index, keys: BytesColumn) -> None:
     """Write the index of a shard and the keys of its records."""
     save_index(path, index)
-    with write_whole(keys_path(path), sync=False) as file:
+    sync_folder(index_path(path))  # the file itself: a shard is noted as done when all of it is on the disk
+    with write_whole(keys_path(path)) as file:
         file.write(np.int64(len(keys)).tobytes())
         file.write(np.ascontiguousarray(keys.offsets, np.int64).tobytes())
         file.write(keys.data.tobytes())
