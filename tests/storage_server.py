@@ -7,7 +7,9 @@ import time
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 SECRET = "kQ7-this-is-the-secret-9fZ"
 _SERVE = """
@@ -70,6 +72,12 @@ def environment(endpoint: str, folder: str) -> dict[str, str]:
         "BUSHEL_CACHE": f"{folder}/cache",
         "XDG_CACHE_HOME": f"{folder}/home-cache",
     }
+
+
+def put_many(folder: Any, count: int) -> None:
+    """Small objects, numbered."""
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: (folder / f"{number:05d}").write_bytes(b"x" * (number % 7)), range(count)))
 
 
 def forget_clients() -> None:

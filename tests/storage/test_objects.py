@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from storage_server import SECRET, forget_clients
+from storage_server import SECRET, forget_clients, put_many
 
 from bushel.errors import FileProblem
 from bushel.storage import ObjectPath, as_path, list_files, write_whole
@@ -63,8 +63,7 @@ def test_patterns_match_within_a_folder_and_over_folders(bucket: str) -> None:
 def test_a_listing_tells_sizes_without_a_request_for_each(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from bushel.storage import stores
 
-    for number in range(1100):  # more than one page
-        stores.put(stores.Key("s3", bucket.removeprefix("s3://"), f"many/part-{number}"), b"x" * (number % 7))
+    put_many(as_path(f"{bucket}/many"), 1100)  # more than one page
     monkeypatch.setattr(stores, "head", lambda key: pytest.fail(f"{key} was asked for"))
     files = list_files(f"{bucket}/many")
     assert [file.stat().st_size for file in files] == [number % 7 for number in range(1100)]

@@ -1,0 +1,167 @@
+"""Reading datasets of an object store beside plain downloads of the same objects, and which client is faster.
+
+    python benchmarks/object_store.py --gigabytes 4
+
+Starts moto's S3 server on loopback. What is compared takes turns, so that a busy machine slows all of it. Full size is
+one at which each job takes a minute or more; `--gigabytes 0.2` shows only that it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from storage_server import environment, forget_clients, new_bucket, serving
+
+SHARD_BYTES = 128 << 20
+RECORD_FLOATS = 30_000  # 120 KB, about what an image takes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-clients", action="store_true", help="Leave the comparison of clients out.")
+    options = parser.parse_args()
+    with prepared() as bucket:
+        import bushel
+
+        shards = max(2, round(options.gigabytes * (1 << 30) / SHARD_BYTES))
+        records = shards * SHARD_BYTES // (RECORD_FLOATS * 4)
+        begin = time.perf_counter()
+        bushel.build(samples(records), f"{bucket}/data", shards=shards, order="source")
+        size = sum(path.stat().st_size for path in bushel.open(f"{bucket}/data")["train"].paths)
+        seconds = time.perf_counter() - begin
+        print(f"{records:,} records in {shards} shards, {size / 1e9:.2f} GB; built into the store in {seconds:.0f} s")
+        if not options.no_clients:
+            compare_clients(bucket, options.rounds)
+        compare_reading(bucket, size, options.rounds)
+
+
+@contextmanager
+def prepared() -> Iterator[str]:
+    with serving() as endpoint, tempfile.TemporaryDirectory() as folder:
+        os.environ.update(environment(endpoint, folder))
+        os.environ["BUSHEL_CACHE_SIZE"] = "0"
+        yield new_bucket(endpoint)
+
+
+def samples(records: int) -> Iterator[dict[str, Any]]:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=RECORD_FLOATS * 2).astype(np.float32)
+    for number in range(records):
+        start = number * 37 % RECORD_FLOATS
+        yield {"x": noise[start : start + RECORD_FLOATS], "label": number % 10}
+
+
+def in_turns(rounds: int, **jobs: Callable[[], None]) -> dict[str, list[float]]:
+    """Seconds of each job, the jobs one after another and all of it again."""
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            begin = time.perf_counter()
+            job()
+            seconds[name].append(time.perf_counter() - begin)
+    return seconds
+
+
+def compare_clients(bucket: str, rounds: int) -> None:
+    """Whole objects, ranges in parallel, and many small objects: obstore and s3fs."""
+    import obstore
+    import s3fs
+
+    from bushel.storage import as_path, stores
+
+    name = bucket.removeprefix("s3://")
+    theirs = s3fs.S3FileSystem(endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    mine = stores._store("s3", name)
+    shard = next(path for path in as_path(f"{bucket}/data").iterdir() if ".tfrecord" in path.name)
+    whole, size = shard.key.name, shard.stat().st_size
+    for number in range(300):
+        (as_path(bucket) / "small" / str(number)).write_bytes(bytes(2000))
+    step = 32 << 20
+    ranges = [(start, min(start + step, size)) for start in range(0, size, step)]
+
+    def with_threads(read: Callable[[Any], Any], parts: Any) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(read, parts))
+
+    seconds = in_turns(
+        rounds,
+        obstore_whole=lambda: obstore.get(mine, whole).bytes() and None,
+        s3fs_whole=lambda: theirs.cat_file(f"{name}/{whole}") and None,
+        obstore_ranges=lambda: with_threads(lambda r: obstore.get_range(mine, whole, start=r[0], end=r[1]), ranges),
+        s3fs_ranges=lambda: with_threads(lambda r: theirs.cat_file(f"{name}/{whole}", start=r[0], end=r[1]), ranges),
+        obstore_small=lambda: with_threads(lambda i: obstore.get(mine, f"small/{i}").bytes(), range(300)),
+        s3fs_small=lambda: with_threads(lambda i: theirs.cat_file(f"{name}/small/{i}"), range(300)),
+    )
+    print("\nclients, seconds (median): obstore, s3fs, and how many times faster obstore is")
+    for what in ("whole", "ranges", "small"):
+        one, other = (statistics.median(seconds[f"{client}_{what}"]) for client in ("obstore", "s3fs"))
+        print(f"  {what:8} {one:7.3f} {other:7.3f} {other / one:6.2f}x")
+
+
+def compare_reading(bucket: str, size: int, rounds: int) -> None:
+    """Plain downloads, one at a time and four; reading in order; batches in order and shuffled."""
+    import obstore
+
+    import bushel
+    from bushel.files import open_file
+    from bushel.storage import list_files, stores
+
+    files = list_files(f"{bucket}/data")
+    store = stores._store("s3", bucket.removeprefix("s3://"))
+
+    def download(threads: int) -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            done = pool.map(lambda file: len(obstore.get(store, file.key.name).bytes()), files)
+            assert sum(done) == size
+
+    def in_order() -> None:
+        found = sum(len(chunk.extents) for file in files for chunk in open_file(file).chunks())
+        assert found == len(bushel.open(f"{bucket}/data")["train"])
+
+    def batches(order: Any) -> Callable[[], None]:
+        def read() -> None:
+            forget_clients()
+            split = bushel.open(f"{bucket}/data")["train"]
+            assert sum(len(batch.rows) for batch in bushel.batches(split, batch_size=64, order=order)) == len(split)
+
+        return read
+
+    seconds = in_turns(
+        rounds,
+        download_one=lambda: download(1),
+        records_in_order=in_order,
+        download_four=lambda: download(4),
+        batches_in_order=batches(bushel.Order()),
+        batches_in_blocks=batches(bushel.Order(shuffle=True, block=256, window=8)),
+    )
+    plain = min(statistics.median(seconds["download_one"]), statistics.median(seconds["download_four"]))
+    print("\nreading without a cache: seconds (median), MB/s, share of the faster plain download")
+    for name, taken in seconds.items():
+        middle = statistics.median(taken)
+        print(f"  {name:18} {middle:7.2f} {size / middle / 1e6:8.0f} {plain / middle:7.0%}")
+    print(f"  peak memory of this process: {peak_memory() >> 20} MiB")
+
+
+def peak_memory() -> int:
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+if __name__ == "__main__":
+    main()
