@@ -1,10 +1,10 @@
 """All of bushel's own rules: importing this registers them."""
 
-from bushel.checking import files, images, labels, layout, models, order, probes, runs, splits, values, wording
+from bushel.checking import files, images, labels, layout, models, order, probes, runs, serving, splits, values, wording
 from bushel.checking.script import data_rules, order_rules, speed_rules, training_rules, writing_rules
 
 MODULES = (
     *(files, layout, values, images, wording, labels, order, splits),
     *(order_rules, data_rules, training_rules, writing_rules, speed_rules),
-    *(models, probes, runs),
+    *(models, probes, runs, serving),
 )

@@ -23,15 +23,21 @@ LATER = (
     ),
     ("S17", "logits taken for probabilities", "PIP044; MDL002 with `--model`; TRN002 with `--probe`"),
     ("S18", "accuracy stays at 1/K", "PIP043, MDL002; a metric of one's own: TRN002"),
+    ("S21", "class lists that differ", "LBL002 between splits; SRV002 with `--contract`"),
     (
         "S23",
         "BGR in one path, RGB in the other",
-        "IMG007 between splits; at serving nothing before training can see it",
+        "IMG007 between splits; at serving `bushel.contract.verify` with the serving function",
     ),
-    ("S25", "another resize at serving", "none before training: the serving path is not part of the data"),
-    ("S26", "test normalised by itself", "SPL007, PIP049"),
+    (
+        "S25",
+        "another resize at serving",
+        "SRV001 for decoders and versions; `bushel.contract.verify` names the kernel of a serving function; none "
+        "before training: the serving path is not part of the data",
+    ),
+    ("S26", "test normalised by itself", "SPL007, PIP049; SRV004 with `--contract`"),
     ("S28", "Normalization never adapted", "PIP048; MDL005 with `--model`"),
-    ("S29", "vocabulary fitted again at inference", "TXT003 shows its effect in data; at serving none before training"),
+    ("S29", "vocabulary fitted again at inference", "SRV004 with `--contract`; TXT003 shows its effect in data"),
     ("S31", "padding counted as right", "MDL007 with `--model`"),
     ("S33", "BatchNormalization on batches of one", "PIP011; MDL006 with `--model`; TRN004 with `--probe`"),
 )
@@ -43,6 +49,7 @@ bushel check data/                                            a dataset, or anyo
 bushel check 'train-*.tfrecord' --against 'val-*.tfrecord'
 bushel check data/ --script train.py                          the pipeline code, parsed and never run
 bushel check data/ --model model.keras --probe
+bushel check new/ --contract runs/cats                        as the model was trained? (docs/serving.md)
 bushel check data/ --batch-size 32 --shuffle-buffer 1000
 ```
 

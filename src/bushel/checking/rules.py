@@ -15,7 +15,7 @@ from bushel.errors import MissingName
 
 __all__ = ["Page", "Rule", "all_rules", "find_rule", "rule", "rules_as_they_were", "select"]
 
-Needs: TypeAlias = Literal["data", "script", "model", "probe", "run"]
+Needs: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract"]
 
 # A family for each part of what is checked; an own rule may use any other prefix.
 FAMILIES = {
@@ -31,6 +31,7 @@ FAMILIES = {
     "MDL": "model",
     "TRN": "training probes",
     "RUN": "a run of `bushel train`",
+    "SRV": "serving contract",
 }
 
 SECTIONS = ("Why", "Example", "Fix", "Ignore", "Reports")

@@ -11,7 +11,7 @@ from typing import Any
 from bushel.checking.facts import Data, Plan
 from bushel.checking.findings import SEVERITIES, Finding, Severity, at_least
 from bushel.checking.reading import Interrupted, Scope, list_data, read_data
-from bushel.checking.rules import Rule, all_rules, find_rule, rules_as_they_were
+from bushel.checking.rules import FAMILIES, Rule, all_rules, find_rule, rules_as_they_were
 from bushel.checking.rules import select as select_rules
 from bushel.checking.settings import Settings, load_settings, read_baseline
 from bushel.checking.terminal import page_text
@@ -53,6 +53,7 @@ def check(
     against: AnyPath | Iterable[AnyPath] = (),
     script: AnyPath | None = None,
     model: Any = None,
+    contract: AnyPath | None = None,
     plan: Plan | None = None,
     probe: bool = False,
     label: str | None = None,
@@ -65,13 +66,14 @@ def check(
     """Find what is wrong with data, a script that reads it, and a model that is to be trained on it.
 
     `data` is a dataset's folder, TFRecord files or patterns; or a `tf.data.Dataset`, a feed of batches, or a dict of
-    arrays. `script` is parsed, never run. `plan` says how the data is going to be read; a script says it itself.
+    arrays. `script` is parsed, never run. `contract` is that of a trained model, or its run's folder; one
+    beside a saved `model` is found by itself. `plan` says how the data is going to be read; a script says it itself.
 
     >>> for finding in bushel.check("data", script="train.py"):
     ...     print(finding.rule, finding.message)
     """
-    if data is None and script is None and model is None:
-        raise ValueError("data must be given, or a script, or a model; got none of them")
+    if all(given is None for given in (data, script, model, contract)):
+        raise ValueError("data must be given, or a script, a model or a contract; got none of them")
     all_rules()
     with rules_as_they_were():
         paths = _paths_of(data)
@@ -81,6 +83,7 @@ def check(
         try:
             run.look(data, paths, _paths_of(against) or [], label, group, script)
             run.look_at_model(model, probe=probe)
+            run.look_at_contract(contract, model)
         except Interrupted as interrupted:
             run.data, run.checked["stopped"] = interrupted.data, True
         run.apply()
@@ -116,6 +119,7 @@ class _Run:
         self.script: Any = None
         self.model: Any = None
         self.probe: Any = None
+        self.contract: Any = None
         self.checked: dict[str, Any] = {}
         self.findings: list[Finding] = []
 
@@ -200,9 +204,19 @@ class _Run:
         if probe and self.data is not None:
             self.probe = run_probes(self.model, self.data)
 
+    def look_at_contract(self, contract: AnyPath | None, model: Any) -> None:
+        """Read the contract that was given, or that lies beside the model."""
+        from bushel.checking.serving import contract_beside, look_at_contract
+
+        found = contract if contract is not None else contract_beside(model)
+        if found is not None:
+            self.contract = look_at_contract(found, self.data, self.model.model if self.model is not None else None)
+            self.checked["contract"] = self.contract.path
+
     def apply(self) -> None:
         """Run every rule that has what it needs."""
         subjects = {"data": self.data, "script": self.script, "model": self.model, "probe": self.probe, "run": None}
+        subjects["contract"] = self.contract
         for rule in self.rules:
             subject = subjects[rule.needs]
             if subject is None:
@@ -217,7 +231,7 @@ class _Run:
                 raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
 
 
-_KNOWN = ("FIL", "SCH", "VAL", "IMG", "TXT", "LBL", "ORD", "SPL", "PIP", "MDL", "TRN", "RUN")
+_KNOWN = tuple(FAMILIES)
 
 
 def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report:

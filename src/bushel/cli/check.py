@@ -21,6 +21,7 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 @click.option("--against", multiple=True, metavar="PATH", help="Another split, to compare with; may be repeated.")
 @click.option("--script", metavar="FILE", help="The pipeline's code (.py or .ipynb): parsed, never run.")
 @click.option("--model", metavar="FILE", help="A Keras model (.keras, .h5).")
+@click.option("--contract", metavar="RUN", help="The run of a trained model, or its contract.json.")
 @click.option("--batch-size", type=click.IntRange(min=1), help="The batch that training will use.")
 @click.option("--shuffle-buffer", type=click.IntRange(min=0), help="The shuffle buffer that training will use.")
 @click.option("--label", help="The label's feature.  [default: the manifest's, or one named label]")
@@ -60,14 +61,15 @@ def check(
       bushel check 'train-*.tfrecord' --against 'val-*.tfrecord'
       bushel check data/ --script train.py
       bushel check data/ --model model.keras --probe
+      bushel check new/ --contract runs/cats
 
     PATH is a dataset, TFRecord files, or a pattern. Nothing is written into a dataset. Known findings are
     suppressed, with a reason, in bushel.toml here or in the dataset.
 
     Exit: 0 nothing found, 1 findings at --fail-on or above, 2 could not check.
     """
-    if not (paths or script or model):
-        raise click.UsageError("give at least one PATH, --script or --model")
+    if not (paths or script or model or options["contract"]):
+        raise click.UsageError("give at least one PATH, --script, --model or --contract")
     import bushel
     from bushel.checking import Plan
     from bushel.checking import settings as check_settings

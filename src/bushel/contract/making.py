@@ -22,7 +22,7 @@ from bushel.schema import Schema
 from bushel.storage import as_path
 from bushel.transforms import Draw, decode_image, resize
 
-__all__ = ["make"]
+__all__ = ["fingerprints_of", "make"]
 
 _COLOURS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 _CODECS = ("numpy", "pillow", "simplejpeg")
@@ -148,6 +148,15 @@ def _artifacts(data: Dataset) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+def fingerprints_of(statistics: Mapping[str, Any]) -> dict[str, str]:
+    """A digest of what each transform learnt, its files included, by the transform's id."""
+    return {name: hashlib.sha256(_canonical(entry)).hexdigest() for name, entry in statistics.items()}
+
+
+def _canonical(entry: Any) -> bytes:
+    return msgspec.json.encode(msgspec.to_builtins(entry), order="deterministic")
+
+
 def _files(data: Dataset) -> dict[str, StoredArray]:
     """The files that go with what the build's transforms learnt."""
     learnt = data.manifest.statistics if data.manifest else {}
@@ -210,7 +219,8 @@ def _image_facts(name: str, preparation: Preparation) -> tuple[str | None, Resiz
         if isinstance(step, decode_image):
             channels = _COLOURS[step.channels]
         if isinstance(step, resize):
-            resized = Resizing(height=step.height, width=step.width, antialias=step.antialias)
+            kernel = getattr(step, "kernel", "bilinear")
+            resized = Resizing(height=step.height, width=step.width, kernel=kernel, antialias=step.antialias)
     return channels, resized
 
 
