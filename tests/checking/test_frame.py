@@ -1,6 +1,7 @@
 """How findings are selected, suppressed, printed and turned into exit codes."""
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -36,6 +37,14 @@ def test_every_rule_has_a_page_with_all_its_sections() -> None:
     for found in all_rules():
         assert set(found.page.sections) == {"Why", "Example", "Fix", "Ignore", "Reports"}, found.id
         assert found.page.what.endswith((".", "text")), found.id
+
+
+def test_every_report_on_a_page_is_one_that_was_collected() -> None:
+    collected = set((Path(__file__).parent / "collected_reports.txt").read_text().split())
+    for found in all_rules():
+        named = re.findall(r"https?://\S+", found.page.sections["Reports"])
+        assert named or found.page.sections["Reports"].startswith("none"), found.id
+        assert set(named) <= collected, found.id
 
 
 def test_names_of_rules_are_unique_and_state_a_fault() -> None:

@@ -167,7 +167,7 @@ def image_shows_nothing(data: Data) -> Iterator[Finding]:
     Example: a placeholder of one colour that a download server gave instead of the photo.
     Fix: leave them out; resize the large ones when writing.
     Ignore: where an empty image is a class of its own.
-    Reports: https://github.com/cleanlab/cleanvision
+    Reports: none collected.
     """
     if data.pictures is None:
         return

@@ -223,7 +223,7 @@ def imbalanced_classes(data: Data) -> Iterator[Finding]:
     Example: 99 % "no defect": accuracy 0.99 with a model that sees nothing.
     Fix: `class_weight` in `fit`, or `bushel build --balance oversample`; look at recall for each class.
     Ignore: where the metric is weighted, or the shares are those of the real world and calibrated scores are wanted.
-    Reports: https://github.com/keras-team/keras/issues/5116
+    Reports: none collected.
     """
     if not is_classification(data) or data.train is None or data.train.records < MIN_RECORDS:
         return
@@ -250,7 +250,7 @@ def same_content_two_labels(data: Data) -> Iterator[Finding]:
     Example: an image that two annotators saw.
     Fix: look at them and keep one label, or leave both out.
     Ignore: where one content has several labels on purpose.
-    Reports: https://github.com/cleanlab/cleanlab
+    Reports: none collected.
     """
     found = data.duplicates
     if found is None or not found.conflicts or not is_classification(data):

@@ -139,7 +139,7 @@ def label_drift(data: Data) -> Iterator[Finding]:
     Example: 50 % positives in train, 5 % in validation.
     Fix: split with stratification: `bushel build SOURCE OUT --split 80/20 --stratify label`.
     Ignore: where train was balanced on purpose.
-    Reports: https://github.com/tensorflow/data-validation
+    Reports: https://github.com/zalandoresearch/fashion-mnist/pull/5 https://github.com/tensorflow/tfjs/issues/5976
     """
     train = data.splits.get("train")
     if train is None or not is_classification(data):
@@ -181,7 +181,7 @@ def feature_drift(data: Data) -> Iterator[Finding]:
     Example: train in 0..1, validation in 0..255.
     Fix: one function for all splits, fitted on train.
     Ignore: for splits by time, where drift is what is to be measured.
-    Reports: https://github.com/tensorflow/data-validation
+    Reports: https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
     """
     train = data.splits.get("train")
     for split in data.splits.values() if train is not None else ():

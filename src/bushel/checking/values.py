@@ -90,7 +90,7 @@ def sentinel_value(data: Data) -> Iterator[Finding]:
     Example: temperatures from -20 to 40, and 300 times -999.
     Fix: leave such samples out, or fill the value and add a feature that says so.
     Ignore: where the number is a real value.
-    Reports: https://github.com/brain-research/data-linter (uncommon sign, tailed distribution)
+    Reports: none collected; the idea is Data Linter's (uncommon sign, tailed distribution).
     """
     for feature in data.features.values():
         if not feature.is_number or feature.name == data.label:
@@ -150,7 +150,7 @@ def number_as_text(data: Data) -> Iterator[Finding]:
     Example: `"12.5"` from a CSV file whose column was read as text.
     Fix: convert it where it is written: `float(value)`.
     Ignore: for identifiers, postal codes and telephone numbers.
-    Reports: https://github.com/brain-research/data-linter (number as string)
+    Reports: none collected; the idea is Data Linter's (number as string).
     """
     for feature in data.features.values():
         texts = feature.seen["texts"]
@@ -250,7 +250,7 @@ def scales_side_by_side(data: Data) -> Iterator[Finding]:
     Example: age scaled to 0..1 beside an income in cents.
     Fix: normalise all of them by statistics of the train split; `bushel build` keeps those with the dataset.
     Ignore: for models that do not mind, such as trees, or where a Normalization layer comes first.
-    Reports: https://github.com/brain-research/data-linter (unnormalized feature)
+    Reports: none collected; the idea is Data Linter's (unnormalized feature).
     """
     for feature in data.features.values():
         low, high = feature.seen["position_min"], feature.seen["position_max"]

@@ -40,7 +40,7 @@ def empty_text(data: Data) -> Iterator[Finding]:
     Example: reviews whose body was only an image.
     Fix: leave such samples out.
     Ignore: for features that may be empty, such as a title.
-    Reports: https://github.com/brain-research/data-linter (empty example)
+    Reports: none collected; the idea is Data Linter's (empty example).
     """
     for feature in data.features.values():
         count = feature.seen["empty"][0]
@@ -86,7 +86,7 @@ def sequences_cut_off(data: Data) -> Iterator[Finding]:
     Example: a maximum of 128 tokens for texts of 500.
     Fix: a larger maximum, or pieces of each text.
     Ignore: where the beginning says enough.
-    Reports: https://github.com/google-research/bert/issues/66
+    Reports: none collected.
     """
     for name, seen in _tokens(data):
         if seen["full"] > 0.2 * seen["rows"] and seen["padded"] + seen["shorter"] > 0:

@@ -371,7 +371,7 @@ def removed_from_keras_3(trace: Trace) -> Iterator[Finding]:
     Example: `model.fit_generator(...)`, `Adam(lr=0.001)`
     Fix: the name that took its place.
     Ignore: where Keras 2 is pinned.
-    Reports: https://github.com/keras-team/keras/issues/18467
+    Reports: none collected.
     """
     for event in trace.of("removed"):
         name = event.info["name"]

@@ -111,7 +111,7 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
     Example: `x = vectorizer.fit_transform(texts); train, test = train_test_split(x)`
     Fix: split first; fit and balance the train part, and only `transform` the rest.
     Ignore: for label encoders.
-    Reports: https://github.com/scikit-learn-contrib/imbalanced-learn/issues/737
+    Reports: none collected.
     """
     splits = list(trace.of("split"))
     for event in [*trace.of("fit_transform"), *trace.of("fit_resample")]:
