@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestText = 80;
 constexpr std::uint64_t kSecondSeed = 0x62757368656c;
+constexpr std::uint64_t kListSeed = 1;
 
 void widen(std::uint64_t& low, std::uint64_t& high, std::uint64_t value) {
   low = std::min(low, value);
@@ -83,6 +84,36 @@ std::uint64_t count_equal(const T* values, std::size_t count, T value) {
   std::uint64_t found = 0;
   for (std::size_t i = 0; i < count; ++i) found += values[i] == value;
   return found;
+}
+
+// Takes values of which some are not finite; returns how many are, and their extremes.
+std::uint64_t take_odd(FeatureProfile& profile, const float* values, std::size_t count, Sighting place, float& low,
+                       float& high) {
+  std::uint64_t finite = 0;
+  low = std::numeric_limits<float>::infinity();
+  high = -low;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::isnan(values[i])) {
+      profile.nans.add(place);
+    } else if (std::isinf(values[i])) {
+      profile.infinities.add(place);
+    } else {
+      const auto value = static_cast<double>(values[i]);
+      ++finite;
+      profile.sum += value;
+      profile.squares += value * value;
+      low = std::min(low, values[i]);
+      high = std::max(high, values[i]);
+    }
+  }
+  return finite;
+}
+
+void take_extreme(bool beyond, double value, double& extreme, std::uint64_t& at, Sighting& where, Sighting place) {
+  if (!beyond) return;
+  extreme = value;
+  at = 0;
+  where = place;
 }
 
 }  // namespace
@@ -265,6 +296,7 @@ void Profile::learn_names() {
     const bool counts = std::find(left_out.begin(), left_out.end(), names[c].text) == left_out.end();
     const Bytes text{reinterpret_cast<const std::uint8_t*>(names[c].text.data()), names[c].text.size()};
     name_hashes_.push_back(counts ? xxh64(text, 0) | 1 : 0);
+    marks_.push_back(xxh64(text, names[c].sequence ? kListSeed : 0));
   }
 }
 
@@ -287,7 +319,7 @@ void Profile::take_record(Sighting place, ProfileRows& rows, std::size_t row) {
     FeatureProfile& profile = profiles_[c];
     if (!slice.data) continue;
     some = true;
-    signature += (name_hashes_[c] | 1) * (2 * c + 1);
+    signature += marks_[c];
     if (request_.hashes && name_hashes_[c]) {
       rows.hashes[2 * row] += xxh64(slice.bytes(), name_hashes_[c]);
       rows.hashes[2 * row + 1] += xxh64(slice.bytes(), name_hashes_[c] ^ kSecondSeed);
@@ -340,59 +372,38 @@ void Profile::take_feature(FeatureProfile& profile, Slice feature, Sighting plac
 template <typename T>
 void Profile::take_numbers(FeatureProfile& profile, const T* values, std::size_t count, Sighting place) {
   if (count == 0) return;
-  double low = profile.min, high = profile.max;
-  bool finite = true;
+  T low{}, high{};
+  std::uint64_t finite = count;
   if constexpr (std::is_same_v<T, float>) {
     const Block block = sum_up(values, count);
-    finite = block.finite;
-    if (finite) {
+    if (block.finite) {
       profile.sum += block.sum;
       profile.squares += block.squares;
-      low = static_cast<double>(block.min);
-      high = static_cast<double>(block.max);
+      low = block.min;
+      high = block.max;
+    } else {  // NaN, infinite, or too large to be squared: one by one
+      finite = take_odd(profile, values, count, place, low, high);
     }
   } else {
+    const auto [least, most] = std::minmax_element(values, values + count);
+    low = *least;
+    high = *most;
     for (std::size_t i = 0; i < count; ++i) {
       const auto value = static_cast<double>(values[i]);
       profile.sum += value;
       profile.squares += value * value;
-      low = i ? std::min(low, value) : value;
-      high = i ? std::max(high, value) : value;
     }
   }
-  if (!finite) {  // NaN, infinite, or too large to be squared: one by one
-    low = std::numeric_limits<double>::infinity();
-    high = -low;
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto value = static_cast<double>(values[i]);
-      if (std::isnan(value)) {
-        profile.nans.add(place);
-      } else if (std::isinf(value)) {
-        profile.infinities.add(place);
-      } else {
-        ++profile.finite;
-        profile.sum += value;
-        profile.squares += value * value;
-        low = std::min(low, value);
-        high = std::max(high, value);
-      }
-    }
-  } else {
-    profile.finite += count;
-  }
+  profile.finite += finite;
   profile.zeros += count_equal(values, count, T{0});
-  if (low < profile.min) {
-    profile.min = low;
-    profile.at_min = 0;
-    profile.min_place = place;
+  if (finite > 0) {
+    take_extreme(static_cast<double>(low) < profile.min, static_cast<double>(low), profile.min, profile.at_min,
+                 profile.min_place, place);
+    take_extreme(static_cast<double>(high) > profile.max, static_cast<double>(high), profile.max, profile.at_max,
+                 profile.max_place, place);
+    if (static_cast<double>(low) == profile.min) profile.at_min += count_equal(values, count, low);
+    if (static_cast<double>(high) == profile.max) profile.at_max += count_equal(values, count, high);
   }
-  if (high > profile.max) {
-    profile.max = high;
-    profile.at_max = 0;
-    profile.max_place = place;
-  }
-  if (low == profile.min) profile.at_min += count_equal(values, count, static_cast<T>(low));
-  if (high == profile.max) profile.at_max += count_equal(values, count, static_cast<T>(high));
   profile.sample.add(values, count);
   if (count == 1 && !profile.scalars.full) profile.scalars.add(bits_of(values[0]), place);
   if (!profile.positions || count == 1 || count > kPositions) return;
@@ -450,20 +461,9 @@ void Profile::merge(const Profile& other) {
   with_lists_ += other.with_lists_;
   malformed_.merge(other.malformed_);
   empty_.merge(other.empty_);
-  // Signatures are made of a name's number, which differs from one profile to the other: join them by their names.
-  for (const auto& [signature, names] : other.signature_names_) {
-    std::uint64_t mine = signature;
-    std::vector<std::string> sorted = names;
-    std::sort(sorted.begin(), sorted.end());
-    for (const auto& [own, own_names] : signature_names_) {
-      std::vector<std::string> own_sorted = own_names;
-      std::sort(own_sorted.begin(), own_sorted.end());
-      if (own_sorted == sorted) mine = own;
-    }
-    signatures_.add(mine, other.signatures_.where.at(signature), other.signatures_.counts.at(signature));
-    signature_names_.emplace(mine, names);
-  }
-  signatures_.full |= other.signatures_.full;
+  signatures_.merge(other.signatures_);
+  for (const auto& [signature, names] : other.signature_names_)
+    if (signatures_.counts.contains(signature)) signature_names_.emplace(signature, names);
   for (const FeatureProfile& profile : other.profiles_) {
     const auto own = std::find_if(profiles_.begin(), profiles_.end(), [&](const FeatureProfile& p) {
       return p.name == profile.name && p.sequence == profile.sequence;

@@ -129,6 +129,7 @@ class Profile {
   std::vector<FeatureProfile> profiles_;
   std::vector<int> column_of_;              // by name: which requested column it is, or -1
   std::vector<std::uint64_t> name_hashes_;  // by name; 0: not part of the content
+  std::vector<std::uint64_t> marks_;        // by name; those of a record's features add up to its signature
   std::uint64_t records_ = 0, with_lists_ = 0;
   Sightings malformed_, empty_;
   Tally signatures_;
