@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clips import make_clip
 from PIL import Image
 
 import bushel
@@ -32,6 +33,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("lines.txt").write_text("a\nb\n")
     np.save("x.npy", np.arange(3))
     annotated_images()
+    make_clip(Path("clips/a.mp4"), 8)
     rows = [f"a,{n / 50},{n},walk" for n in range(200)]
     Path("logs.csv").write_text("\n".join(["id,t,ax,activity", *rows]))
     with bushel.Writer("theirs.tfrecord") as writer:

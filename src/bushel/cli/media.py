@@ -11,7 +11,20 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-_PLAIN = ("kind", "images", "bad_boxes", "masks", "stride", "time", "series", "every", "gap", "label_from")
+_PLAIN = (
+    "kind",
+    "images",
+    "bad_boxes",
+    "masks",
+    "stride",
+    "time",
+    "series",
+    "every",
+    "gap",
+    "label_from",
+    "frames",
+    "fps",
+)
 _DETECTION = ("coco", "voc", "yolo", "boxes")
 _OPTIONS = [
     click.option("--resize", metavar="HEIGHTxWIDTH", help="Resize images, and encode them again.  [as they are]"),
@@ -27,12 +40,14 @@ _OPTIONS = [
     click.option("--bad-boxes", type=click.Choice(["refuse", "clip"]), help="What is done about them.  [refuse]"),
     click.option("--masks", is_flag=True, help="Store COCO's segmentations too, as PNGs."),
     click.option("--windows", type=int, metavar="N", help="Cut a table into windows of N rows, by time."),
-    click.option("--stride", type=int, metavar="N", help="Rows from one window to the next.  [its length]"),
+    click.option("--stride", type=int, metavar="N", help="From one window or clip to the next.  [its length]"),
     click.option("--time", metavar="COL", help="The column of times of --windows."),
     click.option("--series", metavar="COL", help="The column that tells series apart.  [a file is one]"),
     click.option("--every", type=float, metavar="SECONDS", help="Resample to even times.  [as they are]"),
     click.option("--gap", type=float, metavar="SECONDS", help="No window spans a longer step.  [10 times the median]"),
     click.option("--label-from", type=click.Choice(["last", "majority", "mean"]), help="Of a window's rows.  [last]"),
+    click.option("--frames", type=int, metavar="N", help="Frames in a clip of a video.  [16]"),
+    click.option("--fps", type=float, metavar="N", help="Frames a second of a video.  [all]"),
     click.option("--split-by", type=click.Choice(["series", "time"]), help="How windows are split.  [series]"),
 ]
 
@@ -52,6 +67,9 @@ def image_transforms(given: dict[str, Any], table: dict[str, Any]) -> list[dict[
     if "resize" not in given and "image_format" not in given:
         return []
     kind = _kind(table)
+    if kind == "video":
+        table |= _frames(given)
+        return []
     feature = "image/encoded" if kind in _DETECTION else "image"
     if kind in (*_DETECTION, "images"):
         table.setdefault("verify", "headers")
@@ -66,6 +84,17 @@ def image_transforms(given: dict[str, Any], table: dict[str, Any]) -> list[dict[
     if quality is not None:
         made["quality"] = quality
     return [made]
+
+
+def _frames(given: dict[str, Any]) -> dict[str, Any]:
+    """What becomes of the frames of videos, which the source does."""
+    found: dict[str, Any] = {name: given[name] for name in ("fit", "kernel") if name in given}
+    if "resize" in given:
+        found["height"], found["width"] = _size(given["resize"])
+    if "image_format" in given:
+        found["form"], quality = _encoding(given["image_format"])
+        found |= {} if quality is None else {"quality": quality}
+    return found
 
 
 def _kind(table: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from bushel.sources.series import SeriesSource, series
 from bushel.sources.tables import TableSource, table
 from bushel.sources.tars import TarSource, webdataset
 from bushel.sources.texts import LineSource, TextFolderSource, text
+from bushel.sources.videos import VideoSource, video
 
 __all__ = [
     "ArraySource",
@@ -31,6 +32,7 @@ __all__ = [
     "TableSource",
     "TarSource",
     "TextFolderSource",
+    "VideoSource",
     "arrays",
     "boxes",
     "coco",
@@ -42,6 +44,7 @@ __all__ = [
     "series",
     "table",
     "text",
+    "video",
     "voc",
     "webdataset",
     "yolo",

@@ -25,6 +25,7 @@ from bushel.sources.series import series
 from bushel.sources.tables import SUFFIXES, table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts import is_text_name, text
+from bushel.sources.videos import is_video_name, video
 from bushel.sources.voc import is_voc
 from bushel.sources.yolo import is_yolo
 from bushel.storage import AnyPath, ObjectPath, as_path, list_files
@@ -41,6 +42,7 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "series": series,
     "table": table,
     "text": text,
+    "video": video,
     "voc": voc,
     "webdataset": webdataset,
     "yolo": yolo,
@@ -105,6 +107,8 @@ def _kind_of_file(path: Path) -> str:
         return "boxes"
     if suffix in SUFFIXES:
         return "table"
+    if is_video_name(path.name):
+        return "video"
     if suffix in (".npy", ".npz"):
         return "arrays"
     if suffix in (".tar", ".tgz"):
@@ -189,6 +193,8 @@ def _names_below(folder: Path) -> Any:
 def _kind_of_name(name: str) -> str | None:
     if is_image_name(name):
         return "images"
+    if is_video_name(name):
+        return "video"
     suffix = Path(name.lower().removesuffix(".gz")).suffix
     if ".tfrecord" in name.lower() or ".tfrec" in name.lower():
         return "records"

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import SchemaMismatch
+from bushel.pixels.placing import Move
+from bushel.pixels.resizing import resize_pixels
 from bushel.records import Sample
-from bushel.transforms.geometry import Move, follow_rotation
-from bushel.transforms.image import cut_sample, moved_sample, resize_pixels
+from bushel.transforms.geometry import follow_rotation
+from bushel.transforms.image import cut_sample, moved_sample
 from bushel.transforms.protocol import Draw
 from bushel.transforms.values import image_of
 

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from bushel.errors import SchemaMismatch
 from bushel.pixels.decoding import decode_pixels, format_of, orientation_of
 from bushel.pixels.encoding import ENCODED, encode_pixels
+from bushel.pixels.placing import Fit, place
+from bushel.pixels.resizing import Kernel, moved
 from bushel.records import Sample
-from bushel.transforms.geometry import Fit, base_of, place, sized
-from bushel.transforms.image import Kernel, bytes_of, check_size, moved, moved_sample
+from bushel.transforms.geometry import base_of, sized
+from bushel.transforms.image import bytes_of, check_size, moved_sample
 from bushel.transforms.protocol import Draw
 from bushel.transforms.values import image_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.errors import SchemaMismatch
 from bushel.pixels.decoding import MODES, decode_pixels
+from bushel.pixels.placing import FITS, Fit, Move, place
+from bushel.pixels.resizing import KERNELS, Kernel, moved
 from bushel.records import Sample
-from bushel.transforms.geometry import FITS, Fit, Move, follow, place, sized
+from bushel.transforms.geometry import follow, sized
 from bushel.transforms.protocol import Draw, Room
 from bushel.transforms.values import image_of, value_of
 
-__all__ = ["center_crop", "convert_colour", "decode_image", "resize", "resize_pixels"]
-
-Kernel: TypeAlias = Literal["bilinear", "area", "bicubic"]
-_KERNELS = {"bilinear": _native.Kernel.BILINEAR, "area": _native.Kernel.AREA, "bicubic": _native.Kernel.BICUBIC}
+__all__ = ["center_crop", "convert_colour", "decode_image", "resize"]
 
 
 class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
@@ -92,7 +91,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
         out = room(self.feature, (self.height, self.width, image.shape[2]), dtype) if is_plain else None
         if out is None:
             return self.apply(sample, draw)
-        _native.resize_into(np.ascontiguousarray(image), out, self.antialias, _KERNELS[self.kernel])
+        _native.resize_into(np.ascontiguousarray(image), out, self.antialias, KERNELS[self.kernel])
         return moved_sample(sample, self, place(image.shape[:2], self.height, self.width, "stretch"), out)
 
 
@@ -101,23 +100,11 @@ def check_size(step: Any) -> None:
     for name in ("height", "width"):
         if getattr(step, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(step, name)}")
-    for name, words in (("fit", FITS), ("kernel", tuple(_KERNELS))):
+    for name, words in (("fit", FITS), ("kernel", tuple(KERNELS))):
         if getattr(step, name, words[0]) not in words:
             raise ValueError(f"{name} must be one of {', '.join(words)}; got {getattr(step, name)!r}")
     if isinstance(getattr(step, "masks", ()), str):
         raise ValueError(f"masks must be a list of features, got {step.masks!r}")
-
-
-def moved(image: NDArray[Any], move: Move, dtype: np.dtype[Any], how: Any) -> NDArray[Any]:
-    """The pixels of an image as a move has them."""
-    top, left, height, width = move.part
-    part = image[top : top + height, left : left + width]
-    pixels = resize_pixels(part, *move.size, dtype, antialias=how.antialias, kernel=how.kernel)
-    if move.into is None:
-        return pixels
-    canvas = np.full((*move.into, image.shape[2]), how.fill, dtype)
-    canvas[move.at[0] : move.at[0] + move.size[0], move.at[1] : move.at[1] + move.size[1]] = pixels
-    return canvas
 
 
 def moved_sample(sample: Sample, step: Any, move: Move, pixels: Any) -> Sample:
@@ -195,28 +182,6 @@ def cut(size: tuple[int, int], step: Any, at: tuple[float, float]) -> Move:
         )
     top, left = min(int(at[0] * (down + 1)), down), min(int(at[1] * (across + 1)), across)
     return Move(size, (top, left, step.height, step.width), (step.height, step.width))
-
-
-def resize_pixels(
-    image: NDArray[Any],
-    height: int,
-    width: int,
-    dtype: np.dtype[Any],
-    *,
-    antialias: bool = False,
-    kernel: Kernel = "bilinear",
-) -> NDArray[Any]:
-    """Pixels resized, as uint8 or float32."""
-    image = np.ascontiguousarray(image)
-    out: Any
-    if image.dtype == np.uint8:
-        make = _native.resize_to_bytes if dtype == np.uint8 else _native.resize_to_floats
-        out = make(image, height, width, antialias, _KERNELS[kernel])
-    else:
-        out = _native.resize_floats(image, height, width, antialias, _KERNELS[kernel])
-        if dtype == np.uint8:
-            out = np.clip(np.rint(out), 0, 255).astype(np.uint8)
-    return out  # type: ignore[no-any-return]
 
 
 decode_image, resize, center_crop, convert_colour = DecodeImage, Resize, CenterCrop, ConvertColour
