@@ -175,6 +175,13 @@ def right(sample: dict[str, Any]) -> Any:
     )["image"]
 
 
+def fitted(sample: dict[str, Any], fit: Any) -> Any:
+    from bushel.transforms import apply_all
+
+    steps = (t.decode_image("image"), t.resize("image", SIDE, SIDE, dtype="float32", fit=fit), t.normalise("image"))
+    return apply_all(steps, sample)["image"]
+
+
 def pillow(kernel: str) -> Callable[[dict[str, Any]], Any]:
     from PIL import Image
 
@@ -211,10 +218,12 @@ def test_a_server_that_prepares_the_same_is_told_so(of_photos: contract.Contract
         (lambda x: right(x) * np.nan, "values that are NaN or infinite; the model saw none"),
         (lambda _: "text", "holds <U4; the model saw float32"),
         (lambda x: {"picture": right(x)}, "is missing; there is picture"),
-        (pillow("BICUBIC"), "the kernel is bicubic; the model saw bilinear without antialias"),
-        (pillow("NEAREST"), "the kernel is nearest; the model saw bilinear without antialias"),
-        (pillow("LANCZOS"), "the kernel is lanczos; the model saw bilinear without antialias"),
-        (pillow("BILINEAR"), "the kernel is bilinear with antialias, as Pillow has it; the model saw bilinear without"),
+        (lambda x: fitted(x, "pad"), "the image is filled up to its size; the model saw it stretched to its size"),
+        (lambda x: fitted(x, "crop"), "the image is cut to its shape; the model saw it stretched to its size"),
+        (pillow("BICUBIC"), "the kernel is Pillow's bicubic; the model saw bilinear without antialias"),
+        (pillow("NEAREST"), "the kernel is Pillow's nearest; the model saw bilinear without antialias"),
+        (pillow("LANCZOS"), "the kernel is Pillow's lanczos; the model saw bilinear without antialias"),
+        (pillow("BILINEAR"), "the kernel is Pillow's bilinear; the model saw bilinear without antialias"),
         (
             lambda x: (
                 right(x) + np.float32(1e-4) * np.sin(np.arange(SIDE * SIDE * 3)).reshape(SIDE, SIDE, 3).astype("f4")

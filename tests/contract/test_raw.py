@@ -166,3 +166,54 @@ def test_a_file_of_another_kind_says_what_the_model_takes(photos: Path, tmp_path
     np.save(tmp_path / "x.npy", np.zeros(3))
     with pytest.raises(bushel.FileProblem, match=r"cannot be predicted from \(arrays\)"):
         list(read_raw(made, tmp_path / "x.npy"))
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    lines = [
+        f"{'good day and sun' if number % 2 else 'bad rain'} {number},{number * 1.5},{'yn'[number % 2]}"
+        for number in range(30)
+    ]
+    (tmp_path / "reviews.csv").write_text("\n".join(["text,size,label", *lines, ""]))
+    return tmp_path / "reviews.csv"
+
+
+@pytest.mark.parametrize(
+    ("steps", "features", "layout"),
+    [
+        ([t.tokenise("text", length=6), t.standardise("size")], ("text", "size"), ()),
+        ([t.clean("text"), t.tfidf("text")], ("text", "size"), (bushel.Dense("text"),)),
+        ([t.tokenise("text")], ("text",), (bushel.Pad("text", length=5),)),
+    ],
+    ids=["tokens and numbers", "sparse", "ragged"],
+)
+def test_what_the_build_learnt_is_applied_to_raw_rows(
+    reviews: Path, tmp_path: Path, steps: Any, features: Any, layout: Any
+) -> None:
+    bushel.build(reviews, tmp_path / "data", transforms=steps, order="source")
+    preparation = contract.Preparation(features, (), layout)
+    contract.write(contract.make(bushel.open(tmp_path / "data"), preparation), tmp_path / "contract.json")
+    made = contract.read(tmp_path / "contract.json")
+    assert contract.verify(made) == []
+    samples = [raw.sample for raw in read_raw(made, reviews) if raw.sample is not None]
+    assert len(samples) == 30
+    prepared = contract.prepare(made, samples)
+    (batch,) = bushel.batches(
+        bushel.open(tmp_path / "data")["train"], batch_size=30, columns=list(features), layout=layout
+    )
+    for name in made.inputs:
+        expected = contract.as_array(name, batch[name])
+        assert prepared[name].dtype == expected.dtype
+        assert np.array_equal(prepared[name], expected), name
+
+
+def test_what_reading_transforms_learnt_is_in_the_contract(reviews: Path, tmp_path: Path) -> None:
+    bushel.build(reviews, tmp_path / "data")
+    data = bushel.open(tmp_path / "data")
+    fit = t.tokenise("text", length=6).begin_fit()
+    fit.add([data["train"][row] for row in range(30)])
+    preparation = contract.Preparation(("text",), (t.clean("text"), fit.finish()))
+    contract.write(contract.make(data, preparation), tmp_path / "contract.json")
+    again = contract.read(tmp_path / "contract.json")
+    assert again.preparation == preparation
+    assert contract.verify(again) == []

@@ -32,6 +32,7 @@ class Resizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     width: int
     kernel: str = "bilinear"
     antialias: bool = False
+    fit: str = "stretch"
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -219,8 +219,9 @@ def _image_facts(name: str, preparation: Preparation) -> tuple[str | None, Resiz
         if isinstance(step, decode_image):
             channels = _COLOURS[step.channels]
         if isinstance(step, resize):
-            kernel = getattr(step, "kernel", "bilinear")
-            resized = Resizing(height=step.height, width=step.width, kernel=kernel, antialias=step.antialias)
+            resized = Resizing(
+                height=step.height, width=step.width, kernel=step.kernel, antialias=step.antialias, fit=step.fit
+            )
     return channels, resized
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, as_ragged
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, as_ragged
 from bushel.contract.stored import StoredArray, load_bytes, store_bytes
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.reading.layout import Bucket, Pack, Pad, Sparse, SparseColumn
+from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.records import Sample
 from bushel.schema import BYTES_KIND, Feature, Schema
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Preparation", "arrange", "as_array", "columns_of", "is_numeric", "prepare", "prepare_samples"]
 
-Step: TypeAlias = Pad | Sparse
-_LAYOUTS: dict[str, type[Pad] | type[Sparse]] = {"pad": Pad, "sparse": Sparse}
+Step: TypeAlias = Pad | Sparse | Dense
+_LAYOUTS: dict[str, type[Pad] | type[Sparse] | type[Dense]] = {"pad": Pad, "sparse": Sparse, "dense": Dense}
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class Preparation(msgspec.Struct, frozen=True):
                 raise ValueError(f"transforms must not mix the rows of a batch, got {transform!r}")
         for step in self.layout:
             if isinstance(step, Bucket | Pack):
-                raise ValueError(f"layout must leave a row a sample, so Pad and Sparse alone; got {step!r}")
+                raise ValueError(f"layout must leave a row a sample, so Pad, Sparse and Dense alone; got {step!r}")
 
     def describe(self) -> dict[str, Any]:
         """As plain values, from which `made` makes the same again."""
@@ -146,7 +146,12 @@ def columns_of(samples: Sequence[Sample], schema: Schema, features: Sequence[str
     return columns
 
 
-def _column(values: list[Any], feature: Feature, name: str) -> Column:
+def _column(values: list[Any], feature: Feature, name: str) -> Any:
+    if feature.encoding == "sparse":
+        for value in values:
+            if not isinstance(value, SparseRow):
+                raise SchemaMismatch(f"expected {feature.describe()}, got {type(value).__name__}", at=name)
+        return SparseColumn.of(values)
     if feature.sequence:
         column: Column = _lists(values, feature, name, depth=1)
     elif feature.is_ragged:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.columns import SparseRow
 from bushel.records import Sample
 
 __all__ = [
@@ -48,6 +49,7 @@ class StoredValue(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: str | None = None  # base64
     array: StoredArray | None = None
     list: tuple[StoredValue, ...] | None = None
+    sparse: tuple[StoredArray, StoredArray, int] | None = None  # places, values, size
 
 
 def store_array(array: NDArray[Any], *, largest: int = LARGEST) -> StoredArray:
@@ -114,6 +116,9 @@ def _store(value: Any) -> StoredValue:
         return StoredValue(text=value)
     if isinstance(value, list | tuple):
         return StoredValue(list=tuple(_store(inner) for inner in value))
+    if isinstance(value, SparseRow):
+        places, values = (store_array(part, largest=1 << 62) for part in (value.places, value.values))
+        return StoredValue(sparse=(places, values, value.size))
     if isinstance(value, np.ndarray | np.generic):
         return StoredValue(array=store_array(np.asarray(value), largest=1 << 62))
     return StoredValue(number=value)
@@ -132,6 +137,9 @@ def _load(value: StoredValue) -> Any:
             return base64.b64decode(value.bytes, validate=True)
         except binascii.Error as error:
             raise ValueError(f"stored bytes are damaged: {error}") from None
+    if value.sparse is not None:
+        places, values, size = value.sparse
+        return SparseRow(np.asarray(load_array(places)), np.asarray(load_array(values)), size)
     if value.list is not None:
         return [_load(inner) for inner in value.list]
     return value.text if value.text is not None else value.number

@@ -131,19 +131,42 @@ class _OtherKernel:
         return {**sample, step.feature: resized.astype(step.dtype or pixels.dtype)}
 
 
+_FITS = {
+    "stretch": "stretched to its size",
+    "pad": "filled up to its size",
+    "crop": "cut to its shape",
+}
+
+
 def _wrong_ways(contract: Contract, sample: Sample, name: str) -> Iterator[tuple[str, Any]]:
-    """The tensor as it would be with another kernel, so that the one used can be told."""
-    steps = contract.preparation.transforms
-    for number, step in enumerate(steps):
+    """The tensor as it would be with another kernel or another way to fit, so that the one used can be told."""
+    for number, step in enumerate(contract.preparation.transforms):
         if not isinstance(step, resize) or step.feature != name:
             continue
-        used = "bilinear with every pixel counted (antialias)" if step.antialias else "bilinear without antialias"
-        other = msgspec.structs.replace(step, antialias=not step.antialias)
-        words = "bilinear without antialias" if step.antialias else "bilinear with antialias, as Pillow has it"
-        yield from _made_with(contract, sample, name, (number, other), f"the kernel is {words}; the model saw {used}")
-        for kernel in ("NEAREST", "BOX", "BICUBIC", "LANCZOS"):
-            words = f"the kernel is {kernel.lower()}; the model saw {used}"
-            yield from _made_with(contract, sample, name, (number, _OtherKernel(step, kernel)), words)
+        used = _kernel_words(step.kernel, antialias=step.antialias)
+        for words, other in _other_kernels(step):
+            said = f"the kernel is {words}; the model saw {used}"
+            yield from _made_with(contract, sample, name, (number, other), said)
+        for fit, words in _FITS.items():
+            if fit != step.fit and step.fit in _FITS:
+                changed = msgspec.structs.replace(step, fit=fit)
+                said = f"the image is {words}; the model saw it {_FITS[step.fit]}"
+                yield from _made_with(contract, sample, name, (number, changed), said)
+
+
+def _other_kernels(step: Any) -> Iterator[tuple[str, Any]]:
+    for kernel in ("bilinear", "bicubic", "area"):
+        for antialias in (False, True):
+            if (kernel, antialias) != (step.kernel, step.antialias) and not (kernel == "area" and antialias):
+                changed = msgspec.structs.replace(step, kernel=kernel, antialias=antialias)
+                yield _kernel_words(kernel, antialias=antialias), changed
+    if step.fit == "stretch":
+        for kernel in ("NEAREST", "BOX", "BILINEAR", "BICUBIC", "LANCZOS"):
+            yield f"Pillow's {kernel.lower()}", _OtherKernel(step, kernel)
+
+
+def _kernel_words(kernel: str, *, antialias: bool) -> str:
+    return kernel if kernel == "area" else f"{kernel} {'with' if antialias else 'without'} antialias"
 
 
 def _made_with(
