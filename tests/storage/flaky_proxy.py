@@ -7,6 +7,25 @@ from collections import Counter
 FAULTS = ("500", "503", "slow", "short", "reset")
 
 
+# What S3 answers where it does not let somebody in, as its manual gives them.
+REFUSALS = {
+    "AccessDenied": (403, "Access Denied"),
+    "InvalidAccessKeyId": (403, "The AWS Access Key Id you provided does not exist in our records."),
+    "SignatureDoesNotMatch": (403, "The request signature we calculated does not match the signature you provided."),
+    "ExpiredToken": (400, "The provided token has expired."),
+    "PermanentRedirect": (301, "The bucket you are attempting to access must be addressed using another endpoint."),
+    "AuthorizationHeaderMalformed": (400, "The authorization header is malformed; expecting 'eu-west-1'"),
+}
+
+
+def refusal(code: str) -> bytes:
+    status, words = REFUSALS[code]
+    body = f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>{words}</Message></Error>'
+    return (
+        f"HTTP/1.1 {status} No\r\nContent-Type: application/xml\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    )
+
+
 class FlakyProxy:
     """Passes requests on to a server of this machine, and lets a share of them go wrong."""
 
@@ -64,6 +83,10 @@ class FlakyProxy:
             return False
         if fault in ("500", "503"):
             writer.write(f"HTTP/1.1 {fault} Sorry\r\nContent-Length: 0\r\n\r\n".encode())
+            await writer.drain()
+            return True
+        if fault in REFUSALS:
+            writer.write(refusal(fault))
             await writer.drain()
             return True
         answer_head, answer = await self._ask(head, body)

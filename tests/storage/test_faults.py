@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flaky_proxy import FAULTS, FlakyProxy
-from storage_server import forget_clients, put_many
+from storage_server import SECRET, forget_clients, put_many
 from test_building_objects import digests, names_below
 
 import bushel
@@ -93,3 +93,26 @@ def test_a_store_that_always_fails_ends_the_run_with_words(
     with pytest.raises(FileProblem) as caught:
         as_path(f"{bucket}/x").read_bytes()
     assert str(caught.value).splitlines()[0] == f"{bucket}/x: the store answered 500, 2 times"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("AccessDenied", "there is no permission for this in bucket {bucket!r}"),
+        ("InvalidAccessKeyId", "the credentials are not accepted for bucket {bucket!r}"),
+        ("SignatureDoesNotMatch", "the credentials are not accepted for bucket {bucket!r}"),
+        ("ExpiredToken", "the credentials are not accepted for bucket {bucket!r}"),
+        ("PermanentRedirect", "bucket {bucket!r} is in another region"),
+        ("AuthorizationHeaderMalformed", "bucket {bucket!r} is in another region"),
+    ],
+)
+def test_a_store_that_refuses_is_said_in_one_line_and_at_once(
+    bucket: str, flaky: FlakyProxy, code: str, words: str
+) -> None:
+    flaky.share, flaky.faults = 1.0, (code,)
+    for verb in (lambda: as_path(f"{bucket}/x").read_bytes(), lambda: list(as_path(f"{bucket}/x").iterdir())):
+        with pytest.raises(FileProblem) as caught:
+            verb()
+        assert str(caught.value).splitlines()[0] == f"{bucket}/x: " + words.format(bucket=bucket[5:])
+        assert SECRET not in str(caught.value)
+    assert flaky.requests == 2  # nothing was tried again

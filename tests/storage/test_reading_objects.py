@@ -1,12 +1,14 @@
 """Records of object stores are read as those of files are: the same ones, in the same order, damage included."""
 
 import gzip
+import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from storage_server import forget_clients
 
 import bushel
 from bushel.errors import CorruptRecord
@@ -246,3 +248,39 @@ def test_a_compressed_object_that_came_wrong_once_is_read_again(
     flipped = flipping(monkeypatch, stores, len(packed) // 2, times=1)
     assert sum(len(chunk.extents) for chunk in file.chunks()) == bushel.info(first).records
     assert flipped
+
+
+def test_a_shuffle_through_a_cache_that_is_too_small_is_said(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSHEL_CACHE_SIZE", "100K")
+    forget_clients()
+    split = bushel.open(remote)["train"]
+    with pytest.warns(reading.StoreShuffle, match="are shuffled record by record through a cache of 100.0 KiB"):
+        bushel.batches(split, batch_size=10, order=bushel.Order(shuffle=True)).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bushel.batches(split, batch_size=10, order=bushel.Order(shuffle=True, block=16, window=4)).close()
+        bushel.batches(split, batch_size=10).close()
+
+
+def test_without_a_cache_blocks_come_from_memory(built: Path, remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUSHEL_CACHE_SIZE", "0")
+    forget_clients()
+    order = bushel.Order(shuffle=True, seed=2, block=16, window=4)
+    here, there = bushel.open(built)["train"], bushel.open(remote)["train"]
+    pairs = zip(
+        bushel.batches(here, batch_size=32, order=order), bushel.batches(there, batch_size=32, order=order), strict=True
+    )
+    assert all(same(one, other) for one, other in pairs)
+    assert not (Path(os.environ["BUSHEL_CACHE"])).exists()
+
+
+def test_tensorflow_reads_a_store_with_the_native_engine(built: Path, remote: str) -> None:
+    pytest.importorskip("tensorflow")
+    import bushel.tensorflow as bt
+
+    fed = bt.dataset(remote, split="train", batch_size=100, engine="native")
+    found = [label.numpy() for _, label in fed]
+    expected = [batch["label"] for batch in bushel.batches(bushel.open(built)["train"], batch_size=100)]
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    with pytest.raises(ValueError, match='engine="graph" reads files of this machine'):
+        list(bt.dataset(remote, split="train", batch_size=100, engine="graph"))

@@ -7,6 +7,7 @@ each is fetched once for all processes of a machine, for as long as the cache ha
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from bushel import _native
-from bushel.errors import Fault, FileProblem
+from bushel.errors import Fault, FileProblem, readable_size
 from bushel.files import FOOTER, HEADER, Skipped
 from bushel.index import Index, obtain_index
 from bushel.reading.shards import Decoded, Ints, RowFaults, Shard, ShardSet, Wanted
@@ -28,7 +29,7 @@ from bushel.storage.ahead import in_background
 from bushel.storage.cache import name_of, the_cache
 from bushel.storage.stores import get
 
-__all__ = ["ObjectShards"]
+__all__ = ["ObjectShards", "StoreShuffle"]
 
 BLOCK_BYTES = 4 << 20
 _AT_ONCE = 4  # blocks of one request
@@ -38,6 +39,10 @@ _HELD_MAPPED, _HELD_IN_MEMORY = 256, 32  # blocks at hand, where there is a cach
 
 Block: TypeAlias = tuple[int, int]  # number of the shard, and of the block in it
 T = TypeVar("T")
+
+
+class StoreShuffle(UserWarning):
+    """A shuffle that fetches the blocks of an object store many times over."""
 
 
 class ObjectShard(Shard):
@@ -139,8 +144,20 @@ class ObjectShards(ShardSet):
         """Have what these records need on its way; how many blocks that is."""
         owners, offsets, lengths = self._places(rows)
         blocks = _blocks_of(owners, offsets, lengths)[0]
-        self._blocks.ask_for(blocks)
+        self._blocks.ask_for(blocks[: self._blocks.most // 2])  # what is on its way must not push itself out
         return len(blocks)
+
+    def warn_of_refetching(self) -> None:
+        """Say it if a shuffle over all records would fetch the same blocks again and again."""
+        size, limit = sum(shard.size for shard in self.shards), the_cache().limit
+        if size > limit:
+            warnings.warn(
+                f"{self.shards[0].path.parent}: {readable_size(size)} are shuffled record by record through a cache of "
+                f"{readable_size(limit)}, so blocks are fetched many times: set BUSHEL_CACHE_SIZE to hold all of it, "
+                "or shuffle in blocks with Order(shuffle=True, block=..., window=...)",
+                StoreShuffle,
+                stacklevel=6,
+            )
 
     def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """Shard of each record, where it begins there, and how long it is with its framing."""
@@ -193,7 +210,7 @@ class _Blocks:
         self._shards = shards
         self._cache = the_cache()
         most = min(_HELD_MAPPED, self._cache.limit // (4 * BLOCK_BYTES))
-        self._most = max(most, _HELD_IN_MEMORY)
+        self.most = max(most, _HELD_IN_MEMORY)
         self._held: OrderedDict[Block, Any] = OrderedDict()  # bytes, or a future of those of several blocks
         self._lock = threading.Lock()
 
@@ -217,7 +234,7 @@ class _Blocks:
                 future = in_background(self._fetch, run)
                 self._held.update(dict.fromkeys(run, future))
             asked = [(block, self._held[block]) for block in blocks]
-            while len(self._held) > self._most:
+            while len(self._held) > self.most:
                 self._held.popitem(last=False)
         return asked
 

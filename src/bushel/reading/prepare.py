@@ -76,6 +76,8 @@ def prepare(split: Split, settings: Settings) -> tuple[Maker, Plan]:
     if split.stream is None:
         split.shards.map()  # once, not by each thread
     order = settings.order
+    if split.stream is None and order.shuffle and order.block is None:
+        split.shards.warn_of_refetching()
     wanted = split.wanted(settings.columns)
     sampler = sampler_of(split, order)
     pack: Pack | None = None

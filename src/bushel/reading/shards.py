@@ -89,6 +89,9 @@ class ShardSet:
         """Map all shards now rather than when the first record is asked for."""
         len(self._core)
 
+    def warn_of_refetching(self) -> None:
+        """Say it if reading at random costs more than once; it does not where files are mapped."""
+
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode features of the records, in the order given."""
         columns, faults, seconds = self._core.decode(rows, wanted)

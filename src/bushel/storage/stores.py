@@ -32,7 +32,7 @@ _RETRIES = {
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
     "retry_timeout": timedelta(seconds=120),
 }
-_LASTING = re.compile(r"status code: 4(?!08|29)\d\d|status code: 3\d\d")
+_LASTING = re.compile(r"status code: 4(?!08|29)\d\d|status code: 3\d\d|redirect without")
 T = TypeVar("T")
 
 
@@ -189,7 +189,10 @@ _CREDENTIALS = {
 _ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "gs": "GOOGLE_SERVICE_ACCOUNT", "az": "AZURE_STORAGE_ENDPOINT"}
 # What a client's message must hold, and what that means; the first that fits counts.
 _MEANINGS = (
-    (r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|status code: 301", "region"),
+    (
+        r"PermanentRedirect|redirect without|AuthorizationHeaderMalformed|IllegalLocationConstraint|status code: 301",
+        "region",
+    ),
     (r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist", "bucket"),
     (r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|AccountName must|token request", "none"),
     (r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|status code: 401|Unauthenticated", "wrong"),

@@ -12,6 +12,7 @@ from bushel.reading import Bucket, Pack
 from bushel.reading.order import BufferedShuffle
 from bushel.reading.prepare import Settings
 from bushel.reading.steps import Steps
+from bushel.storage import is_object
 from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.layouts import bucket_records, lay_out
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
@@ -162,6 +163,8 @@ def _blocks(request: Request) -> Any:
 def _files(request: Request) -> Any:
     """Where the records are, and how each file is compressed."""
     paths = request.split.paths
+    if is_object(paths[0]):
+        raise ValueError(f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too')
     kinds = [_COMPRESSIONS[open_file(path).compression] for path in paths]
     return load().data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
 

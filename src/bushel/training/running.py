@@ -19,7 +19,7 @@ from bushel.checking import Finding
 from bushel.checking.models import look_at_model
 from bushel.errors import SchemaMismatch
 from bushel.reading import Dataset
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 from bushel.training.augmentation import augmentation_of
 from bushel.training.checkpoints import load_checkpoint
 from bushel.training.compiling import Compiled, compile_model
@@ -203,7 +203,7 @@ def _describe(made: _Made, options: Options) -> Run:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return Run(
-        data=[str(Path(parts.data.where).absolute())],
+        data=[str(as_path(parts.data.where).absolute())],
         options=options_to_json(options),
         task=made.task,
         preparation=plain(msgspec.to_builtins(made.preparation)),

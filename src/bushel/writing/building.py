@@ -22,7 +22,7 @@ from bushel.records import available_cores
 from bushel.sources.protocol import Source
 from bushel.sources.spool import spooling_into
 from bushel.sources.spreading import spreading
-from bushel.storage import AnyPath, as_path
+from bushel.storage import AnyPath, as_path, is_object
 from bushel.transforms import Transform
 from bushel.transforms.fitted import next_layer, restore_all
 from bushel.transforms.tables import describe_transforms, make_transforms
@@ -402,10 +402,11 @@ class _Build:
 
 
 def _paths_in(table: Mapping[str, Any]) -> list[Path]:
-    """The files and folders that the table of a source names, as patterns or as they are."""
+    """The files and folders of machines that the table of a source names, as patterns or as they are."""
     named = [table.get(name) for name in ("path", "labels", "image_root")]
     texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
-    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]
+    paths = [as_path(text) for text in texts if isinstance(text, str | PathLike)]
+    return [path for path in paths if not is_object(path)]
 
 
 def _is_short(made: Plan) -> bool:
