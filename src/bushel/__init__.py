@@ -18,6 +18,7 @@ _HOMES = {
     "Batch": "bushel.reading",
     "Bucket": "bushel.reading",
     "BushelError": "bushel.errors",
+    "Balance": "bushel.writing",
     "Built": "bushel.writing",
     "BytesColumn": "bushel.columns",
     "Constraint": "bushel.writing",
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from bushel.survey import info as info
     from bushel.training import predict as predict
     from bushel.training import train as train
+    from bushel.writing import Balance as Balance
     from bushel.writing import Built as Built
     from bushel.writing import Constraint as Constraint
     from bushel.writing import Recipe as Recipe

@@ -10,7 +10,17 @@ from bushel.errors import FileProblem, FormatError, MissingName
 from bushel.schema import Schema
 from bushel.storage import AnyPath, as_path, write_whole
 
-__all__ = ["ARTIFACTS_NAME", "MANIFEST_NAME", "Label", "Manifest", "Shard", "Split", "read_manifest", "write_manifest"]
+__all__ = [
+    "ARTIFACTS_NAME",
+    "MANIFEST_NAME",
+    "Balanced",
+    "Label",
+    "Manifest",
+    "Shard",
+    "Split",
+    "read_manifest",
+    "write_manifest",
+]
 
 FORMAT = 1
 MANIFEST_NAME = "dataset.json"
@@ -57,6 +67,15 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     class_weights: dict[str, float] = {}  # of the train split: records / (classes * records of the class)
 
 
+class Balanced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was done to the classes of the train split, behind the split."""
+
+    method: str
+    ratio: float  # of the smallest class to the largest, at least
+    before: dict[str, int]  # samples by class
+    after: dict[str, int]
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that a reader needs to know of a dataset."""
 
@@ -65,6 +84,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     raw: Schema | None = None  # what the source held before labels were coded and transforms ran, if that differs
     label: Label | None = None
     compression: Literal["gzip", "zlib"] | None = None
+    balance: Balanced | None = None
     statistics: dict[str, dict[str, Any]] = {}  # what transforms were fitted to, by their id
     recipe: dict[str, Any] = {}
     seed: int = 0

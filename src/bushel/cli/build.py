@@ -13,7 +13,7 @@ import click
 from bushel.cli.engines import engine_options, make_engine
 from bushel.cli.look import json_option
 from bushel.cli.media import image_transforms, media_options, source_table
-from bushel.cli.preparing import preparing_options, transform_tables
+from bushel.cli.preparing import balance_of, preparing_options, transform_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -116,6 +116,7 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     }
     if "shard_size" in changes:
         changes["shard_size"] = parse_size(changes["shard_size"])
+    changes["balance"] = balance_of(given, recipe.balance)
     if tables := [*image_transforms(given, table), *transform_tables(given)]:
         changes["transforms"] = [*recipe.transforms, *tables]
     if "constrain" in given:
@@ -260,7 +261,9 @@ def _show_built(built: Built, *, as_json: bool) -> None:
         for name, split in built.manifest.splits.items()
     ]
     _print_table(("split", "records", "shards", "bytes"), rows)
-    _print_classes({name: split.label_counts for name, split in built.manifest.splits.items()})
+    label = built.manifest.label
+    weights = label.class_weights if label else {}
+    _print_classes({name: split.label_counts for name, split in built.manifest.splits.items()}, weights)
     _print_counted(built.manifest.counted)
     for problem in built.problems:
         click.echo(f"problem: {problem}")
@@ -287,14 +290,18 @@ def _print_refused(built: Built) -> None:
         click.echo(f"  and {len(reasons) - 3:,} more reasons")
 
 
-def _print_classes(counts: dict[str, dict[str, int]]) -> None:
+def _print_classes(counts: dict[str, dict[str, int]], weights: dict[str, float] | None = None) -> None:
     classes = list(dict.fromkeys(name for split in counts.values() for name in split))
     if not classes:
         return
     click.echo()
     shown = classes if len(classes) <= 20 else classes[:19]
     rows = [(name, *(f"{split.get(name, 0):,}" for split in counts.values())) for name in shown]
-    _print_table(("class", *counts), rows)
+    head = ("class", *counts)
+    if weights:
+        rows = [(*row, f"{weights[row[0]]:.3g}" if row[0] in weights else "-") for row in rows]
+        head = (*head, "weight")
+    _print_table(head, rows)
     if len(shown) < len(classes):
         click.echo(f"and {len(classes) - len(shown):,} more classes")
 

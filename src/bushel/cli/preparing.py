@@ -9,6 +9,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from bushel.writing.recipe import Balance
+
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 _STATISTICS = ("mean", "median", "most_frequent")
@@ -34,6 +36,16 @@ _OPTIONS = [
 ]
 
 
+_BALANCE = ("oversample", "undersample", "smote", "borderline_smote", "adasyn", "none")
+_OPTIONS += [
+    click.option("--balance", type=click.Choice(_BALANCE), help="Bring the classes of train closer.  [none]"),
+    click.option("--balance-ratio", type=float, metavar="R", help="Of the smallest class to the largest.  [1]"),
+    click.option(
+        "--augment", metavar="NAME:COL,KEY=VALUE", multiple=True, help="Change what --balance repeats; may be repeated."
+    ),
+]
+
+
 def preparing_options(command: _Command) -> _Command:
     """Add the options to a command."""
     for option in reversed(_OPTIONS):
@@ -47,6 +59,26 @@ def transform_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
     for name in _OF_COLUMNS:
         found += [{"transform": name, "feature": column} for column in _columns(given.get(name, ""), name)]
     return found + [_any_transform(text) for text in given.get("transform", ())]
+
+
+def balance_of(given: dict[str, Any], before: Balance | None) -> Balance | None:
+    """The balance that the options ask for, over that of a recipe."""
+    from bushel.writing.recipe import Balance
+
+    fields: dict[str, Any] = {}
+    if before is not None:
+        fields = {name: getattr(before, name) for name in Balance.__struct_fields__}
+    if "balance" in given:
+        if given["balance"] == "none":
+            return None
+        fields["method"] = given["balance"]
+    if "balance_ratio" in given:
+        fields["ratio"] = given["balance_ratio"]
+    if "augment" in given:
+        fields["augment"] = [_any_transform(text, "augment") for text in given["augment"]]
+    if fields and "method" not in fields:
+        raise click.UsageError("--balance-ratio and --augment need --balance oversample")
+    return Balance(**fields) if fields else None
 
 
 def _columns(text: str, name: str) -> Iterator[str]:
@@ -64,11 +96,11 @@ def _filling(text: str) -> dict[str, Any]:
     return {"transform": "fill", "feature": column, **how}
 
 
-def _any_transform(text: str) -> dict[str, Any]:
+def _any_transform(text: str, option: str = "transform") -> dict[str, Any]:
     name, colon, rest = text.partition(":")
     column, *settings = rest.split(",")
     if not colon or not column or not all("=" in setting for setting in settings):
-        raise click.UsageError(f"--transform must be as NAME:COL,KEY=VALUE; got {text!r}")
+        raise click.UsageError(f"--{option} must be as NAME:COL,KEY=VALUE; got {text!r}")
     fields = (setting.partition("=") for setting in settings)
     return {"transform": name, "feature": column, **{key: toml_value(value) for key, _, value in fields}}
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
-from bushel.errors import MissingName, SchemaMismatch
+from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.index import hash_keys, row_lengths
 from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.reading.rows import sample_at
@@ -122,6 +122,17 @@ class Dataset:
     def schema(self) -> Schema:
         """What the records of the first split hold."""
         return next(iter(self.splits.values())).schema
+
+    def class_weights(self) -> dict[int, float]:
+        """The weight of each class in a loss, by its label: records of train / (classes * records of the class).
+
+        >>> model.fit(x, y, class_weight=data.class_weights())
+        """
+        label = self.manifest.label if self.manifest else None
+        if label is None or not label.class_weights:
+            raise BushelError(f"{self.where}: there are no classes to weigh")
+        codes = {name: code for code, name in enumerate(label.names)}
+        return {codes[name] if codes else int(name): weight for name, weight in label.class_weights.items()}
 
     def transforms(self) -> list[Transform]:
         """The transforms that the dataset was built with, with what they learnt: for raw samples, as the build had.

@@ -41,6 +41,7 @@ class Block:
     columns: dict[str, Column]  # one row each
     refused: list[Refused] = field(default_factory=list)  # rows that are not in `rows`
     counted: dict[str, int] = field(default_factory=dict)  # what was changed, by what it is: rotated upright, ...
+    is_repeat: bool = False  # these rows are others that come again, for balance
 
 
 class Source(Protocol):

@@ -23,6 +23,7 @@ __all__ = [
     "contrast",
     "cutout",
     "hue",
+    "noise",
     "random_crop",
     "random_flip",
     "random_resized_crop",
@@ -191,6 +192,19 @@ class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
         return {**sample, self.feature: image}
 
 
+class Noise(msgspec.Struct, frozen=True, tag="noise"):
+    """Normal noise of this standard deviation, as a share of the full range, added to every colour."""
+
+    feature: str
+    std: float = 0.02
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Add noise."""
+        image = image_of(sample, self.feature)
+        noise = draw.generator().normal(0, 255 * self.std, image.shape).astype(np.float32)
+        return {**sample, self.feature: _like(image.astype(np.float32) + noise, image)}
+
+
 def _coloured(sample: Sample, feature: str) -> NDArray[Any]:
     image = image_of(sample, feature)
     if image.shape[2] != 3:
@@ -206,3 +220,4 @@ def _like(changed: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
 
 random_flip, random_crop, random_resized_crop = RandomFlip, RandomCrop, RandomResizedCrop
 brightness, contrast, saturation, hue, rotate, cutout = Brightness, Contrast, Saturation, Hue, Rotate, Cutout
+noise = Noise

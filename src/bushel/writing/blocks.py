@@ -19,6 +19,7 @@ from bushel.schema import Feature, Schema, record_kind, wire_features
 from bushel.sources.protocol import Block, Refused
 from bushel.transforms import ColumnTransform, Draw, Transform
 from bushel.transforms.counting import counting
+from bushel.transforms.repeated import vary
 from bushel.writing.constraints import broken_rows, cut_column
 from bushel.writing.labels import UNKNOWN, Labels
 from bushel.writing.recipe import Constraint
@@ -50,6 +51,7 @@ class BlockEncoder:
     constraints: dict[str, Constraint] = field(default_factory=dict)
     transforms: Sequence[Transform] = ()
     seed: int = 0
+    augment: Sequence[Transform] = ()  # of what comes again, behind the transforms
     narrowings: Narrowings = field(default_factory=Narrowings)
     counted: Counter[str] = field(default_factory=Counter)  # what transforms cut or did not know
 
@@ -62,9 +64,10 @@ class BlockEncoder:
         refused = [(place, why) for place, why in refused if wanted[place]]
         places = np.arange(len(rows))
         left_out = set(np.flatnonzero(~wanted).tolist())
-        if self.transforms:
+        varies = block.is_repeat and bool(self.augment)
+        if self.transforms or varies:
             places = np.setdiff1d(np.flatnonzero(wanted), [place for place, _ in refused])
-            columns, failed = self._transformed(columns, places, hashes)
+            columns, failed = self._transformed(columns, places, hashes, varies=varies)
             refused += failed
             places = np.setdiff1d(places, [place for place, _ in failed])
             left_out = set()
@@ -112,14 +115,17 @@ class BlockEncoder:
             bad.append((place, what))
         return bad
 
-    def _transformed(self, columns: dict[str, Column], places: Any, hashes: Any) -> Any:
-        if (changed := self._transformed_columns(columns, places)) is not None:
+    def _transformed(self, columns: dict[str, Column], places: Any, hashes: Any, *, varies: bool) -> Any:
+        if not varies and (changed := self._transformed_columns(columns, places)) is not None:
             return changed, []
         samples, refused = [], []
         for place in places.tolist():
             try:
+                key_hash = int(hashes[place])
                 with counting() as counted:
-                    sample = self.transform(to_sample(columns, place, self.coded_features()), int(hashes[place]))
+                    sample = self.transform(to_sample(columns, place, self.coded_features()), key_hash)
+                    if varies:
+                        sample = vary(sample, self.augment, Draw(self.seed, 0, key_hash, len(self.transforms)))
                 samples.append(check_sample(sample, self.schema.features))
                 self.counted.update(counted)
             except SchemaMismatch as error:

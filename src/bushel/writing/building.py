@@ -47,7 +47,8 @@ from bushel.writing.probe import probe_plan
 from bushel.writing.progress import Counters, ProgressHandler, watch
 from bushel.writing.publish import largest_narrowings, publish
 from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
-from bushel.writing.recipe import Constraint, Order, Recipe
+from bushel.writing.recipe import Balance, Constraint, Method, Order, Recipe
+from bushel.writing.repeats import balanced_source
 from bushel.writing.site import Site, open_site
 from bushel.writing.tasks import Job, Task, do, memory_of, perform
 
@@ -138,6 +139,7 @@ def build(
     compression: Compression | None = None,
     limit: int | None = None,
     constraints: Mapping[str, Constraint] | None = None,
+    balance: Balance | Method | None = None,
     run: Run | None = None,
 ) -> Built:
     """Turn a source into a dataset in the folder `out`.
@@ -164,6 +166,7 @@ def build(
         limit=limit,
         constraints=dict(constraints or {}),
         transforms=describe_transforms(transforms),
+        balance=Balance(method=balance) if isinstance(balance, str) else balance,
     )
     run = run or Run()
     with run.opening(source if isinstance(source, str | PathLike) else None):
@@ -238,6 +241,7 @@ class _Build:
             engine.look(_paths_in(self.source.describe()), self.journal.folder, versions())
             made, encoder = self._make_plan(frozen)
             encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
+            self.source = balanced_source(self.source, made.folder, made.facts.originals)
             runner = self._runner(made, engine)
             made = self._fit(made, encoder, runner)
             outcomes, resumed = self._run_tasks(made, encoder, runner)

@@ -89,6 +89,8 @@ def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterato
         place = np.asarray(plan.place[begin : int(plan.starts[number + 1])])
         is_train = (place >= first) & (place < end)
         for block in source.read(number, None):
+            if block.is_repeat:
+                continue
             rows = np.asarray(block.rows, np.int64)
             listed = rows < len(is_train)
             yield number, block, listed & is_train[np.where(listed, rows, 0)]
@@ -96,6 +98,9 @@ def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterato
     # By row, not in planned order: neighbours are read together.
     rows = np.sort(plan.order[first:end])[number * step : (number + 1) * step]
     partitions = plan.partition_of(rows)
+    if plan.facts.originals:  # what comes again, or was made from others, teaches nothing
+        numbers = plan.origins(partitions, rows - plan.starts[partitions])[1]
+        rows, partitions = rows[numbers == 0], partitions[numbers == 0]
     for partition in np.unique(partitions).tolist():
         wanted = rows[partitions == partition] - plan.starts[partition]
         for block in source.read(partition, wanted):

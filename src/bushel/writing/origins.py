@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from bushel.errors import BushelError, FileProblem
-from bushel.index import load_index
+from bushel.index import Index, load_index
 from bushel.manifest import Manifest, Shard, read_manifest
 from bushel.records import Sample, scan
 from bushel.storage import AnyPath, as_path
@@ -50,7 +50,7 @@ def provenance(data: AnyPath, split: str, record: int) -> Provenance:
         record_in_shard=row,
         byte=int(index.offsets[row]),
         key=text_of(keys[row]),
-        source=_locate(manifest, shard, partition, source_row, keys[row]),
+        source=_locate(manifest, shard, partition, source_row, *_original(index, row, keys[row])),
         sample=_sample(path, manifest, row),
     )
 
@@ -73,14 +73,23 @@ def _sample(path: Path, manifest: Manifest, row: int) -> Sample:
     raise FileProblem(path, f"has fewer records than {row + 1}")
 
 
-def _locate(manifest: Manifest, shard: Shard, partition: int, row: int, key: bytes) -> str:
+def _original(index: Index, row: int, key: bytes) -> tuple[bytes, int]:
+    """The key of the sample that a record repeats, and for which time; -1: it was made from others."""
+    number = int(index.values["repeat"][row]) if "repeat" in index.values else 0
+    return (key.removesuffix(b"#%d" % number) if number > 0 else key), number
+
+
+def _locate(manifest: Manifest, shard: Shard, partition: int, row: int, key: bytes, repeat: int) -> str:
     from bushel.sources import open_source
 
+    if repeat < 0:
+        return f"made for balance ({manifest.balance.method if manifest.balance else 'unknown'})"
+    said = f" (repeat {repeat})" if repeat else ""
     table = manifest.appended[shard.generation - 1] if shard.generation else manifest.recipe.get("source", {})
     try:
         source = open_source(table)
         if source.list(partition, []).keys[row] != key:
             return f"{table.get('path', 'source')}: has changed since the build"
-        return source.locate(partition, row)
+        return source.locate(partition, row) + said
     except (BushelError, ValueError, OSError, IndexError) as error:
         return f"cannot be told: {str(error).splitlines()[0]}"

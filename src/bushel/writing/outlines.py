@@ -17,11 +17,13 @@ from bushel.sources.protocol import Source
 from bushel.transforms import Transform
 from bushel.transforms.fitted import check_features, needs_fit
 from bushel.transforms.tables import make_transforms
+from bushel.writing.balancing import balance
 from bushel.writing.blocks import BlockEncoder
 from bushel.writing.planning import Frozen, list_source, make_plan
 from bushel.writing.plans import Plan
 from bushel.writing.probe import probe
 from bushel.writing.recipe import Recipe
+from bushel.writing.repeats import balanced_source
 
 __all__ = ["NothingToAdd", "Outline", "encoder_of", "open_any", "plan", "plan_build"]
 
@@ -91,7 +93,8 @@ def encoder_of(source: Source, recipe: Recipe, transforms: Sequence[Transform]) 
     for name in recipe.constraints:
         if name not in schema and not transforms:
             raise MissingName("feature", name, schema, where="constraints")
-    return BlockEncoder(schema, schema, None, dict(recipe.constraints), transforms, recipe.seed)
+    augment = make_transforms(recipe.balance.augment) if recipe.balance else []
+    return BlockEncoder(schema, schema, None, dict(recipe.constraints), transforms, recipe.seed, augment)
 
 
 def plan_build(
@@ -103,5 +106,9 @@ def plan_build(
     encoder.labels = listed.labels
     if not draft.samples():
         raise NothingToAdd("every sample of the source is in the dataset already")
+    if recipe.balance is not None:
+        balance(draft, folder)
+        draft.source = balanced_source(source, folder, draft.originals)
+    draft.note_imbalance()
     looked = probe(draft.to_probe(), encoder)
     return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))

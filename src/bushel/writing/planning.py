@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn
 from bushel.errors import BushelError, MissingName, quantity
-from bushel.manifest import Label
+from bushel.manifest import Balanced, Label
 from bushel.sources.protocol import Source
 from bushel.writing import plans, splits
 from bushel.writing.categories import Categories, hash_values, text_of
@@ -27,6 +27,7 @@ from bushel.writing.recipe import Recipe
 __all__ = ["Frozen", "Listed", "list_source", "make_plan"]
 
 DEFAULT_LABEL = "label"
+_IMBALANCED = 10  # times as many samples
 
 
 class Frozen(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | N
         keep = _kept(source, len(listing.keys), rows_left)
         keys = cut_column(listing.keys, 0, keep)
         assert isinstance(keys, BytesColumn)
-        _save_keys(folder, partition, keys)
+        plans.save_keys(folder, partition, keys)
         hashes.append(hash_values(keys))
         sizes.append(None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64))
         for name in asked:
@@ -119,12 +120,6 @@ def _left_out(counted: Counter[str]) -> list[str]:
     return ["Left out: " + ", ".join(f"{count:,} {what}" for what, count in counted.items())] if counted else []
 
 
-def _save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
-    stem = plans.keys_stem(folder, partition)
-    plans.save_array(stem.with_suffix(".offsets.npy"), np.asarray(keys.offsets, np.int64))
-    plans.save_array(stem.with_suffix(".data.npy"), np.asarray(keys.data[: keys.offsets[-1]], np.uint8))
-
-
 def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     """Refuse a source in which two samples have one key: neither splits nor additions could tell them apart."""
     ordered = np.sort(listed.hashes)
@@ -164,6 +159,9 @@ def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | N
     }
     del rows, split_of
     draft.find_problems()
+    if recipe.balance is not None and listed.labels is not None and listed.labels.task == "classification":
+        labels = listed.columns[listed.labels.feature]
+        draft.classes = labels.codes(), labels.names()
     for column in listed.columns.values():
         column.forget_rows()
     return draft
@@ -182,6 +180,9 @@ class Draft:
     bounds: dict[str, list[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     label_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # samples by split and class, as listed
+    classes: tuple[NDArray[np.int32], list[str]] | None = None  # of all rows, and their names, where balance asks
+    originals: list[int] = field(default_factory=list)  # rows of partitions, where balance added more
+    balanced: Balanced | None = None
 
     def assign(self) -> NDArray[np.uint8]:
         """The split of every row."""
@@ -289,6 +290,19 @@ class Draft:
             counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
         return counts
 
+    def note_imbalance(self) -> None:
+        """Say it where one class of the train split has ten times as many samples as another."""
+        counts = {name: count for name, count in self.label_counts.get("train", {}).items() if count}
+        if len(counts) < 2 or self.frozen is not None:
+            return
+        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        if counts[most] >= _IMBALANCED * counts[least]:
+            times = counts[most] / counts[least]
+            self.problems.append(
+                f"class {most!r} has {counts[most]:,} samples in train, {times:,.0f} times as many as {least!r} "
+                f"({counts[least]:,}): see --balance, or class weights when training"
+            )
+
     def samples(self) -> int:
         """How many are planned."""
         return sum(len(rows) for rows in self.ordered.values())
@@ -336,6 +350,8 @@ class Draft:
             problems=self.problems,
             counted=dict(self.listed.counted),
             bounds=self.bounds,
+            originals=self.originals,
+            balance=self.balanced,
             is_fitted=is_fitted,
         )
         plan = Plan(folder, facts)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.columns import BytesColumn
+from bushel.manifest import Balanced
 from bushel.records import available_cores
 from bushel.schema import Schema
 from bushel.storage import write_whole
@@ -24,6 +25,7 @@ from bushel.writing.splits import draw
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
 
 MIN_SAMPLES = 8  # expected in a shard
+REPEATS_NAME = "repeats.npy"  # partition, row and number of each sample that comes again, by partition
 Rows = NDArray[np.int64]
 
 
@@ -64,6 +66,8 @@ class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[str] = []
     counted: dict[str, int] = {}  # what the source left out
     bounds: dict[str, list[int]] = {}  # of stratified splits, by class
+    originals: list[int] = []  # rows of each partition that are of the source, where balance added more
+    balance: Balanced | None = None
     is_fitted: bool = True  # transforms know what they have to, and shards are cut by what they make
 
 
@@ -95,6 +99,21 @@ class Plan:
         """Bytes of each row as the source told them; None where it did not."""
         path = self.folder / "sizes.npy"
         return load_array(path) if path.exists() else None
+
+    def origins(self, partitions: Rows, rows: Rows) -> tuple[Rows, NDArray[np.int32] | None]:
+        """The rows of the source that planned rows stand for, and for which time; None where none comes again."""
+        if not self.facts.originals:
+            return rows, None
+        listed = np.array([*self.facts.originals, 0])[np.minimum(partitions, len(self.facts.originals))]
+        origins, numbers = rows.copy(), np.zeros(len(rows), np.int32)
+        path = self.folder / REPEATS_NAME
+        repeats = load_array(path) if path.exists() else np.empty((0, 3), np.int64)
+        begins = np.searchsorted(repeats[:, 0], partitions)
+        again = (rows >= listed) & (partitions < len(self.facts.originals))
+        at = begins[again] + rows[again] - listed[again]
+        origins[again], numbers[again] = repeats[at, 1], repeats[at, 2]
+        numbers[partitions >= len(self.facts.originals)] = -1  # made from others
+        return origins, numbers
 
     def keys(self, partition: int) -> BytesColumn:
         """The keys of one partition, mapped."""
@@ -132,6 +151,13 @@ def load_keys(folder: Path, partition: int) -> BytesColumn:
     """The keys of one partition, mapped."""
     stem = keys_stem(folder, partition)
     return BytesColumn(load_array(stem.with_suffix(".offsets.npy")), load_array(stem.with_suffix(".data.npy")))
+
+
+def save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
+    """Write the keys of one partition."""
+    stem = keys_stem(folder, partition)
+    save_array(stem.with_suffix(".offsets.npy"), np.asarray(keys.offsets, np.int64))
+    save_array(stem.with_suffix(".data.npy"), np.asarray(keys.data[: keys.offsets[-1]], np.uint8))
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:

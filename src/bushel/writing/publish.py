@@ -81,6 +81,7 @@ def _manifest(
         compression=recipe.compression,
         recipe=before.recipe if before else msgspec.to_builtins(recipe),
         seed=recipe.seed,
+        balance=plan.facts.balance or (before.balance if before else None),
         refused=sum(outcome.refused for outcome in by_path.values()) + (before.refused if before else 0),
         counted=dict(counted + Counter(before.counted if before else {})),
         narrowed=largest_narrowings(outcomes, before.narrowed if before else {}),

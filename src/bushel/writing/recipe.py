@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -15,6 +15,7 @@ from bushel.transforms.tables import make_transforms
 
 __all__ = [
     "RECIPE_NAME",
+    "Balance",
     "Constraint",
     "Recipe",
     "parse_size",
@@ -37,6 +38,31 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     non_empty: bool = False  # no empty text, no empty list
 
 
+Method: TypeAlias = Literal["oversample", "undersample", "smote", "borderline_smote", "adasyn"]
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How the classes of the train split are brought closer, behind the split."""
+
+    method: Method
+    ratio: float = 1.0  # of the smallest class to the largest
+    augment: list[dict[str, Any]] = []  # transforms of what comes again, behind all others
+    neighbours: int = 5  # of SMOTE and its relatives
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            close = nearest(self.method, get_args(Method))
+            hint = f"; did you mean {close!r}?" if close else ""
+            raise ValueError(f"balance must be one of {', '.join(get_args(Method))}; got {self.method!r}{hint}")
+        if not 0 < self.ratio <= 1:
+            raise ValueError(f"the ratio of balance must be above 0 and at most 1, got {self.ratio}")
+        if self.neighbours < 1:
+            raise ValueError(f"neighbours must be at least 1, got {self.neighbours}")
+        if self.augment and self.method != "oversample":
+            raise ValueError(f"augment is for what comes again, so for oversample; got {self.method}")
+        make_transforms(self.augment)
+
+
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """All that decides the bytes of a dataset, beside the files of its source."""
 
@@ -55,6 +81,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     limit: int | None = None
     constraints: dict[str, Constraint] = {}
     transforms: list[dict[str, Any]] = []
+    balance: Balance | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 1 << 63:
@@ -109,7 +136,8 @@ def _in_words(message: str) -> tuple[str]:
     found = re.search(r"unknown field `([^`]+)`(?: - at `\$\.?([^`]*)`)?", message)
     if found is None:
         return (f"not a recipe: {message[0].lower()}{message[1:]}",)
-    kind = Constraint if (found[2] or "").startswith("constraints") else Recipe
+    kinds = {"constraints": Constraint, "balance": Balance}
+    kind = kinds.get((found[2] or "").split(".")[0].split("[")[0], Recipe)
     close = nearest(found[1], kind.__struct_fields__)
     place = f" in [{found[2].replace('[...]', '.*')}]" if found[2] else ""
     return (f"no key {found[1]!r}{place}" + (f"; did you mean {close!r}?" if close else ""),)

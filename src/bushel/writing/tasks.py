@@ -292,7 +292,10 @@ class _Work:
         rows = np.asarray(self.plan.order[places])
         partitions = self.plan.partition_of(rows)
         in_partition = rows - self.plan.starts[partitions]
-        index = file.index(np.asarray(self.plan.hashes[rows]), in_partition, partitions)
+        origins, repeats = self.plan.origins(partitions, in_partition)
+        index = file.index(np.asarray(self.plan.hashes[rows]), origins, partitions)
+        if repeats is not None:
+            index.values["repeat"] = repeats
         write_beside(file.path, index, self._keys(partitions, in_partition))
 
     def _keys(self, partitions: NDArray[np.int64], rows: NDArray[np.int64]) -> BytesColumn:
