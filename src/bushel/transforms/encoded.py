@@ -19,7 +19,7 @@ from bushel.transforms.image import bytes_of, check_size, moved_sample
 from bushel.transforms.protocol import Draw
 from bushel.transforms.values import image_of
 
-__all__ = ["encode_image", "reencode", "resize_encoded"]
+__all__ = ["decoded", "encode_image", "own_form", "reencode", "resize_encoded"]
 
 Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 
@@ -51,10 +51,10 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Decode, resize with every pixel counted, and encode."""
         data = bytes_of(sample, self.feature)
-        pixels = _decoded(data, self.feature, at_least=(self.height, self.width) if self.scaled else None)
+        pixels = decoded(data, self.feature, at_least=(self.height, self.width) if self.scaled else None)
         move = place(pixels.shape[:2], self.height, self.width, self.fit)
         made = moved(pixels, move, np.dtype(np.uint8), self)
-        out = _encoded(made, self.form or _own_form(data, self.feature), self.quality)
+        out = _encoded(made, self.form or own_form(data, self.feature), self.quality)
         if self.scaled and (size := _size_of(data)) is not None:  # areas are in pixels of the whole image
             move = place(size, self.height, self.width, self.fit)
         changed = moved_sample(sample, self, move, made)
@@ -84,9 +84,9 @@ class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Decode and encode, or leave it."""
         data = bytes_of(sample, self.feature)
-        if self.quality is None and self.form == _own_form(data, self.feature, exactly=True):
+        if self.quality is None and self.form == own_form(data, self.feature, exactly=True):
             return sample
-        pixels = _decoded(data, self.feature)
+        pixels = decoded(data, self.feature)
         out = _encoded(pixels, self.form, 95 if self.quality is None else self.quality)
         sizes = sized(sample, self.feature, pixels.shape)
         return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
@@ -124,14 +124,16 @@ def check_form(form: str | None, quality: int) -> None:
         raise ValueError(f"quality must be from 1 to 100, got {quality}")
 
 
-def _decoded(data: bytes, feature: str, at_least: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+def decoded(data: bytes, feature: str, at_least: tuple[int, int] | None = None) -> NDArray[np.uint8]:
+    """The pixels of an encoded image, upright."""
     try:
         return decode_pixels(data, at_least=at_least)
     except (ValueError, OSError, SyntaxError) as error:
         raise SchemaMismatch(f"the image cannot be decoded: {error}", at=feature) from None
 
 
-def _own_form(data: bytes, feature: str, *, exactly: bool = False) -> str:
+def own_form(data: bytes, feature: str, *, exactly: bool = False) -> str:
+    """The format of an encoded image; PNG for one that is not written, unless it is asked for exactly."""
     try:
         form = format_of(data)
     except ValueError as error:
