@@ -68,6 +68,7 @@ _HOMES = {
     "read_manifest": "bushel.manifest",
     "repair": "bushel.writing",
     "scan": "bushel.records",
+    "evaluate": "bushel.training",
     "train": "bushel.training",
     "write_index": "bushel.index",
 }
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from bushel.schema import Schema as Schema
     from bushel.survey import infer_schema as infer_schema
     from bushel.survey import info as info
+    from bushel.training import evaluate as evaluate
     from bushel.training import predict as predict
     from bushel.training import train as train
     from bushel.writing import Balance as Balance

@@ -14,7 +14,7 @@ from bushel.cli.look import json_option
 
 if TYPE_CHECKING:
     from bushel.checking import Finding
-    from bushel.training import Options, Progress, Trained
+    from bushel.training import Evaluation, Options, Progress, Trained
 
 _PLAIN = (
     *("label", "task", "loss", "epochs", "batch_size", "learning_rate", "schedule", "warmup", "optimiser", "augment"),
@@ -28,6 +28,8 @@ _SHOWN = 5  # causes
 @click.command()
 @click.argument("data", nargs=-1, required=True, metavar="DATA…")
 @click.option("--out", metavar="RUN", help="The folder of the run.  [default: DATA-run]")
+@click.option("--evaluate", "run", metavar="RUN", help="Train nothing: measure the model of RUN on DATA.")
+@click.option("--split", metavar="NAME", help="With --evaluate: the split to measure on.  [default: test, or val]")
 @click.option("--label", metavar="COL", help="What is to be predicted.  [default: the manifest's]")
 @click.option(
     "--task", type=click.Choice(["classification", "multi_label", "regression"]), help="[default: told from the label]"
@@ -101,7 +103,16 @@ _SHOWN = 5  # causes
     help="Allow faster ops that vary.",
 )
 @json_option
-def train(data: tuple[str, ...], out: str | None, as_json: bool, resume: bool, overwrite: bool, **given: Any) -> None:
+def train(
+    data: tuple[str, ...],
+    out: str | None,
+    run: str | None,
+    split: str | None,
+    as_json: bool,
+    resume: bool,
+    overwrite: bool,
+    **given: Any,
+) -> None:
     """Train a model on a dataset, and say whether it learned.
 
     \b
@@ -109,6 +120,7 @@ def train(data: tuple[str, ...], out: str | None, as_json: bool, resume: bool, o
       bushel train data/ --epochs 20 --augment flip,rotate=10 --class-weights balanced --out runs/1
       bushel train data/ --model my.py:build_model --learning-rate 0.0003 --schedule cosine
       bushel train data/ --out runs/1 --resume
+      bushel train --evaluate runs/1 other/
 
     DATA is a dataset, TFRecord files, or patterns; nothing is written into it. Before the first epoch, data and model
     are looked at for seconds. The verdict compares the model with the commonest answer and with a linear model.
@@ -121,8 +133,11 @@ def train(data: tuple[str, ...], out: str | None, as_json: bool, resume: bool, o
     from bushel.training import Listener
     from bushel.training.framework import load_quietly
 
-    options = _options(given)
     load_quietly()
+    if run is not None:
+        _show_evaluation(bushel.evaluate(run, list(data), split=split), as_json=as_json)
+        return
+    options = _options(given)
     folder = out or f"{str(data[0]).rstrip('/').removesuffix('.tfrecord')}-run"
     with _progress() as progress:
         listener = Listener(progress=progress, finding=_say, note=lambda note: click.echo(f"note: {note}", err=True))
@@ -222,6 +237,25 @@ def _said(progress: Progress) -> str:
     shown = ("loss", "accuracy", "mae", "val_loss", "val_accuracy", "val_auc", "val_mae")
     values = [f"{name} {progress.values[name]:.4g}" for name in shown if name in progress.values]
     return f"{', '.join(values)}, {progress.samples_per_second:,.0f} samples/s, waiting {progress.waiting:.0%}"
+
+
+def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
+    import json
+
+    import msgspec
+
+    from bushel.training.folder import plain
+
+    if as_json:
+        click.echo(json.dumps(plain(msgspec.to_builtins(found)), indent=2))
+        return
+    for name, value in found.metrics.items():
+        click.echo(f"{name.replace('_', ' '):20} {value:.4g}")
+    score, name = found.score, found.metric.replace("_", " ")
+    click.echo(
+        f"{found.split}: {name} {score['value']:.4g} ({score['low']:.4g} to {score['high']:.4g}) "
+        f"on {found.records:,} records"
+    )
 
 
 def _show(trained: Trained, *, as_json: bool) -> None:

@@ -7,12 +7,25 @@ train("data", Options(epochs=5), out="runs/1").verdict
 
 from __future__ import annotations
 
-from bushel.training.ending import Trained
+from bushel.training.evaluating import Evaluation, evaluate
 from bushel.training.loop import Progress
 from bushel.training.models import Problem
 from bushel.training.options import Options
 from bushel.training.predicting import Prediction, predict
 from bushel.training.running import Listener, train
+from bushel.training.trained import Trained
 from bushel.training.verdict import Verdict
 
-__all__ = ["Listener", "Options", "Prediction", "Problem", "Progress", "Trained", "Verdict", "predict", "train"]
+__all__ = [
+    "Evaluation",
+    "Listener",
+    "Options",
+    "Prediction",
+    "Problem",
+    "Progress",
+    "Trained",
+    "Verdict",
+    "evaluate",
+    "predict",
+    "train",
+]

@@ -49,7 +49,7 @@ def load_checkpoint(folder: Path, model: Any) -> tuple[State, list[NDArray[Any]]
     """Put model and optimiser back to where a checkpoint was taken."""
     path = folder / CHECKPOINT
     try:
-        with np.load(path) as file:
+        with path.open("rb") as opened, np.load(opened) as file:
             arrays = {name: file[name] for name in file.files}
         state = msgspec.json.decode(arrays["state"].tobytes(), type=State)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, msgspec.MsgspecError) as error:

@@ -9,28 +9,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bushel.checking import Finding
+from bushel import contract
+from bushel.storage import write_whole
 from bushel.training.folder import MODEL, Run, write_json, write_table
 from bushel.training.loop import Training
+from bushel.training.mistakes import worst_mistakes
 from bushel.training.preflight import Baselines, Preflight
+from bushel.training.report import report_page
 from bushel.training.scores import Predictions, class_table, confusion, losses_of, measure_of, metrics
 from bushel.training.steps import predict, rows_of
-from bushel.training.verdict import Verdict, blocked, judge, rank, run_facts, run_findings
+from bushel.training.trained import Trained
+from bushel.training.verdict import blocked, judge, rank, run_facts, run_findings
 
-__all__ = ["Trained", "end_run", "stop_before"]
+__all__ = ["end_run", "stop_before"]
 
+REPORT = "report.html"
 _TRAIN_ROWS = 512  # of the train split that are measured without augmentation
-
-
-class Trained(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of a run; everything is in its folder too."""
-
-    folder: Path
-    verdict: Verdict
-    findings: list[Finding]
-    metrics: dict[str, dict[str, float]]  # by split
-    history: list[dict[str, Any]]
-    seconds: dict[str, float]
 
 
 def stop_before(folder: Path, run: Run, preflight: Preflight) -> Trained:
@@ -81,7 +75,29 @@ def end_run(
         seconds=dict(training.state.seconds),
     )
     _write(training, trained, run, found, notes)
+    _write_contract(training, run)
+    mistakes = worst_mistakes(parts.judged, steps.preparation, task, found)
+    with write_whole(training.folder / REPORT, sync=False) as file:
+        file.write(report_page(trained, run, found, mistakes, notes).encode("utf-8", "backslashreplace"))
     return trained
+
+
+def _write_contract(training: Training, run: Run) -> None:
+    """What whoever serves the model must feed it, with golden inputs and what the model says of them."""
+    steps, split = training.steps, training.parts.train
+    given = steps.preparation
+    preparation = contract.Preparation(
+        features=given.columns, transforms=(*given.transforms, *given.scaling), layout=given.layout
+    )
+    made = contract.make(
+        training.parts.data,
+        preparation,
+        split=split.name,
+        label=steps.task.label,
+        outputs=lambda x: np.asarray(steps.raw_outputs(x)),
+    )
+    made = msgspec.structs.replace(made, task=run.task.kind, classes=run.task.classes)
+    contract.write(made, training.folder / "contract.json")
 
 
 def _train_score(training: Training) -> float:

@@ -17,7 +17,7 @@ from bushel.training.checkpoints import CHECKPOINT
 from bushel.training.options import Options
 from bushel.training.task import Task
 
-__all__ = ["MODEL", "RUN", "Run", "begin_folder", "plain", "read_run", "write_json", "write_table"]
+__all__ = ["MODEL", "RUN", "Run", "begin_folder", "make_folder", "plain", "read_run", "write_json", "write_table"]
 
 RUN = "run.json"
 MODEL = "model.keras"
@@ -38,7 +38,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
-    """Make the folder, or see that a run can go on in it."""
+    """See that a run can be begun in a folder, or go on in it."""
     has_run = (out / RUN).exists()
     if resume:
         if not (out / CHECKPOINT).is_file():
@@ -50,14 +50,13 @@ def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
         raise FileProblem(
             out, "there is a run in this folder already", help=["Go on with it: --resume; or begin anew: --overwrite."]
         )
-    out.mkdir(parents=True, exist_ok=True)
-    if has_run:
-        _clear(out)
 
 
-def _clear(out: Path) -> None:
+def make_folder(out: Path) -> None:
+    """Make the folder; what an earlier run left there goes."""
     import shutil
 
+    out.mkdir(parents=True, exist_ok=True)
     for name in (RUN, MODEL, CHECKPOINT, "contract.json", "report.html"):
         (out / name).unlink(missing_ok=True)
     for path in [*out.glob("metrics.*"), *out.glob("history.*"), *out.glob("classes.*"), *out.glob("confusion.*")]:

@@ -23,8 +23,8 @@ from bushel.storage import AnyPath, as_path
 from bushel.training.augmentation import augmentation_of
 from bushel.training.checkpoints import load_checkpoint
 from bushel.training.compiling import Compiled, compile_model
-from bushel.training.ending import Trained, end_run, stop_before
-from bushel.training.folder import RUN, Run, begin_folder, options_to_json, plain, same_run, write_json
+from bushel.training.ending import end_run, stop_before
+from bushel.training.folder import RUN, Run, begin_folder, make_folder, options_to_json, plain, same_run, write_json
 from bushel.training.framework import load_keras, settings_for, strategy_of
 from bushel.training.inputs import Input, Preparation, prepare_inputs
 from bushel.training.logs import Logs
@@ -36,6 +36,7 @@ from bushel.training.parts import Parts, open_parts
 from bushel.training.preflight import Preflight, fit_baselines, look_before
 from bushel.training.steps import Steps, label_form, rows_of
 from bushel.training.task import Task, task_of
+from bushel.training.trained import Trained
 from bushel.training.verdict import run_facts, run_findings
 from bushel.training.watch import Watch
 from bushel.transforms import cast, normalise
@@ -97,6 +98,7 @@ def train(
         if resume:
             same_run(folder, run)
         else:
+            make_folder(folder)
             write_json(folder / RUN, msgspec.to_builtins(run))
         training = _training(made, options, folder, resume=resume)
         training.state.seconds.setdefault("setting up", time.perf_counter() - begun)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.reading import Batch, Feed, Order, Split, Workers, batches
-from bushel.training.arrange import arrange, as_array
+from bushel.training.arrange import arrange, arrays_of
 from bushel.training.compiling import Compiled
 from bushel.training.framework import is_tensorflow, load_tensorflow
 from bushel.training.inputs import Preparation
@@ -73,7 +73,7 @@ class Steps:
 
     def inputs(self, batch: Batch) -> Any:
         """What the model is fed."""
-        return arrange(self.preparation.names, batch)
+        return arrange(arrays_of(self.preparation.inputs, batch))
 
     def labels(self, batch: Batch) -> Array:
         """Codes, rows of zeros and ones, or numbers."""
@@ -85,9 +85,13 @@ class Steps:
         logs = self._train(x, y, weights)
         return {name: float(value) for name, value in logs.items()}
 
+    def raw_outputs(self, x: Any) -> Array:
+        """What the model itself gives."""
+        return np.asarray(self._predict(x))
+
     def predict(self, x: Any) -> Array:
         """Probabilities, or numbers."""
-        return as_probabilities(self.task, np.asarray(self._predict(x)))
+        return as_probabilities(self.task, self.raw_outputs(x))
 
     def _compile(self) -> tuple[Any, Any]:
         tf = load_tensorflow()
@@ -173,8 +177,7 @@ def _some(
     taken = 0
     with closing(feed_of(split, preparation, task.label, options, augmentation=augmentation)) as feed:
         for batch in feed:
-            arrays = {name: as_array(name, batch[name]) for name in preparation.names}
-            yield arrays, encode_labels(task, batch[task.label])
+            yield arrays_of(preparation.inputs, batch), encode_labels(task, batch[task.label])
             taken += len(batch.rows)
             if taken >= most:
                 return

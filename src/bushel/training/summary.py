@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bushel.training.ending import Trained
+from bushel.training.trained import Trained
 
 __all__ = ["json_of", "metric_lines"]
 

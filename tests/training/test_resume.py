@@ -1,0 +1,111 @@
+"""A run that was killed ends as if it had not been."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel.training import Options, train
+from bushel.training.checkpoints import CHECKPOINT
+
+keras = pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
+
+MODEL = """
+import keras
+
+def build_model(problem):
+    inputs = {given.name: keras.Input(given.shape, dtype=given.dtype, name=given.name) for given in problem.inputs}
+    x = keras.layers.BatchNormalization()(inputs["x"])
+    x = keras.layers.Dense(32, "relu")(x)
+    x = keras.layers.Dropout(0.3)(x)
+    return keras.Model(inputs, keras.layers.Dense(problem.outputs, "softmax")(x))
+"""
+OPTIONS: dict[str, Any] = {
+    "epochs": 4,
+    "batch_size": 4,
+    "checkpoint_every": 5,
+    "schedule": "cosine",
+    "warmup": 0.1,
+    "early_stopping": 3,
+    "class_weights": "balanced",
+    "augment": "jitter=0.05",
+    "preflight": False,
+}
+ARGUMENTS = (
+    *("--epochs", "4", "--batch-size", "4", "--checkpoint-every", "5", "--schedule", "cosine", "--warmup", "0.1"),
+    *("--early-stopping", "3", "--class-weights", "balanced", "--augment", "jitter=0.05", "--no-preflight"),
+)
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    with np.load(folder / CHECKPOINT) as file:
+        state: dict[str, Any] = json.loads(file["state"].tobytes())
+    return state
+
+
+def kill_in_the_second_epoch(data: Path, model: str, out: Path) -> dict[str, Any]:
+    """Begin a run as a user does, and end it with SIGKILL behind a checkpoint inside an epoch."""
+    command = [sys.executable, "-m", "bushel", "train", str(data), "--model", model, "--out", str(out), *ARGUMENTS]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    try:
+        while time.monotonic() < deadline and process.poll() is None:
+            if (out / CHECKPOINT).exists():
+                state = state_of(out)
+                if state["epoch"] == 1 and state["feed"]["position"] > 0:
+                    break
+            time.sleep(0.002)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    return state_of(out)
+
+
+def test_a_run_killed_inside_an_epoch_and_resumed_ends_with_the_same_weights(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "my.py").write_text(MODEL)
+    model = f"{tmp_path / 'my.py'}:build_model"
+    options = Options(model=model, **OPTIONS)
+    train(table, options, out=tmp_path / "whole")
+    killed = kill_in_the_second_epoch(table, model, tmp_path / "killed")
+    assert killed["epoch"] >= 1
+    assert not killed["is_over"]
+    assert killed["feed"]["position"] > 0
+    trained = train(table, options, out=tmp_path / "killed", resume=True)
+    whole, resumed = (keras.models.load_model(tmp_path / name / "model.keras") for name in ("whole", "killed"))
+    assert len(whole.weights) == 8
+    for one, other in zip(whole.weights, resumed.weights, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other), err_msg=one.path)
+    for one, other in zip(whole.optimizer.variables, resumed.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other), err_msg=one.path)
+    timed = ("samples_per_second", "waiting")
+    before = json.loads((tmp_path / "whole" / "history.json").read_text())
+    after = [{k: v for k, v in row.items() if k not in timed} for row in trained.history]
+    assert after == [{k: v for k, v in row.items() if k not in timed} for row in before]
+
+
+def test_a_run_with_other_options_is_not_gone_on_with(table: Path, tmp_path: Path) -> None:
+    train(table, Options(epochs=1, preflight=False), out=tmp_path / "run")
+    with pytest.raises(bushel.FileProblem, match="was begun with options epochs 1, not 2"):
+        train(table, Options(epochs=2, preflight=False), out=tmp_path / "run", resume=True)
+    with pytest.raises(bushel.FileProblem, match="there is a run in this folder already"):
+        train(table, Options(epochs=2), out=tmp_path / "run")
+    with pytest.raises(bushel.FileProblem, match="there is no checkpoint"):
+        train(table, Options(epochs=2), out=tmp_path / "other", resume=True)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_checkpoint_that_is_damaged_is_one_clear_line(table: Path, tmp_path: Path) -> None:
+    options = Options(epochs=1, preflight=False)
+    train(table, options, out=tmp_path / "run")
+    whole = (tmp_path / "run" / CHECKPOINT).read_bytes()
+    (tmp_path / "run" / CHECKPOINT).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(bushel.FormatError, match="not a checkpoint"):
+        train(table, options, out=tmp_path / "run", resume=True)
