@@ -10,5 +10,6 @@ from __future__ import annotations
 from bushel.tensorflow.feeding import dataset
 from bushel.tensorflow.keras_feed import py_dataset
 from bushel.tensorflow.parsing import parse_fn, parse_spec
+from bushel.tensorflow.vectorisation import keras_objects, text_vectorization
 
-__all__ = ["dataset", "parse_fn", "parse_spec", "py_dataset"]
+__all__ = ["dataset", "keras_objects", "parse_fn", "parse_spec", "py_dataset", "text_vectorization"]

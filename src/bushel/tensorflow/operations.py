@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from bushel.schema import Schema
 from bushel.tensorflow.framework import load
 from bushel.tensorflow.pixels import PIXEL_OPS, decode
+from bushel.tensorflow.strings import STRING_OPS
 from bushel.transforms import cast, center_crop, decode_image, jitter, normalise, resize, scale, window
 
 __all__ = ["is_by_row", "is_random", "transform_batch", "transform_row"]
@@ -27,9 +28,9 @@ def transform_batch(
     chains = chains_of(transforms)
 
     def apply(columns: dict[str, Any], seed: Any) -> dict[str, Any]:
-        for number, (name, chain) in enumerate(chains.items()):
-            change = _make_chain(chain, schema, name)
-            columns = {**columns, name: change(columns[name], specs[name], (seed[0], seed[1] + number))}
+        for number, (source, target, chain) in enumerate(chains):
+            change = _make_chain(chain, schema, source)
+            columns = {**columns, target: change(columns[source], specs.get(target), (seed[0], seed[1] + number))}
         return columns
 
     return apply
@@ -41,21 +42,35 @@ def transform_row(transforms: Sequence[Any], schema: Schema) -> Callable[[dict[s
 
     def apply(row: dict[str, Any], seed: Any) -> dict[str, Any]:
         tf = load()
-        for number, (name, chain) in enumerate(chains.items()):
+        for number, (source, target, chain) in enumerate(chains):
             drawn = tf.random.stateless_uniform([len(chain), _UNIFORMS], tf.stack([seed[0], seed[1] + number]))
-            row = {**row, name: _apply_chain(chain, row[name], drawn, schema[name].encoding)}
+            encoding = schema[source].encoding if source in schema else "list"
+            row = {**row, target: _apply_chain(chain, row[source], drawn, encoding)}
         return row
 
     return apply
 
 
-def chains_of(transforms: Sequence[Any]) -> dict[str, list[Any]]:
+class Chain(NamedTuple):
+    """Transforms that run one behind the other on one feature, and what they make of it."""
+
+    source: str
+    target: str
+    steps: list[Any]
+
+
+def chains_of(transforms: Sequence[Any]) -> list[Chain]:
     """The transforms of each feature; refuses those that there are no ops for."""
-    chains: dict[str, list[Any]] = {}
+    chains: list[Chain] = []
     for step in transforms:
         if not (type(step) is decode_image or type(step) in _OPERATIONS):
             raise ValueError(f'engine must be "native" for {type(step).__name__}: there are no TensorFlow ops for it')
-        chains.setdefault(step.feature, []).append(step)
+        target = getattr(step, "out", None) or step.feature
+        last = next((chain for chain in reversed(chains) if step.feature in (chain.source, chain.target)), None)
+        if last is not None and last.source == last.target == step.feature == target:
+            last.steps.append(step)
+        else:
+            chains.append(Chain(step.feature, target, [step]))
     return chains
 
 
@@ -142,8 +157,8 @@ def _window(step: Any, value: Any, uniforms: Any) -> Any:
     return value[start : start + step.length]
 
 
-_ELEMENTWISE: dict[type, Operation] = {cast: _cast, normalise: _normalise}
-_FIXED = (cast, normalise, decode_image, resize, center_crop)  # draw nothing
+_ELEMENTWISE: dict[type, Operation] = {cast: _cast, normalise: _normalise, **STRING_OPS}
+_FIXED = (*_ELEMENTWISE, decode_image, resize, center_crop)  # draw nothing
 _OPERATIONS: dict[type, Operation] = {
     **_ELEMENTWISE,
     **PIXEL_OPS,

@@ -14,6 +14,7 @@ from bushel.reading import Pack, Pad
 from bushel.schema import BYTES_KIND, Feature
 from bushel.tensorflow.framework import load, value_dtype
 from bushel.tensorflow.request import Fields, Request, fields_of, probe
+from bushel.transforms.protocol import Declaring
 
 __all__ = ["assemble", "components", "flat_specs", "plan"]
 
@@ -26,18 +27,30 @@ def plan(request: Request) -> tuple[Fields, dict[str, Any]]:
     settings, schema = request.settings, request.split.schema
     steps = (*settings.transforms, *settings.layout)
     columns: dict[str, Any] = dict(probe(request)) if steps else dict.fromkeys(request.columns)
+    declared = _declared(settings.transforms) if not settings.layout else {}
     specs = {}
     for name, column in columns.items():
-        if name in schema and not any(_changes(step, name) for step in steps):
+        if name in declared:
+            specs[name] = _spec_of_feature(declared[name], request.rows)
+        elif name in schema and not any(_changes(step, name) for step in steps):
             specs[name] = _spec_of_feature(schema[name], request.rows)
         else:
             specs[name] = _spec_of_column(column, request.rows, varies=_is_padded_to_longest(name, settings.layout))
     return fields_of(request, specs), specs
 
 
+def _declared(transforms: tuple[Any, ...]) -> dict[str, Feature]:
+    """What transforms say that they make, where no later one changes it."""
+    found: dict[str, Feature] = {}
+    for step in transforms:
+        found = {name: feature for name, feature in found.items() if not _changes(step, name)}
+        found |= dict(step.makes()) if isinstance(step, Declaring) else {}
+    return found
+
+
 def _changes(step: Any, name: str) -> bool:
     """Whether a transform or layout changes a feature; one that does not say which may change any."""
-    named = [getattr(step, field) for field in ("feature", "label") if hasattr(step, field)]
+    named = [getattr(step, field) for field in ("feature", "label", "out") if hasattr(step, field)]
     return not named or isinstance(step, Pack) or name in named
 
 

@@ -111,8 +111,11 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         check_sizes(self)
         if self.size is not None and self.size <= RESERVED:
             raise ValueError(f"size must be above 2, which are pad and unknown; got {self.size}")
-        if self.unit == "byte" and self.fitted is None:
-            msgspec.structs.force_setattr(self, "fitted", Vocabulary(tokens=(), counts=()))
+
+    @property
+    def is_given(self) -> bool:
+        """There is nothing to learn where bytes are the tokens."""
+        return self.unit == "byte"
 
     @property
     def touches(self) -> tuple[str, ...]:
@@ -129,7 +132,7 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
 
     def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """The vocabulary as a file."""
-        vocabulary = self._vocabulary()
+        vocabulary = self.vocabulary
         return {"size": len(vocabulary), "count": vocabulary.count}, {_FILE: vocabulary.to_json()}
 
     def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenise:  # noqa: ARG002
@@ -149,9 +152,8 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         return {**columns, self.out or self.feature: made}
 
     def _ids(self, texts: BytesColumn) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        vocabulary = self._vocabulary()
         length = -1 if self.length is None else self.length
-        lookup = None if self.unit == "byte" else vocabulary.lookup
+        lookup = None if self.unit == "byte" else self.vocabulary.lookup
         ids, splits, (_, unknown, cut, lost) = _native.tokenise(texts.offsets, texts.data, self.unit, lookup, length)
         if cut:
             note(f"texts of {self.feature} cut to {self.length} tokens", cut)
@@ -159,7 +161,9 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         note(f"tokens of {self.feature} that are not in the vocabulary", unknown)
         return ids, splits
 
-    def _vocabulary(self) -> Vocabulary:
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What was learnt, which must have been."""
         if self.fitted is None:
             raise BushelError(
                 f"tokenise({self.feature!r}) has no vocabulary yet",
