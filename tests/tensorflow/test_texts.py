@@ -42,7 +42,7 @@ def fitted(transform: Any, texts: list[str] = TEXTS, feature: str = "text") -> A
 
 def chained(unit: Any, cleaning: dict[str, Any], **settings: Any) -> list[Any]:
     """What cleans, and what cuts, with a vocabulary of cleaned texts."""
-    clean = t.clean(form=None, **cleaning)
+    clean = t.clean(form="none", **cleaning)
     texts = [clean.clean_text(text) for text in TEXTS]
     return [clean, fitted(t.tokenise(unit=unit, size=2000, **settings), texts)]
 
@@ -102,7 +102,7 @@ def test_codes_are_the_same_and_unknown_ones_refused(texts: Path) -> None:
         assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize("settings", [{"form": "NFC"}, {"form": None, "strip_accents": True}])
+@pytest.mark.parametrize("settings", [{"form": "NFC"}, {"form": "none", "strip_accents": True}])
 def test_unicode_forms_are_refused_by_the_graph(texts: Path, settings: dict[str, Any]) -> None:
     chain = [t.clean(**settings), fitted(t.tokenise(length=8))]
     with pytest.raises(ValueError, match='^engine must be "native" for clean'):
@@ -175,7 +175,7 @@ def test_a_model_with_the_layer_is_saved_and_loaded(tmp_path: Path) -> None:
     import keras
 
     transform = fitted(t.tokenise(size=250, length=20))
-    layer = text_vectorization([t.clean(form=None, lower=True), transform])
+    layer = text_vectorization([t.clean(form="none", lower=True), transform])
     model = keras.Sequential([keras.Input([], dtype="string"), layer, keras.layers.Embedding(250, 4)])
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras", custom_objects=keras_objects())
@@ -188,7 +188,7 @@ def test_a_model_with_the_layer_is_saved_and_loaded(tmp_path: Path) -> None:
     [
         ([t.clean(), t.tokenise()], "TensorFlow has no ops for Unicode forms"),
         ([t.tokenise(unit="byte")], "got 'byte'"),
-        ([t.clean(form=None)], "must hold a tokenise of 'text'"),
+        ([t.clean(form="none")], "must hold a tokenise of 'text'"),
         ([t.hash_ngrams(), t.tokenise()], "must only clean before they tokenise"),
     ],
 )

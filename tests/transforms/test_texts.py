@@ -44,7 +44,7 @@ def tokens(text: str, unit: str) -> list[Any]:
 
 
 def fitted(transform: Any, texts: list[str]) -> Any:
-    if transform.fitted is not None:
+    if transform.is_given:
         return transform
     fit = transform.begin_fit()
     fit.add_columns({"text": BytesColumn.of(texts)})
@@ -56,7 +56,7 @@ def fitted(transform: Any, texts: list[str]) -> Any:
     [
         {},
         {"form": "NFKC", "lower": True},
-        {"form": None, "lower": True, "strip_control": True},
+        {"form": "none", "lower": True, "strip_control": True},
         {"form": "NFD"},
         {"form": "NFKD", "strip_accents": True, "lower": True, "strip_control": True},
         {"strip_accents": True},
@@ -76,12 +76,12 @@ def test_cleaning_does_what_it_says() -> None:
     assert clean("e\u0301") == "\u00e9"
     assert clean("\u00e9", form="NFD") == "e\u0301"
     assert clean("ﬁ ½ \uff21", form="NFKC") == "fi 1\u20442 A"
-    assert clean("ﬁ", form=None) == "ﬁ"
+    assert clean("ﬁ", form="none") == "ﬁ"
     assert clean("ÉCOLE ΣΊΣΥΦΟΣ", lower=True) == "école σίσυφος"
     assert clean("℻", form="NFKC", lower=True) == "fax"
     assert clean("Éø ñ", strip_accents=True) == "Eø n"
     assert clean("a\x00b\x0cc\x85d\x9be\tf", strip_control=True) == "ab\x0cc\x85de\tf"
-    with pytest.raises(ValueError, match=r"^form must be one of NFC, NFD, NFKC, NFKD; got 'nfc'$"):
+    with pytest.raises(ValueError, match=r"^form must be one of NFC, NFD, NFKC, NFKD, none; got 'nfc'$"):
         t.clean(form="nfc")
 
 
@@ -104,10 +104,10 @@ def test_ids_are_those_that_plain_python_finds(unit: Any, length: int | None) ->
         assert column.to_list() == expected
     else:
         assert column.tolist() == [(row + [0] * length)[:length] for row in expected]
-        assert counted["texts of text cut to 20 tokens"] == sum(len(row) > length for row in expected)
-        assert counted["tokens of text cut off"] == sum(max(0, len(row) - length) for row in expected)
+        assert counted["texts cut to 20 tokens (text)"] == sum(len(row) > length for row in expected)
+        assert counted["tokens cut off (text)"] == sum(max(0, len(row) - length) for row in expected)
     kept = [row if length is None else row[:length] for row in expected]
-    assert counted["tokens of text that are not in the vocabulary"] == sum(row.count(1) for row in kept)
+    assert counted["tokens not in the vocabulary (text)"] == sum(row.count(1) for row in kept)
     alone = [transform.apply({"text": text}, DRAW)["text"] for text in TEXTS[-20:]]
     assert [row.tolist() for row in alone] == [row.tolist() for row in list(column)[-20:]]
 
@@ -205,7 +205,7 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], what: 
 
 
 def test_odd_texts_stay_whole_when_nothing_is_asked() -> None:
-    column = t.clean(form=None).apply_columns({"text": BytesColumn.of(ODD)})["text"]
+    column = t.clean(form="none").apply_columns({"text": BytesColumn.of(ODD)})["text"]
     assert [text.decode() for text in column] == ODD  # type: ignore[union-attr]
     empty = t.clean(lower=True).apply_columns({"text": BytesColumn.of([])})["text"]
     assert len(empty) == 0

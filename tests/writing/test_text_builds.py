@@ -60,7 +60,7 @@ def test_words_of_other_splits_never_enter_the_vocabulary(tmp_path: Path) -> Non
     assert tfidf.fitted.count == len(data["train"]) == 300
     assert (data["val"][:]["text"] == 1).sum() == 2 * len(data["val"])
     assert (data["train"][:]["text"] == 1).sum() == 0
-    assert data.manifest.counted["tokens of text that are not in the vocabulary"] == 400
+    assert data.manifest.counted["tokens not in the vocabulary (text)"] == 400
 
 
 def test_what_was_stored_is_what_the_transforms_make_of_raw_text(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_was_stored_is_what_the_transforms_make_of_raw_text(tmp_path: Path)
             again = t.apply_all(chain, {"text": by_key[key.decode()]})
             assert np.array_equal(again["text"], columns["text"][row])
             assert again["tfidf"] == columns["tfidf"][row]
-    assert built.manifest.counted["texts of text cut to 24 tokens"] == sum(
+    assert built.manifest.counted["texts cut to 24 tokens (text)"] == sum(
         len(t.apply_all([chain[0], t.tokenise(unit="word", fitted=chain[2].fitted)], {"text": text})["text"]) > 24
         for text in TEXTS
     )

@@ -14,6 +14,7 @@ from bushel.cli.engines import engine_options, make_engine
 from bushel.cli.look import json_option
 from bushel.cli.media import image_transforms, media_options, source_table
 from bushel.cli.preparing import balance_of, preparing_options, transform_tables
+from bushel.cli.texts import text_options, text_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +54,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.option("--append", is_flag=True, help="Add samples whose keys the dataset OUT does not have.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset OUT, when all is built.")
 @preparing_options
+@text_options
 @media_options
 @engine_options
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be built, and stop.")
@@ -117,7 +119,7 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     if "shard_size" in changes:
         changes["shard_size"] = parse_size(changes["shard_size"])
     changes["balance"] = balance_of(given, recipe.balance)
-    if tables := [*image_transforms(given, table), *transform_tables(given)]:
+    if tables := [*image_transforms(given, table), *transform_tables(given), *text_tables(given)]:
         changes["transforms"] = [*recipe.transforms, *tables]
     if "constrain" in given:
         changes["constraints"] = recipe.constraints | dict(map(_constraint, given["constrain"]))

@@ -96,8 +96,8 @@ def _whole_batches(change: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any
 
 
 def _clean(step: Any, texts: Any, _: Any) -> Any:
-    if step.form is not None or step.strip_accents:
-        asked = f"form={step.form!r}" if step.form is not None else "strip_accents=True"
+    if step.form != "none" or step.strip_accents:
+        asked = f"form={step.form!r}" if step.form != "none" else "strip_accents=True"
         raise ValueError(f'engine must be "native" for clean({asked}): TensorFlow has no ops for Unicode forms')
     return clean_texts(texts, lower=step.lower, strip_control=step.strip_control)
 

@@ -56,9 +56,9 @@ def _of_feature(transforms: list[Any], feature: str) -> tuple[Clean | None, Toke
         if getattr(step, "feature", None) != feature:
             continue
         if isinstance(step, clean):
-            if cleaning is not None or step.form is not None or step.strip_accents:
+            if cleaning is not None or step.form != "none" or step.strip_accents:
                 raise ValueError(
-                    "transforms must clean once, with form=None and no strip_accents, for a Keras layer: "
+                    'transforms must clean once, with form="none" and no strip_accents, for a Keras layer: '
                     f"TensorFlow has no ops for Unicode forms; got {step}"
                 )
             cleaning = step

@@ -21,6 +21,7 @@ from bushel.transforms.augment import (
 )
 from bushel.transforms.bounds import bucketise, clip, log
 from bushel.transforms.classes import encode, multi_hot, one_hot
+from bushel.transforms.embeddings import embed, raw
 from bushel.transforms.encoded import encode_image, reencode, resize_encoded
 from bushel.transforms.fitted import apply_all
 from bushel.transforms.image import center_crop, convert_colour, decode_image, resize
@@ -31,6 +32,7 @@ from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fi
 from bushel.transforms.scaling import min_max, robust_scale, standardise
 from bushel.transforms.terms import hash_ngrams, tfidf
 from bushel.transforms.texts import clean
+from bushel.transforms.tokenizer_files import tokenise_file
 from bushel.transforms.tokens import tokenise
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "cutmix",
     "cutout",
     "decode_image",
+    "embed",
     "encode",
     "encode_image",
     "fill",
@@ -69,6 +72,7 @@ __all__ = [
     "random_crop",
     "random_flip",
     "random_resized_crop",
+    "raw",
     "reencode",
     "require",
     "resize",
@@ -80,5 +84,6 @@ __all__ = [
     "standardise",
     "tfidf",
     "tokenise",
+    "tokenise_file",
     "window",
 ]

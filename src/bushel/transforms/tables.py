@@ -12,7 +12,7 @@ import msgspec
 
 from bushel import transforms
 from bushel.errors import nearest
-from bushel.transforms.protocol import BatchTransform, Transform
+from bushel.transforms.protocol import BatchTransform, Kept, Transform
 
 __all__ = ["describe_transforms", "make_transforms", "name_of"]
 
@@ -31,6 +31,8 @@ def _describe_transform(transform: Transform | BatchTransform) -> dict[str, Any]
     else:
         declared: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
         fields = {field.name: _plain(getattr(transform, field.name)) for field in declared}
+    if isinstance(transform, Kept) and getattr(transform, "is_given", False):
+        fields.pop("fitted", None)  # it is what a file holds, and the file is named
     return {NAME: name_of(kind), **{name: value for name, value in fields.items() if value is not None}}
 
 

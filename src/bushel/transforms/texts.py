@@ -28,19 +28,19 @@ _IS_CONTROL = np.array([byte < 9 or 14 <= byte < 28 or byte == 127 for byte in r
 class Clean(msgspec.Struct, frozen=True, tag="clean"):
     """Text in one Unicode form; small letters, without accents or control characters where that is asked for.
 
-    `form` None leaves the form as it is. Whitespace stays, that of the control characters (tabs, line ends, form
+    `form="none"` leaves the form as it is. Whitespace stays, that of the control characters (tabs, line ends, form
     feeds) too. Without accents means without the marks that a letter decomposes into: é to e, but ø stays.
     """
 
     feature: str = "text"
-    form: Literal["NFC", "NFD", "NFKC", "NFKD"] | None = "NFC"
+    form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = "NFC"
     lower: bool = False
     strip_accents: bool = False
     strip_control: bool = False
 
     def __post_init__(self) -> None:
-        if self.form not in (None, "NFC", "NFD", "NFKC", "NFKD"):
-            raise ValueError(f"form must be one of NFC, NFD, NFKC, NFKD; got {self.form!r}")
+        if self.form not in ("NFC", "NFD", "NFKC", "NFKD", "none"):
+            raise ValueError(f"form must be one of NFC, NFD, NFKC, NFKD, none; got {self.form!r}")
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Clean the text."""
@@ -56,11 +56,11 @@ class Clean(msgspec.Struct, frozen=True, tag="clean"):
         if self.strip_accents:
             parts = unicodedata.normalize("NFKD" if self.form in ("NFKC", "NFKD") else "NFD", text)
             bare = "".join(char for char in parts if unicodedata.category(char) != "Mn")
-            text = unicodedata.normalize(self.form or "NFC", bare)
+            text = unicodedata.normalize("NFC" if self.form == "none" else self.form, bare)
         return text
 
     def _in_form(self, text: str) -> str:
-        return text if self.form is None else unicodedata.normalize(self.form, text)
+        return text if self.form == "none" else unicodedata.normalize(self.form, text)
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Clean all texts; ASCII needs no Unicode, and is most of most text."""

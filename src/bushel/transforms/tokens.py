@@ -156,9 +156,9 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         lookup = None if self.unit == "byte" else self.vocabulary.lookup
         ids, splits, (_, unknown, cut, lost) = _native.tokenise(texts.offsets, texts.data, self.unit, lookup, length)
         if cut:
-            note(f"texts of {self.feature} cut to {self.length} tokens", cut)
-            note(f"tokens of {self.feature} cut off", lost)
-        note(f"tokens of {self.feature} that are not in the vocabulary", unknown)
+            note(f"texts cut to {self.length} tokens ({self.feature})", cut)
+            note(f"tokens cut off ({self.feature})", lost)
+        note(f"tokens not in the vocabulary ({self.feature})", unknown)
         return ids, splits
 
     @property

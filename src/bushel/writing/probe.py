@@ -194,6 +194,10 @@ def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
         declared = {name: made for name, made in declared.items() if names is not None and name not in names}
         declared |= dict(transform.makes()) if isinstance(transform, Declaring) else {}
     features = {name: declared.get(name, feature) for name, feature in schema.features.items()}
+    for transform in transforms:
+        for name, dtype in getattr(transform, "encodes", {}).items():
+            if name in features and name not in declared:
+                features[name] = msgspec.structs.replace(features[name], dtype=dtype, encoding="raw")
     return msgspec.structs.replace(schema, features=features)
 
 

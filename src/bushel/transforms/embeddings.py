@@ -1,0 +1,227 @@
+"""Vectors of words from a file, and vectors that come ready made."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.columns import BytesColumn, Column, Ragged
+from bushel.errors import FileProblem, SchemaMismatch
+from bushel.records import Sample
+from bushel.schema import Feature
+from bushel.transforms.counting import note
+from bushel.transforms.protocol import Draw
+from bushel.transforms.texts import text_of, texts_of
+from bushel.transforms.tokens import RESERVED, UNKNOWN, Unit, Vocabulary, check_sizes
+from bushel.transforms.values import array_of
+
+__all__ = ["embed", "raw"]
+
+Floats = Literal["float16", "float32"]
+
+
+class Embed(msgspec.Struct, frozen=True, tag="embed"):
+    """Text to the vectors of its words, one a word (of one length or ragged), or their mean: raw tensors.
+
+    `file` is text as GloVe and word2vec write it (a word and its numbers a line), or `.npy` with the words of its rows
+    in `words` (one a line, or a `vocabulary.json` of bushel's, whose first two rows are pad and unknown). Words
+    that the file does not have are counted, and are zeros, or left out, or refused.
+    """
+
+    feature: str = "text"
+    file: str = ""
+    words: str | None = None
+    unit: Unit = "word"
+    length: int | None = None
+    pool: Literal["none", "mean"] = "none"
+    dtype: Floats = "float32"
+    unknown: Literal["zeros", "leave_out", "refuse"] = "zeros"
+    out: str | None = None
+    sha256: str | None = None  # of the file
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        choices = {"pool": ("none", "mean"), "dtype": ("float16", "float32")}
+        for name, known in {**choices, "unknown": ("zeros", "leave_out", "refuse")}.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
+        if self.unit == "byte":
+            raise ValueError("unit must be one of word, whitespace, character; got 'byte'")
+        if not self.file:
+            raise ValueError("file must be a file of word vectors, got none")
+        if self.sha256 is None and Path(self.file).is_file():
+            msgspec.structs.force_setattr(self, "sha256", _digest(self.file))
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """What it reads and writes."""
+        return (self.feature, self.out or self.feature)
+
+    def makes(self) -> dict[str, Feature]:
+        """What the vectors are stored as."""
+        width = self._vectors().matrix.shape[1]
+        shape = (width,) if self.pool == "mean" else (self.length, width)
+        return {self.out or self.feature: Feature(dtype=self.dtype, shape=shape, encoding="raw")}
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Look the words of the text up."""
+        rows = self._rows(BytesColumn.of([text_of(sample, self.feature)]))
+        return {**sample, self.out or self.feature: rows[0]}
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Look the words of all texts up."""
+        rows = self._rows(texts_of(columns, self.feature))
+        made: Column
+        if self.pool == "mean" or self.length is not None:
+            made = np.stack(rows) if rows else np.empty((0, *self._shape()), self.dtype)
+        else:
+            flat = np.concatenate(rows) if rows else np.empty((0, *self._shape()), self.dtype)
+            made = Ragged(flat, np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)]))
+        return {**columns, self.out or self.feature: made}
+
+    def _shape(self) -> tuple[int, ...]:
+        width = self._vectors().matrix.shape[1]
+        return (self.length, width) if self.pool == "none" and self.length is not None else (width,)
+
+    def _rows(self, texts: BytesColumn) -> list[NDArray[Any]]:
+        vectors = self._vectors()
+        found = _native.tokenise(texts.offsets, texts.data, self.unit, vectors.lookup, -1)
+        ids, splits, (tokens, unknown, _, _) = found
+        if unknown:
+            if self.unknown == "refuse":
+                raise SchemaMismatch(f"{unknown} of {tokens} words have no vector", at=self.feature)
+            note(f"words without a vector in {Path(self.file).name} ({self.feature})", unknown)
+        return [self._row(ids[begin:end], vectors.matrix) for begin, end in pairwise(splits)]
+
+    def _row(self, ids: NDArray[np.int64], matrix: NDArray[np.float32]) -> NDArray[Any]:
+        known = ids != UNKNOWN
+        if self.unknown == "leave_out" or self.pool == "mean":
+            ids, known = ids[known], known[known]
+        found = np.zeros((len(ids), matrix.shape[1]), np.float32)
+        found[known] = matrix[ids[known] - RESERVED]
+        if self.pool == "mean":
+            return (found.mean(axis=0) if len(found) else np.zeros(matrix.shape[1])).astype(self.dtype)
+        if self.length is not None:
+            if len(found) > self.length:
+                note(f"texts cut to {self.length} tokens ({self.feature})")
+                note(f"tokens cut off ({self.feature})", len(found) - self.length)
+            found = np.concatenate([found, np.zeros((self.length, matrix.shape[1]), np.float32)])[: self.length]
+        return found.astype(self.dtype)
+
+    def _vectors(self) -> Vectors:
+        return _read(self.file, self.words, self.sha256)
+
+
+class Vectors(NamedTuple):
+    """Words and their vectors."""
+
+    lookup: Any
+    matrix: NDArray[np.float32]
+
+
+@lru_cache(maxsize=2)
+def _read(file: str, words: str | None, sha256: str | None) -> Vectors:
+    path = Path(file)
+    if not path.is_file():
+        raise FileProblem(file, "there is no such file of word vectors")
+    if sha256 is not None and (found := _digest(file)) != sha256:
+        raise FileProblem(file, f"is not the file that was noted: its SHA-256 is {found}")
+    names, matrix = _read_npy(path, words) if path.suffix == ".npy" else _read_text(path)
+    if len(names) != len(matrix):
+        raise FileProblem(file, f"has {len(matrix)} vectors for {len(names)} words")
+    if not np.isfinite(matrix).all():
+        raise FileProblem(file, "holds numbers that are not finite")
+    column = BytesColumn.of(names)
+    return Vectors(_native.Vocabulary(column.offsets, column.data), matrix)
+
+
+@lru_cache(maxsize=8)
+def _digest(file: str) -> str:
+    with Path(file).open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _read_npy(path: Path, words: str | None) -> tuple[list[bytes], NDArray[np.float32]]:
+    if words is None:
+        raise ValueError(f"words must name the file of the words of {path}, got none")
+    try:
+        matrix = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise FileProblem(path, f"not an array: {error}") from None
+    if matrix.ndim != 2 or matrix.dtype.kind != "f":
+        raise FileProblem(path, f"must hold rows of floats, got {matrix.dtype}{list(matrix.shape)}")
+    matrix = matrix.astype(np.float32)
+    data = Path(words).read_bytes()
+    if words.endswith(".json"):
+        tokens = [token.encode() for token in Vocabulary.from_json(data, words).tokens]
+        return tokens, matrix[RESERVED:]
+    return data.decode().encode().splitlines(), matrix
+
+
+def _read_text(path: Path) -> tuple[list[bytes], NDArray[np.float32]]:
+    """Lines of a word and its numbers; a first line of two numbers, as word2vec writes it, is passed over."""
+    lines = path.read_bytes().splitlines()
+    if lines and len(head := lines[0].split()) == 2 and all(part.isdigit() for part in head):
+        lines = lines[1:]
+    if not lines:
+        raise FileProblem(path, "holds no word vectors")
+    width = len(lines[0].split(b" ")) - 1
+    names, numbers = [], []
+    for number, line in enumerate(lines):
+        parts = line.rstrip().rsplit(b" ", width)
+        if len(parts) != width + 1:
+            raise FileProblem(path, f"line {number + 1} has {len(parts) - 1} numbers, and the first has {width}")
+        names.append(parts[0])
+        numbers += parts[1:]
+    try:
+        return names, np.array(numbers, np.float32).reshape(len(names), width)
+    except ValueError as error:
+        raise FileProblem(path, f"not a file of word vectors: {error}") from None
+
+
+class Raw(msgspec.Struct, frozen=True, tag="raw"):
+    """Ready-made vectors, such as embeddings, as raw tensors of float32 or float16, which takes half of the room."""
+
+    feature: str
+    dtype: Floats = "float32"
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ("float16", "float32"):
+            raise ValueError(f"dtype must be one of float16, float32; got {self.dtype!r}")
+
+    @property
+    def encodes(self) -> dict[str, str]:
+        """The dtype of features that are stored raw, whatever their shape."""
+        return {self.feature: self.dtype}
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Cast the values."""
+        return {**sample, self.feature: self._cast(array_of(sample, self.feature))}
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Cast the values of many samples."""
+        column = columns.get(self.feature)
+        if isinstance(column, Ragged) and isinstance(column.values, np.ndarray) and column.present is None:
+            return {**columns, self.feature: Ragged(self._cast(column.values), column.row_splits)}
+        if not isinstance(column, np.ndarray):
+            raise SchemaMismatch("expected numbers", at=self.feature)
+        return {**columns, self.feature: self._cast(column)}
+
+    def _cast(self, values: NDArray[Any]) -> NDArray[Any]:
+        with np.errstate(over="ignore"):
+            made = values.astype(self.dtype)
+        if (np.isinf(made) & ~np.isinf(values)).any():
+            raise SchemaMismatch(f"a value does not fit {self.dtype}", at=self.feature)
+        note(f"values rounded to {self.dtype} ({self.feature})", int((made != values).sum()))
+        return made
+
+
+embed, raw = Embed, Raw
