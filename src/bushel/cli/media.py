@@ -12,18 +12,8 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 _PLAIN = (
-    "kind",
-    "images",
-    "bad_boxes",
-    "masks",
-    "stride",
-    "time",
-    "series",
-    "every",
-    "gap",
-    "label_from",
-    "frames",
-    "fps",
+    *("kind", "images", "bad_boxes", "masks", "stride", "time", "series", "every", "gap", "label_from"),
+    *("frames", "fps", "overlap"),
 )
 _DETECTION = ("coco", "voc", "yolo", "boxes")
 _OPTIONS = [
@@ -48,6 +38,8 @@ _OPTIONS = [
     click.option("--label-from", type=click.Choice(["last", "majority", "mean"]), help="Of a window's rows.  [last]"),
     click.option("--frames", type=int, metavar="N", help="Frames in a clip of a video.  [16]"),
     click.option("--fps", type=float, metavar="N", help="Frames a second of a video.  [all]"),
+    click.option("--tiles", metavar="HEIGHTxWIDTH", help="Cut images, however large, into tiles."),
+    click.option("--overlap", type=int, metavar="N", help="Pixels by which tiles overlap.  [0]"),
     click.option("--split-by", type=click.Choice(["series", "time"]), help="How windows are split.  [series]"),
 ]
 
@@ -67,7 +59,9 @@ def image_transforms(given: dict[str, Any], table: dict[str, Any]) -> list[dict[
     if "resize" not in given and "image_format" not in given:
         return []
     kind = _kind(table)
-    if kind == "video":
+    if kind == "tiles" and "resize" in given:
+        raise click.UsageError("--resize cannot go with --tiles: tiles have the size that they are cut to")
+    if kind in ("video", "tiles"):
         table |= _frames(given)
         return []
     feature = "image/encoded" if kind in _DETECTION else "image"
@@ -87,7 +81,7 @@ def image_transforms(given: dict[str, Any], table: dict[str, Any]) -> list[dict[
 
 
 def _frames(given: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of the frames of videos, which the source does."""
+    """What becomes of the frames of videos and of tiles, which the source does."""
     found: dict[str, Any] = {name: given[name] for name in ("fit", "kernel") if name in given}
     if "resize" in given:
         found["height"], found["width"] = _size(given["resize"])
@@ -103,10 +97,10 @@ def _kind(table: dict[str, Any]) -> str:
     return str(table.get("kind") or kind_of(table["path"]))
 
 
-def _size(text: str) -> tuple[int, int]:
+def _size(text: str, name: str = "resize") -> tuple[int, int]:
     height, _, width = text.partition("x")
     if not height.isdecimal() or not width.isdecimal():
-        raise click.UsageError(f"--resize must be as 224x224, got {text!r}")
+        raise click.UsageError(f"--{name} must be as 224x224, got {text!r}")
     return int(height), int(width)
 
 
@@ -124,6 +118,9 @@ def source_table(given: dict[str, Any]) -> dict[str, Any]:
     table = {name: given[name] for name in _PLAIN if name in given}
     if "windows" in given:
         table |= _windows(given)
+    if "tiles" in given:
+        height, width = _size(given["tiles"], "tiles")
+        table |= {"kind": "tiles", "height": height, "width": width}
     for text in given.get("source_set", ()):
         name, value = _setting(text)
         place = table

@@ -15,6 +15,7 @@ from bushel.sources.series import SeriesSource, series
 from bushel.sources.tables import TableSource, table
 from bushel.sources.tars import TarSource, webdataset
 from bushel.sources.texts import LineSource, TextFolderSource, text
+from bushel.sources.tiles import TileSource, tiles
 from bushel.sources.videos import VideoSource, video
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "TableSource",
     "TarSource",
     "TextFolderSource",
+    "TileSource",
     "VideoSource",
     "arrays",
     "boxes",
@@ -44,6 +46,7 @@ __all__ = [
     "series",
     "table",
     "text",
+    "tiles",
     "video",
     "voc",
     "webdataset",

@@ -25,6 +25,7 @@ from bushel.sources.series import series
 from bushel.sources.tables import SUFFIXES, table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts import is_text_name, text
+from bushel.sources.tiles import tiles
 from bushel.sources.videos import is_video_name, video
 from bushel.sources.voc import is_voc
 from bushel.sources.yolo import is_yolo
@@ -42,6 +43,7 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "series": series,
     "table": table,
     "text": text,
+    "tiles": tiles,
     "video": video,
     "voc": voc,
     "webdataset": webdataset,

@@ -19,7 +19,7 @@ __all__ = ["Data", "Fields", "Request", "fields_of", "is_metadata", "open_split"
 
 Data: TypeAlias = AnyPath | Iterable[AnyPath] | Dataset | Split
 
-_ABOUT_IMAGES = ("height", "width", "channels", "format", "filename", "source_id", "key/sha256")
+_ABOUT_IMAGES = ("height", "width", "channels", "format", "filename", "source_id", "key/sha256", "top", "left")
 _PROBED = 16  # records that are looked at to tell what transforms make of them
 
 
