@@ -17,6 +17,7 @@
 #include "gather.h"
 #include "hash.h"
 #include "image.h"
+#include "jpeg.h"
 #include "order.h"
 #include "pad.h"
 #include "pool.h"
@@ -28,6 +29,7 @@
 #include "survey.h"
 #include "terms.h"
 #include "threads.h"
+#include "wholes.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -256,6 +258,59 @@ nb::object order_of(const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_co
     sort_order({keys.data(), keys.shape(0)}, threads, order.as<std::int64_t>());
   }
   return to_array<std::int64_t>(std::move(order));
+}
+
+// The rows of a bytes column, whose offsets must be in order and within `data`.
+std::vector<Bytes> rows_of(const Int64s& offsets, Bytes data) {
+  std::vector<Bytes> rows;
+  for (std::size_t i = 0; i + 1 < offsets.shape(0); ++i) {
+    const std::int64_t begin = offsets.data()[i], end = offsets.data()[i + 1];
+    if (begin < 0 || end < begin || static_cast<std::size_t>(end) > data.size())
+      throw nb::value_error("offsets must be in order and within the data");
+    rows.push_back(data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+  }
+  return rows;
+}
+
+// (bytes of all files, one behind the other; a fault each). `offsets` and `data` are the paths, below `folder`.
+nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, const Int64s& sizes,
+                      std::size_t threads) {
+  const View view(data);
+  std::vector<std::string_view> paths;
+  for (const Bytes row : rows_of(offsets, view.bytes()))
+    paths.emplace_back(reinterpret_cast<const char*>(row.data()), row.size());
+  if (sizes.shape(0) != paths.size()) throw nb::value_error("sizes must have one number a path");
+  const std::string top(folder.c_str(), folder.size());
+  std::vector<std::size_t> lengths;
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (sizes.data()[i] < 0) throw nb::value_error("sizes must not be negative");
+    lengths.push_back(static_cast<std::size_t>(sizes.data()[i]));
+    total += lengths.back();
+  }
+  Buffer out(total), faults(paths.size() * sizeof(std::int32_t));
+  {
+    nb::gil_scoped_release nogil;
+    read_wholes(top, paths, lengths, threads, out.data(), faults.as<std::int32_t>());
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(out)), to_array<std::int32_t>(std::move(faults)));
+}
+
+// Height, width and channels of each row that is a plain JPEG, one behind the other; zeros of others.
+nb::object jpeg_headers(const Int64s& offsets, nb::handle data) {
+  const View view(data);
+  const std::vector<Bytes> rows = rows_of(offsets, view.bytes());
+  Buffer out(rows.size() * 3 * sizeof(std::int64_t));
+  {
+    nb::gil_scoped_release nogil;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      JpegHeader header;
+      if (!read_plain_jpeg(rows[i], header)) header = {};
+      static_assert(sizeof header == 3 * sizeof(std::int64_t));
+      std::memcpy(out.data() + i * sizeof header, &header, sizeof header);
+    }
+  }
+  return to_array<std::int64_t>(std::move(out));
 }
 
 // `which`, `starts` and `lengths` have one number a range: its piece, and where it is in it.
@@ -1170,6 +1225,11 @@ NB_MODULE(_native, m) {
   m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal ones stay as they are.");
   m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
         "Ranges of several buffers, one behind the other.");
+  m.def("read_files", &read_files, "folder"_a, "offsets"_a, "data"_a, "sizes"_a, "threads"_a,
+        "(the files below `folder` whose paths are a bytes column, one behind the other; of each 0, an errno, or -1 if "
+        "it has another size).");
+  m.def("jpeg_headers", &jpeg_headers, "offsets"_a, "data"_a,
+        "Height, width and channels of each plain JPEG of a bytes column; zeros of what is none.");
   m.def("frame", &frame_data, "data"_a, "`data` as a record.");
   m.def("parse", &parse_message, "data"_a, "(features, feature lists) of one message, or None if it is malformed.");
   nb::class_<PySampleEncoder>(m, "SampleEncoder", "Encodes samples whose features it was told.")

@@ -15,9 +15,11 @@ import pytest
 from gather import keys_of, listed, read_all
 from PIL import Image
 
+from bushel.columns import BytesColumn
 from bushel.errors import FileProblem
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.sources import images
+from bushel.sources.image_checks import ImageCheck
 
 
 def picture(width: int = 40, height: int = 30, mode: str = "RGB") -> Image.Image:
@@ -431,3 +433,46 @@ def test_a_folder_given_with_a_slash_leads_back_to_plain_paths(tmp_path: Path) -
     (tmp_path / "cat").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "cat" / "1.png")
     assert images(f"{tmp_path}/").locate(0, 0) == str(tmp_path / "cat" / "1.png")
+
+
+@pytest.mark.parametrize("verify", ["decode", "headers", "none"])
+def test_images_looked_at_in_a_column_are_judged_as_one_by_one(verify: Any) -> None:
+    turned = encoded(picture(), exif=_exif(6))
+    given = [
+        encoded(picture(8, 9)),
+        turned,
+        b"",
+        encoded(picture(), "PNG"),
+        encoded(picture(mode="L")),
+        encoded(picture(mode="CMYK")),
+        encoded(picture())[:-40],
+        encoded(picture(), exif=_exif(1)),
+        encoded(picture(200, 100)),
+        b"no image at all",
+    ]
+    check = ImageCheck(verify, max_pixels=15_000)
+    one_by_one, at_once = check.check_all(given, "image"), check.check_column(BytesColumn.of(given), "image")
+    assert (at_once.rows, at_once.bad, at_once.counted) == (one_by_one.rows, one_by_one.bad, one_by_one.counted)
+    assert at_once.columns.keys() == one_by_one.columns.keys()
+    for name, column in one_by_one.columns.items():
+        assert list(at_once.columns[name]) == list(column)  # type: ignore[arg-type]
+
+
+def _exif(orientation: int) -> bytes:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return exif.tobytes()
+
+
+def test_a_file_that_changed_or_went_since_it_was_listed_does_not_take_others_with_it(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        save(tmp_path / "cats" / f"{name}.jpg", encoded(picture()))
+    source = images(tmp_path)
+    assert len(source.files) == 3
+    other = encoded(picture(64, 64))
+    (tmp_path / "cats" / "a.jpg").write_bytes(other)
+    (tmp_path / "cats" / "b.jpg").unlink()
+    (block,) = source.read(0, np.arange(3))
+    assert block.rows.tolist() == [0, 2]
+    assert block.columns["image"][0] == other
+    assert [(bad.row, bad.stage, bad.reason) for bad in block.refused] == [(1, "read", "no such file or directory")]

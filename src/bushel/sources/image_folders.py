@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.columns import BytesColumn, Column, Ragged, take
 from bushel.errors import FileProblem
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
 from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
-from bushel.sources.image_checks import MAX_PIXELS, ImageCheck, Verify
+from bushel.sources.image_checks import MAX_PIXELS, CheckedImages, ImageCheck, Verify
 from bushel.sources.image_names import leave_out
 from bushel.sources.label_files import find_label_file, read_label_file
 from bushel.sources.protocol import Block, Listing, Refused
@@ -30,6 +31,7 @@ __all__ = ["ImageSource", "images"]
 
 _BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 512
+_READERS = 4  # threads: files that are not in memory yet are waited for together
 
 
 def images(
@@ -167,6 +169,36 @@ class ImageSource:
             start = stop
 
     def _block(self, rows: NDArray[np.int64]) -> Block:
+        label = self.listed.get("label")
+        has_labels = not isinstance(label, Ragged) or label.present is None or bool(label.present[rows].all())
+        read = self._read_at_once(rows) if has_labels else None
+        if read is None:
+            return self._block_one_by_one(rows)
+        checked = self.check.check_column(read, "image")
+        bad = [Refused(int(rows[row]), "decode", reason) for row, reason in sorted(checked.bad.items())]
+        return self._block_of(rows[checked.rows], checked, bad)
+
+    def _read_at_once(self, rows: NDArray[np.int64]) -> BytesColumn | None:
+        """The files one behind the other; None if one of them is in a store, cannot be read or has another size."""
+        if is_object(as_path(self.folder)):
+            return None
+        paths, sizes = self.files.paths.take(rows), np.ascontiguousarray(self.files.sizes[rows])
+        found: Any = _native.read_files(os.fsencode(self.folder), paths.offsets, paths.data, sizes, _READERS)
+        data, faults = found
+        if faults.any():
+            return None
+        return BytesColumn(np.concatenate([[0], np.cumsum(sizes)]), data)
+
+    def _block_of(self, kept: NDArray[np.int64], checked: CheckedImages, left: Sequence[Refused]) -> Block:
+        label = self.listed.get("label")
+        columns = dict(checked.columns)
+        if label is not None:
+            picked = take(label, kept)
+            columns["label"] = picked.values if isinstance(picked, Ragged) and picked.present is not None else picked
+        columns["key"] = as_keys(self.files.paths.take(kept))
+        return Block(kept, columns, [*left], checked.counted)
+
+    def _block_one_by_one(self, rows: NDArray[np.int64]) -> Block:
         refused: dict[int, tuple[str, str]] = {}
         payload: list[bytes] = []
         for row, read in enumerate(_reads(self._paths(rows), self.files.sizes[rows].tolist())):
@@ -182,14 +214,8 @@ class ImageSource:
         usable = [row for row in range(len(rows)) if row not in refused]
         checked = self.check.check_all((payload[row] for row in usable), "image")
         refused |= {usable[row]: ("decode", reason) for row, reason in checked.bad.items()}
-        kept = rows[[usable[row] for row in checked.rows]]
-        columns = dict(checked.columns)
-        if label is not None:
-            picked = take(label, kept)
-            columns["label"] = picked.values if isinstance(picked, Ragged) and picked.present is not None else picked
-        columns["key"] = as_keys(self.files.paths.take(kept))
         left = [Refused(int(rows[row]), *why) for row, why in sorted(refused.items())]
-        return Block(kept, columns, left, checked.counted)
+        return self._block_of(rows[[usable[row] for row in checked.rows]], checked, left)
 
     def _paths(self, rows: NDArray[np.int64]) -> Sequence[bytes]:
         picked = self.files.paths.take(rows)

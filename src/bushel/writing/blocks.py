@@ -187,10 +187,12 @@ class BlockEncoder:
     def _encode_ranges(
         self, columns: dict[str, Column], stored: dict[str, Stored], rows: NDArray[np.int64], left_out: set[int]
     ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
-        """Records of all rows but those left out: each stretch between two of them at once."""
+        """Records of all rows but those left out: at once, or, where a column cannot be stored whole, in stretches."""
         pieces: list[Piece] = []
         refused: list[tuple[int, Refused]] = []
         features = wire_features(self.schema.features)
+        if all(name in stored for name in columns if name in features):
+            return self._encode_kept(columns, stored, rows, left_out)
         begin = 0
         stops = [*sorted(left_out), len(rows)]
         while stops:
@@ -210,6 +212,29 @@ class BlockEncoder:
                 pieces.append(Piece(rows[begin:end], encoded[0][0], encoded[1].astype(np.int64) + FRAMING, labels))
             begin = end + 1
         return pieces, refused
+
+    def _encode_kept(
+        self, columns: dict[str, Column], stored: dict[str, Stored], rows: NDArray[np.int64], left_out: set[int]
+    ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
+        kept = np.ones(len(rows), bool)
+        kept[list(left_out)] = False
+        refused: list[tuple[int, Refused]] = []
+        while kept.any():
+            order = None if kept.all() else np.flatnonzero(kept)
+            encoded: Any = _native.encode(list(stored.values()), len(rows), 1, order)
+            if isinstance(encoded, int):
+                place = encoded if order is None else int(order[encoded])
+                refused.append((place, _refusal("schema", "the record is larger than 2 GiB")))
+                kept[place] = False
+                continue
+            lengths = encoded[1].astype(np.int64) + FRAMING
+            if order is None:
+                return [Piece(rows, encoded[0][0], lengths, self._label_values(columns, 0, len(rows)))], refused
+            label = {
+                name: take(columns[name], order) for name in columns if self.labels and name == self.labels.feature
+            }
+            return [Piece(rows[order], encoded[0][0], lengths, self._label_values(label, 0, len(order)))], refused
+        return [], refused
 
     def _cut(
         self, name: str, feature: Feature, column: Column, stored: dict[str, Stored], rows: tuple[int, int]
