@@ -65,9 +65,10 @@ def check(
 ) -> Report:
     """Find what is wrong with data, a script that reads it, and a model that is to be trained on it.
 
-    `data` is a dataset's folder, TFRecord files or patterns; or a `tf.data.Dataset`, a feed of batches, or a dict of
-    arrays. `script` is parsed, never run. `contract` is that of a trained model, or its run's folder; one
-    beside a saved `model` is found by itself. `plan` says how the data is going to be read; a script says it itself.
+    `data` is a dataset's folder, TFRecord files or patterns; or a dataset that is open, a feed of batches, a
+    `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed, never run. `contract` is that of a trained
+    model, or its run's folder; one beside a saved `model` is found by itself. `plan` says how the data is going to be read; a
+    script says it itself.
 
     >>> for finding in bushel.check("data", script="train.py"):
     ...     print(finding.rule, finding.message)
@@ -107,7 +108,12 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
         return [data]
     if isinstance(data, list | tuple) and all(isinstance(item, str | PathLike) for item in data):
         return list(data)
-    return None
+    if data is None:
+        return None
+    from bushel.checking.memory import paths_of_opened
+
+    opened = paths_of_opened(data)
+    return None if opened is None else list(opened)
 
 
 class _Run:
