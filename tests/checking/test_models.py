@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pictures import encode_image, photo
 
 import bushel
 from bushel.checking import Plan, all_rules
@@ -118,6 +119,63 @@ def test_trn004_statistics_that_have_not_caught_up(tmp_path: Path) -> None:
         loss="sparse_categorical_crossentropy",
     )
     assert "TRN004" in rules(bushel.check(written(tmp_path, 1.0, offset=100.0), model=slow, probe=True))
+
+
+def photos(tmp: Path) -> Path:
+    """Light and dark JPEGs of two sizes."""
+    with bushel.Writer(tmp / "train.tfrecord") as writer:
+        for i in range(64):
+            pixels = photo(i, 20 + 4 * (i % 2), 30) // 4 + 180 * (i % 2)
+            writer.write({"image": encode_image(pixels.astype(np.uint8), "jpeg"), "label": i % 2})
+    return tmp
+
+
+def image_model(*layers: Any) -> Any:
+    pooled = [keras.layers.AveragePooling2D(8), keras.layers.Flatten(), keras.layers.Dense(16, "relu"), softmax(2)]
+    made = keras.Sequential([keras.Input((16, 16, 3)), *layers, *pooled])
+    made.compile(optimizer="adam", loss="sparse_categorical_crossentropy")
+    return made
+
+
+def test_probes_decode_images_that_are_stored_encoded(tmp_path: Path) -> None:
+    data = photos(tmp_path)
+    learns = bushel.check(data, model=image_model(), probe=True)
+    assert {rule for rule in rules(learns) if rule.startswith("TRN")} == set()
+    assert "not_probed" not in learns.checked
+    scales = bushel.check(data, model=image_model(keras.layers.Rescaling(1 / 255)), probe=True)
+    assert {rule for rule in rules(scales) if rule.startswith("TRN")} == set()
+    dead = bushel.check(data, model=image_model(keras.layers.Rescaling(0.0)), probe=True)
+    assert {"TRN002", "TRN003"} <= rules(dead)
+
+
+def test_probes_feed_a_model_as_its_contract_says(tmp_path: Path) -> None:
+    from bushel import contract
+    from bushel import transforms as t
+
+    (tmp_path / "data").mkdir()
+    (tmp_path / "run").mkdir()
+    data = photos(tmp_path / "data")
+    steps = (t.decode_image("image"), t.resize("image", 16, 16, dtype="float32"), t.normalise("image", std=1e6))
+    made = contract.make(bushel.open(data), contract.Preparation(("image",), steps))
+    contract.write(made, tmp_path / "run" / "contract.json")
+    image_model().save(tmp_path / "run" / "model.keras")
+    report = bushel.check(data, model=tmp_path / "run" / "model.keras", probe=True)
+    assert "TRN003" in rules(report)  # fed a millionth of the pixels, it learns the shares alone
+
+
+def test_what_cannot_be_probed_is_said(tmp_path: Path) -> None:
+    plain = model(softmax(), loss="sparse_categorical_crossentropy")
+    assert bushel.check(data(), model=plain, probe=True).checked["not_probed"].startswith("records in memory")
+    report = bushel.check(photos(tmp_path), model=plain, probe=True)
+    assert report.checked["not_probed"] == "the model takes [8], and no feature holds that many values"
+    assert bushel.check(tmp_path, model=image_model(), probe=True, label="label").checked.get("not_probed") is None
+    uncompiled = bushel.check(tmp_path, model=model(softmax()), probe=True)
+    assert uncompiled.checked["not_probed"] == "the model is not compiled with a loss"
+
+
+def test_a_model_that_was_compiled_and_never_trained_keeps_its_loss_when_it_is_loaded(tmp_path: Path) -> None:
+    model(keras.layers.Dense(4), loss=keras.losses.SparseCategoricalCrossentropy()).save(tmp_path / "model.keras")
+    assert "MDL002" in rules(bushel.check(data(), model=tmp_path / "model.keras"))
 
 
 def test_a_saved_model_is_loaded_and_a_missing_one_is_an_error(tmp_path: Path) -> None:

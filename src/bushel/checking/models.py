@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +17,7 @@ from bushel.checking.facts import Data, FeatureFacts
 from bushel.checking.findings import Finding, Location
 from bushel.checking.labels import is_classification
 from bushel.checking.rules import rule
-from bushel.errors import FileProblem, missing_package
+from bushel.contract.models import load_model
 
 __all__ = ["ModelFacts", "look_at_model"]
 
@@ -107,16 +110,24 @@ def _from_logits(loss: Any) -> bool:
 
 
 def _load(path: Path) -> Any:
-    if not path.exists():
-        raise FileProblem(path, "there is no such model")
+    """A saved model with its loss; its optimiser, which may never have made a step, is not needed."""
+    is_archive = zipfile.is_zipfile(path)
+    model = load_model(path, purpose="checking a model", compile=not is_archive)
+    config = _compile_config(path) if is_archive else None
+    if config is not None:
+        with contextlib.suppress(ValueError, TypeError):  # a loss of one's own that is not registered
+            model.compile_from_config(config)
+    return model
+
+
+def _compile_config(path: Path) -> dict[str, Any] | None:
+    """What a `.keras` file says of loss and metrics."""
     try:
-        import keras
-    except ImportError:
-        raise missing_package("Keras", extra="tensorflow", purpose="checking a model") from None
-    try:
-        return keras.models.load_model(path)
-    except (ValueError, OSError, TypeError) as error:
-        raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
+        with zipfile.ZipFile(path) as archive:
+            found = json.loads(archive.read("config.json")).get("compile_config")
+    except (zipfile.BadZipFile, KeyError, ValueError):
+        return None  # of another format
+    return {**found, "optimizer": "rmsprop"} if isinstance(found, dict) and found.get("loss") is not None else None
 
 
 def _flat(model: Any) -> list[Any]:

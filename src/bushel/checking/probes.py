@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking.facts import Data
+from bushel.checking.feeding import first_batch
 from bushel.checking.findings import Finding
-from bushel.checking.models import ModelFacts, model_place, size_of
+from bushel.checking.models import ModelFacts, model_place
 from bushel.checking.rules import rule
+from bushel.contract import Contract
 
 __all__ = ["Probe", "probe_batch", "run_probes"]
 
-PROBE_ROWS = 64
 PROBE_STEPS = 120
 LEAST_STEPS = 40  # fewer say nothing of what a model cannot do
 
@@ -35,6 +36,7 @@ class Probe:
     blind_loss: float  # of the same steps on inputs that say nothing
     inference_loss: float
     steps: int = PROBE_STEPS
+    fed: str = ""  # in words, how the inputs came to be
 
     @property
     def is_decided(self) -> bool:
@@ -42,13 +44,22 @@ class Probe:
         return self.steps >= LEAST_STEPS
 
 
-def run_probes(facts: ModelFacts, data: Data) -> Probe | None:
-    """Train a copy of the model on one batch, and once more on a batch whose inputs are all the same."""
-    batch = _first_batch(facts, data)
-    if batch is None or facts.loss is None:
-        return None
-    x, y = batch
-    return probe_batch(facts, x, y, classes=len(np.unique(y)))
+def run_probes(facts: ModelFacts, data: Data, contract: Contract | None = None) -> Probe | str:
+    """Train a copy of the model on one batch, and once more on a batch whose inputs are all the same.
+
+    In words why not, where that cannot be done.
+    """
+    if facts.loss is None:
+        return "the model is not compiled with a loss"
+    fed = first_batch(facts, data, contract)
+    if isinstance(fed, str):
+        return fed
+    try:
+        probe = probe_batch(facts, fed.x, fed.y, classes=len(np.unique(fed.y)))
+    except Exception as error:  # whatever Keras says of inputs that do not fit
+        return f"{fed.how}, the model cannot be trained: {str(error).splitlines()[0]}"
+    probe.fed = fed.how
+    return probe
 
 
 def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, seconds: float | None = None) -> Probe:
@@ -102,23 +113,6 @@ def _blind(x: Any) -> Any:
     return np.repeat(one, len(x), axis=0)
 
 
-def _first_batch(facts: ModelFacts, data: Data) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    from bushel.records import scan
-
-    feature, split = facts.input_feature(), data.train
-    if feature is None or split is None or data.label is None or facts.input_shape is None:
-        return None
-    files = [file.path for file in data.files_of(split.name) if file.problem is None and file.path.exists()]
-    wanted = [feature.name, data.label]
-    total = max(split.records // PROBE_ROWS, 1)
-    rows = [sample for i, sample in enumerate(scan(files, wanted, on_fault="skip")) if i % total == 0][:PROBE_ROWS]
-    if not rows or size_of(facts.input_shape) != feature.length:
-        return None
-    shape = [size or 1 for size in facts.input_shape[1:]]
-    x = np.stack([np.asarray(row[feature.name], np.float32).reshape(shape) for row in rows])
-    return x, np.array([row[data.label] for row in rows])
-
-
 @rule("TRN001", "loss-at-initialisation", severity="warning", needs="probe")
 def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
     """A first loss that is far from that of guessing.
@@ -135,7 +129,12 @@ def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
         yield Finding(
             f"the first loss is {probe.initial_loss:.2f}, and guessing has {expected:.2f}",
             locations=model_place(probe.facts),
-            evidence={"measured": round(probe.initial_loss, 3), "expected": round(expected, 3), "rows": probe.rows},
+            evidence={
+                "measured": round(probe.initial_loss, 3),
+                "expected": round(expected, 3),
+                "rows": probe.rows,
+                **({"fed": probe.fed} if probe.fed else {}),
+            },
             help=["scale the inputs, and look at from_logits"],
         )
 

@@ -67,8 +67,8 @@ def check(
 
     `data` is a dataset's folder, TFRecord files or patterns; or a dataset that is open, a feed of batches, a
     `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed, never run. `contract` is that of a trained
-    model, or its run's folder; one beside a saved `model` is found by itself. `plan` says how the data is going to be read; a
-    script says it itself.
+    model, or its run's folder; one beside a saved `model` is found by itself. `plan` says how the data is going to
+    be read; a script says it itself.
 
     >>> for finding in bushel.check("data", script="train.py"):
     ...     print(finding.rule, finding.message)
@@ -83,8 +83,10 @@ def check(
         run = _Run(_select(settings, select, ignore), plan or Plan(), progress)
         try:
             run.look(data, paths, _paths_of(against) or [], label, group, script)
-            run.look_at_model(model, probe=probe)
+            run.look_at_model(model)
             run.look_at_contract(contract, model)
+            if probe:
+                run.run_probes()
         except Interrupted as interrupted:
             run.data, run.checked["stopped"] = interrupted.data, True
         run.apply()
@@ -194,12 +196,11 @@ class _Run:
             text="SPL003" in ids,
         )
 
-    def look_at_model(self, model: Any, *, probe: bool) -> None:
-        """Load the model, and train it on a few batches if that is asked for."""
+    def look_at_model(self, model: Any) -> None:
+        """Load the model, and see how many classes it has."""
         if model is None:
             return
         from bushel.checking.models import look_at_model
-        from bushel.checking.probes import run_probes
 
         self.model = look_at_model(model, self.data)
         self.checked["model"] = self.model.name
@@ -207,8 +208,17 @@ class _Run:
             self.data.plan = Plan(
                 self.data.plan.batch_size, self.data.plan.shuffle_buffer, self.model.classes, self.data.plan.said_by
             )
-        if probe and self.data is not None:
-            self.probe = run_probes(self.model, self.data)
+
+    def run_probes(self) -> None:
+        """Train the model on one batch; say so where that cannot be done."""
+        if self.model is None or self.data is None:
+            return
+        from bushel.checking.probes import Probe, run_probes
+
+        found = run_probes(self.model, self.data, self.contract.contract if self.contract is not None else None)
+        self.probe = found if isinstance(found, Probe) else None
+        if isinstance(found, str):
+            self.checked["not_probed"] = found
 
     def look_at_contract(self, contract: AnyPath | None, model: Any) -> None:
         """Read the contract that was given, or that lies beside the model."""

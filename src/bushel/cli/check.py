@@ -112,6 +112,8 @@ def _print(report: Any, form: str | None) -> None:
             click.echo()
         for line in report.checked.get("not_followed", []):
             click.echo(f"note: not followed: {line}")
+        if report.checked.get("not_probed"):
+            click.echo(f"note: not probed: {report.checked['not_probed']}")
         click.echo(terminal.summary(report.findings, report.checked))
 
 

@@ -27,14 +27,14 @@ def load_keras(purpose: str) -> Any:
     return keras
 
 
-def load_model(path: AnyPath, *, purpose: str) -> Any:
-    """A model that was saved, ready to be called; not compiled."""
+def load_model(path: AnyPath, *, purpose: str, compile: bool = False) -> Any:
+    """A model that was saved, ready to be called."""
     path = as_path(path)
     if not path.exists():
         raise FileProblem(path, "there is no such model")
     keras = load_keras(purpose)
     try:
-        return keras.saving.load_model(path, compile=False)
+        return keras.saving.load_model(path, compile=compile)
     except (ValueError, OSError, TypeError, KeyError) as error:
         raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
 
