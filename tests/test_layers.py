@@ -18,6 +18,7 @@ ROOMS = [
     ["manifest", "records"],
     ["survey", "index"],
     ["pixels"],
+    ["economy"],
     ["sources", "transforms"],
     ["writing"],
     ["reading"],

@@ -55,6 +55,7 @@ _HOMES = {
     "check": "bushel.checking",
     "explain": "bushel.checking",
     "infer_schema": "bushel.survey",
+    "costs": "bushel.economy",
     "info": "bushel.survey",
     "load_index": "bushel.index",
     "measure": "bushel.reading",
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from bushel.columns import Ragged as Ragged
     from bushel.columns import SparseColumn as SparseColumn
     from bushel.columns import SparseRow as SparseRow
+    from bushel.economy import costs as costs
     from bushel.errors import BushelError as BushelError
     from bushel.errors import CorruptRecord as CorruptRecord
     from bushel.errors import Fault as Fault

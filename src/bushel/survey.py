@@ -13,7 +13,7 @@ from bushel.files import RecordFile, Skipped, open_file
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Encoding, Feature, FeatureStatistics, RecordKind, Schema
 from bushel.storage import AnyPath, as_path, list_files
 
-__all__ = ["FileInfo", "Info", "infer_schema", "info", "probe_schema"]
+__all__ = ["FileInfo", "Info", "infer_schema", "info", "probe_schema", "schema_of"]
 
 _FORMATS: tuple[Encoding, ...] = ("list", "jpeg", "png", "gif", "webp", "bmp", "tiff")
 _KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
@@ -61,7 +61,7 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         files=files,
         records=sum(file.records for file in files),
         bytes=sum(file.bytes for file in files),
-        schema=_schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults)),
+        schema=schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults)),
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
     )
 
@@ -72,7 +72,7 @@ def probe_schema(path: AnyPath, *, records: int = 1024) -> Schema:
     for chunk in open_file(as_path(path)).chunks(on_fault=lambda _: None):
         survey.add(chunk.memory, chunk.extents[:records], True)
         break
-    return _schema_of(survey.result(), other_bytes=0)
+    return schema_of(survey.result(), other_bytes=0)
 
 
 def _survey_file(file: RecordFile, survey: _native.Survey) -> tuple[int, list[Skipped]]:
@@ -89,7 +89,8 @@ def _survey_file(file: RecordFile, survey: _native.Survey) -> tuple[int, list[Sk
     return records, faults
 
 
-def _schema_of(result: dict[str, Any], *, other_bytes: int) -> Schema:
+def schema_of(result: dict[str, Any], *, other_bytes: int) -> Schema:
+    """The schema, with statistics, that a survey's result tells."""
     known = [fact for fact in result["features"] if sum(fact["kinds"][1:])]  # others never held anything
     facts = sorted(known, key=lambda fact: (fact["sequence"], fact["name"]))
     features = {fact["name"]: _feature_of(fact, result["records"]) for fact in facts}

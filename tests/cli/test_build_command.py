@@ -28,7 +28,7 @@ def test_a_table_becomes_a_dataset_and_the_summary_says_what_it_holds(rows):
     lines = done.stdout.splitlines()
     assert lines[0].startswith("data: 300 records in 2 shards, ")
     assert lines[2].split() == ["split", "records", "shards", "bytes"]
-    assert lines[6].split() == ["class", "train", "val"]
+    assert lines[6].split() == ["class", "train", "val", "weight"]
     assert [line.split()[0] for line in lines[7:10]] == ["bird", "cat", "dog"]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.engines import engine_options, make_engine
-from bushel.cli.look import json_option
+from bushel.cli.look import json_option, print_savings
 from bushel.cli.media import image_transforms, media_options, source_table
 from bushel.cli.preparing import balance_of, preparing_options, transform_tables
 from bushel.cli.texts import text_options, text_tables
@@ -266,6 +266,7 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     label = built.manifest.label
     weights = label.class_weights if label else {}
     _print_classes({name: split.label_counts for name, split in built.manifest.splits.items()}, weights)
+    _print_costs(built.path)
     _print_counted(built.manifest.counted)
     for problem in built.problems:
         click.echo(f"problem: {problem}")
@@ -306,6 +307,22 @@ def _print_classes(counts: dict[str, dict[str, int]], weights: dict[str, float] 
     _print_table(head, rows)
     if len(shown) < len(classes):
         click.echo(f"and {len(classes) - len(shown):,} more classes")
+
+
+def _print_costs(path: str) -> None:
+    """What features cost, from a look at some records, and what would be saved."""
+    import bushel
+    from bushel.errors import readable_size
+
+    spent = bushel.costs(path)
+    shown = spent.features[:8]
+    click.echo()
+    _print_table(
+        ("feature", "bytes/record", "share"), [(c.feature, readable_size(c.bytes), f"{c.share:.1%}") for c in shown]
+    )
+    if len(shown) < len(spent.features):
+        click.echo(f"and {len(spent.features) - len(shown):,} more features")
+    print_savings(spent)
 
 
 def _print_counted(counted: dict[str, int]) -> None:

@@ -7,9 +7,12 @@ import itertools
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from bushel.economy import Costs
 
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -17,9 +20,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.command()
 @paths_argument
+@click.option("--read-at", metavar="HEIGHTxWIDTH", help="How large a model reads images, to tell what is too large.")
 @json_option
-def info(paths: tuple[str, ...], as_json: bool) -> None:
-    """Say what files hold: records, types, shapes, sizes, damage.
+def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
+    """Say what files hold: records, types, shapes, sizes, damage, and what could be stored in less.
 
     \b
       bushel info data/
@@ -34,15 +38,40 @@ def info(paths: tuple[str, ...], as_json: bool) -> None:
     from bushel.storage import as_path
 
     found = bushel.info(paths)
+    spent = bushel.costs(paths, schema=found.schema, read_at=_size(read_at)) if found.schema.features else None
     if as_json:
+        import msgspec
+
         from bushel.schema import json_text
 
-        click.echo(json_text(found), nl=False)
+        click.echo(json_text({**msgspec.structs.asdict(found), "costs": spent}), nl=False)
     else:
         _print_info(found)
+        if spent is not None:
+            print_savings(spent)
         for path in paths:
             _print_splits(as_path(path))
     sys.exit(1 if found.faults else 0)
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    height, _, width = text.partition("x")
+    if not height.isdecimal() or not width.isdecimal() or "0" in (height, width):
+        raise click.UsageError(f"--read-at must be as 224x224, got {text!r}")
+    return int(height), int(width)
+
+
+def print_savings(spent: Costs) -> None:
+    """Say what would be saved, a line each."""
+    from bushel.errors import readable_size
+
+    for number, saving in enumerate(spent.savings):
+        click.echo(
+            ("\n" * (number == 0)) + f"could be smaller: {_printable(saving.feature)} is {saving.what}: "
+            f"{saving.how} saves about {readable_size(saving.bytes)} a record ({saving.share:.0%})"
+        )
 
 
 def _print_splits(folder: Path) -> None:
@@ -84,11 +113,13 @@ def _print_info(found: Any) -> None:
 def _print_features(schema: Any) -> None:
     from bushel.errors import readable_size
 
-    rows = [("feature", "type", "in records", "values", "bytes/record")]
+    rows = [("feature", "type", "in records", "values", "bytes/record", "share")]
+    total = sum(seen.bytes_per_record for seen in schema.statistics.values()) or 1.0
     for name, feature in schema.features.items():
         seen = schema.statistics[name]
         share = "all" if seen.records == seen.of else f"{seen.presence:.2%}"
-        rows.append((_printable(name), feature.describe(), share, _range(seen), readable_size(seen.bytes_per_record)))
+        cost = (readable_size(seen.bytes_per_record), f"{seen.bytes_per_record / total:.1%}")
+        rows.append((_printable(name), feature.describe(), share, _range(seen), *cost))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
