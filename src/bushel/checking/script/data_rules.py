@@ -74,6 +74,8 @@ def pattern_matches_nothing(trace: Trace) -> Iterator[Finding]:
             seen.add(pattern)
             name = PurePosixPath(pattern).name
             close = _nearest_pattern(name, [file.path.name for file in trace.data.files])
+            if files.is_guessed and not close:
+                continue  # what is not known of the name may be anything
             yield at_node(
                 event.node,
                 event.source,

@@ -13,6 +13,7 @@ from bushel.checking.script.values import (
     UNKNOWN,
     Const,
     Dataset,
+    Files,
     Function,
     Instance,
     Layer,
@@ -21,8 +22,10 @@ from bushel.checking.script.values import (
     Module,
     Seq,
     Tensor,
+    Text,
     Value,
     join,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +41,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
+
+
+def _is_text(value: Value) -> bool:
+    return isinstance(value, Text) or (isinstance(value, Const) and isinstance(value.value, str))
 
 
 class Expressions:
@@ -97,13 +104,12 @@ class Expressions:
         return mapping
 
     def see_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
-        parts = [self.evaluate(part, scope) for part in node.values]
-        if all(isinstance(part, Const) for part in parts):
-            return Const("".join(str(part.value) for part in parts if isinstance(part, Const)))
-        return UNKNOWN
+        return text_of(*(self.evaluate(part, scope) for part in node.values))
 
     def see_FormattedValue(self, node: ast.FormattedValue, scope: Scope) -> Value:
         value = self.evaluate(node.value, scope)
+        if isinstance(value, Text) and node.conversion == -1 and node.format_spec is None:
+            return value
         if not isinstance(value, Const) or node.conversion != -1:
             return UNKNOWN
         form = self.evaluate(node.format_spec, scope) if node.format_spec is not None else Const("")
@@ -116,6 +122,9 @@ class Expressions:
         return self.binary(node, node.op, self.evaluate(node.left, scope), self.evaluate(node.right, scope))
 
     def binary(self, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
+        if isinstance(operator, ast.Add | ast.Div) and _is_text(right) and (_is_text(left) or left is UNKNOWN):
+            between = [Const("/")] if isinstance(operator, ast.Div) else []  # of a path and a name
+            return text_of(left, *between, right)
         if isinstance(left, Const) and isinstance(right, Const) and type(operator) in _OPERATORS:
             try:
                 if isinstance(left.value, str) and isinstance(operator, ast.Mult):
@@ -183,8 +192,12 @@ class Expressions:
         for generator in node.generators:
             iterable = self.evaluate(generator.iter, inner)
             self.bind(generator.target, self.item_of(iterable, generator.iter, inner), inner)
-        self.evaluate(node.elt, inner)
-        return Module("builtins.set()") if isinstance(node, ast.SetComp) else UNKNOWN
+        element = self.evaluate(node.elt, inner)
+        if isinstance(node, ast.SetComp):
+            return Module("builtins.set()")
+        if isinstance(element, Text):  # names that differ in what is not known
+            return Files([element.pattern], node, self.source, is_guessed=True)
+        return UNKNOWN
 
     see_SetComp = see_GeneratorExp = see_ListComp
 

@@ -32,4 +32,6 @@ def exists_on_disk(trace: Trace, pattern: str) -> bool:
 def records_of(trace: Trace, files: Files | None) -> int | None:
     """How many records the files hold; None if that is not known."""
     matched = matched_files(trace, files)
+    if files is not None and files.is_guessed and len({file.split for file in matched}) > 1:
+        return None  # which of the splits is meant is what is not known
     return sum(file.records for file in matched) if matched else None

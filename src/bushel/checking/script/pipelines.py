@@ -23,6 +23,7 @@ from bushel.checking.script.values import (
     Tensor,
     Value,
     Writer,
+    text_of,
 )
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ def _text_method(text: str, name: str, args: list[Value], keywords: dict[str, Va
 
 
 def join_path(parts: list[Value]) -> Value:
-    """A path of known pieces."""
+    """A path of pieces of which some are known."""
     known = [part.value for part in parts if isinstance(part, Const) and isinstance(part.value, str)]
-    return Const(posixpath.join(*known)) if len(known) == len(parts) and known else UNKNOWN
+    if len(known) == len(parts) and known:
+        return Const(posixpath.join(*known))
+    return text_of(*(piece for part in parts for piece in (Const("/"), part))) if known else UNKNOWN

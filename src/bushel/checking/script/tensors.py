@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import glob
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from bushel.checking.script.values import (
     Seq,
     Spec,
     Tensor,
+    Text,
     Value,
     Writer,
 )
@@ -122,16 +124,24 @@ def _files(run: Interpreter, value: Value, node: ast.AST) -> Files:
         return value
     if isinstance(value, Const) and isinstance(value.value, str):
         return Files([value.value], node, run.source, is_expanded=False)
+    if isinstance(value, Text):
+        has_pattern = any(glob.has_magic(piece) for piece in value.pieces if piece)
+        return Files([value.pattern], node, run.source, is_expanded=not has_pattern, is_guessed=True)
     if isinstance(value, Seq) and value.items:
         patterns: list[str] = []
+        is_guessed = False
         for item in value.items:
             if isinstance(item, Const) and isinstance(item.value, str):
                 patterns.append(item.value)
+            elif isinstance(item, Text):
+                patterns.append(item.pattern)
+                is_guessed = True
             elif isinstance(item, Files) and item.patterns:
                 patterns += item.patterns
+                is_guessed |= item.is_guessed
             else:
                 return Files(None, node, run.source)
-        return Files(patterns, node, run.source, is_expanded=False)
+        return Files(patterns, node, run.source, is_expanded=is_guessed, is_guessed=is_guessed)
     if isinstance(value, Seq):
         return Files([], node, run.source, is_expanded=False)
     return Files(None, node, run.source)
@@ -309,7 +319,7 @@ def arithmetic(run: Interpreter, node: ast.AST, operator: ast.operator, left: Va
 
 def _glob(run: Interpreter, node: ast.AST, args: list[Value]) -> Files:
     files = _files(run, args[0] if args else UNKNOWN, node)
-    files = Files(files.patterns, node, run.source)
+    files = Files(files.patterns, node, run.source, is_guessed=files.is_guessed)
     run.trace.add("lists", node, run.source, files=files)
     return files
 
@@ -335,7 +345,7 @@ def _python_call(
         "builtins.reversed",
         "pathlib.Path",
     ):
-        if args and isinstance(args[0], Files | Seq | Const):
+        if args and isinstance(args[0], Files | Seq | Const | Text):
             return args[0]
         return Module("builtins.sorted()") if last == "sorted" else UNKNOWN
     if name in ("glob.glob", "glob.iglob"):

@@ -25,10 +25,12 @@ __all__ = [
     "Seq",
     "Spec",
     "Tensor",
+    "Text",
     "Unknown",
     "Value",
     "Writer",
     "join",
+    "text_of",
 ]
 
 
@@ -48,6 +50,31 @@ class Const(Value):
     """A constant of Python."""
 
     value: Any
+
+
+@dataclass(frozen=True)
+class Text(Value):
+    """Text of which only some pieces are known; None stands for the others."""
+
+    pieces: tuple[str | None, ...]
+
+    @property
+    def pattern(self) -> str:
+        """With `*` for what is not known."""
+        return "".join("*" if piece is None else piece for piece in self.pieces)
+
+
+def text_of(*parts: Value) -> Value:
+    """The parts one behind the other: a constant where all are known, nothing where none is."""
+    pieces: list[str | None] = []
+    for part in parts:
+        if isinstance(part, Text):
+            pieces += part.pieces
+        else:
+            pieces.append(str(part.value) if isinstance(part, Const) else None)
+    if None not in pieces:
+        return Const("".join(piece for piece in pieces if piece is not None))
+    return Text(tuple(pieces)) if any(pieces) else UNKNOWN
 
 
 @dataclass
@@ -113,6 +140,7 @@ class Files(Value):
     node: ast.AST
     source: Source
     is_expanded: bool = True  # False: a pattern that nobody has expanded
+    is_guessed: bool = False  # `*` stands for what the script does not say
 
 
 @dataclass
