@@ -383,3 +383,40 @@ def test_a_build_leaves_nothing_behind_but_the_dataset(tmp_path: Path):
         "recipe.toml",
         "train-00000-of-00001.tfrecord",
     ]
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_a_plan_made_by_many_is_the_plan_of_one(tmp_path, reads):
+    class Afar(LocalEngine):
+        is_remote = True
+
+        def run(self, work, tasks, *, memory=0):
+            return map(work, reversed(tasks))
+
+    options = {"split": "80/10/10", "stratify": "label", "shards": 4}
+    source = Numbers(1000, reads, 7, refuse=frozenset({3}))
+    build(source, tmp_path / "one", **options, run=Run(workers=1))
+    build(source, tmp_path / "many", **options, run=Run(engine=Afar(1)))
+    assert digests(tmp_path / "one") == digests(tmp_path / "many")
+    one, many = ((tmp_path / name / "dataset.json").read_text() for name in ("one", "many"))
+    assert one == many
+
+
+def test_what_many_learnt_is_merged_in_groups_to_the_last_bit(tmp_path):
+    from bushel import transforms as t
+    from bushel.sources.spreading import spreading
+    from bushel.writing import fitting
+
+    values = np.random.default_rng(0).normal(size=77) * 10.0 ** np.arange(77).clip(0, 30)
+    paths = []
+    for number, value in enumerate(values.tolist()):
+        fit = t.standardise("x").begin_fit()
+        fit.add([{"x": np.float32(value)}, {"x": np.float32(value / 3)}])
+        paths.append(tmp_path / f"{number}")
+        fitting.save_fits(paths[-1], [fit])
+    layer = fitting.next_layer([t.standardise("x")])
+    alone = fitting.merge_layer([t.standardise("x")], layer, fitting.load_merged(paths))
+    with spreading(lambda work, tasks: map(work, reversed(tasks))):
+        grouped = list(fitting.load_merged(paths))
+    assert len(grouped) == 3
+    assert fitting.merge_layer([t.standardise("x")], layer, iter(grouped)) == alone

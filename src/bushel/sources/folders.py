@@ -7,14 +7,16 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged
 from bushel.errors import FileProblem, nearest
+from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import ObjectPath
 
 __all__ = ["ClassFolder", "FileList", "classes_of", "walk"]
@@ -61,6 +63,13 @@ class FileList:
         }
 
 
+class _Branch(NamedTuple):
+    """A folder to be walked: its path below the root, and which folders it is in."""
+
+    relative: bytes
+    above: tuple[tuple[int, int], ...]
+
+
 class _Walk:
     def __init__(self, root: bytes, leave_out: LeaveOut) -> None:
         self.root = root
@@ -73,21 +82,27 @@ class _Walk:
         self.folders: list[bytes] = []
         self.counted: Counter[str] = Counter()
 
-    def visit(self, relative: bytes, above: tuple[tuple[int, int], ...]) -> None:
-        """List one folder, then those in it; a link back to a folder above is not followed."""
+    def visit(self, branch: _Branch) -> None:
+        """List one folder, then those in it."""
+        for below in self.open(branch):
+            self.visit(below)
+
+    def open(self, branch: _Branch) -> list[_Branch]:
+        """List one folder, and give back those in it; a link back to a folder above is not followed."""
+        relative, above = branch
         place = os.path.join(self.root, relative) if relative else self.root  # noqa: PTH118 (bytes)
         status = os.stat(place)  # noqa: PTH116
         identity = (status.st_dev, status.st_ino)
         if identity in above:
             self.counted["links back to a folder above"] += 1
-            return
+            return []
         try:
             files, folders = self._list(place)
         except PermissionError:
             raise FileProblem(os.fsdecode(place), "there is no permission to list this folder") from None
         self._add(relative, files)
-        for name in sorted(folders):
-            self.visit(relative + b"/" + name if relative else name, (*above, identity))
+        prefix = relative + b"/" if relative else b""
+        return [_Branch(prefix + name, (*above, identity)) for name in sorted(folders)]
 
     def _list(self, place: bytes) -> tuple[list[tuple[bytes, int, int]], list[bytes]]:
         files: list[tuple[bytes, int, int]] = []
@@ -135,6 +150,48 @@ class _Walk:
             self.sizes.append(size)
             self.times.append(time)
         self.folder.extend([number] * len(files))
+
+    def join(self, other: _Walk) -> None:
+        """Take over what another walk found, behind what is there."""
+        end, number = self.ends[-1], len(self.folders)
+        self.data += other.data
+        self.ends.extend(end + further for further in other.ends[1:])
+        self.folder.extend(number + folder for folder in other.folder)
+        self.sizes.extend(other.sizes)
+        self.times.extend(other.times)
+        self.folders += other.folders
+        self.counted.update(other.counted)
+
+
+_BRANCHES, _LEVELS = 64, 3  # folders that are enough to keep a cluster busy, and how deep they are looked for
+
+
+def _walk_on_all(root: bytes, leave_out: LeaveOut) -> _Walk:
+    """Open the folders at the top here, and have those below them walked wherever work is done."""
+    steps: list[_Walk | _Branch] = [_Branch(b"", ())]
+    for _ in range(_LEVELS):
+        if sum(isinstance(step, _Branch) for step in steps) >= _BRANCHES:
+            break
+        steps = [deeper for step in steps for deeper in _opened(step, root, leave_out)]
+    below = iter(do_all(partial(_walk_branch, root, leave_out), [step for step in steps if isinstance(step, _Branch)]))
+    found = _Walk(root, leave_out)
+    for step in steps:
+        found.join(next(below) if isinstance(step, _Branch) else step)
+    return found
+
+
+def _opened(step: _Walk | _Branch, root: bytes, leave_out: LeaveOut) -> list[_Walk | _Branch]:
+    if not isinstance(step, _Branch):
+        return [step]
+    own = _Walk(root, leave_out)
+    below = own.open(step)
+    return [own, *below]
+
+
+def _walk_branch(root: bytes, leave_out: LeaveOut, branch: _Branch) -> _Walk:
+    found = _Walk(root, leave_out)
+    found.visit(branch)
+    return found
 
 
 class _ObjectWalk(_Walk):
@@ -193,8 +250,8 @@ def walk(folder: Path, leave_out: LeaveOut) -> FileList:
         )
     if not folder.is_dir():
         raise FileProblem(folder, "is a file, not a folder")
-    found = _Walk(os.fsencode(folder), leave_out)
-    found.visit(b"", ())
+    root = os.fsencode(folder)
+    found = _walk_on_all(root, leave_out) if is_spread() else _walk_branch(root, leave_out, _Branch(b"", ()))
     return found.result()
 
 

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-__all__ = ["is_spread", "spread", "spreading"]
+__all__ = ["do_all", "is_spread", "spreading"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,7 +19,7 @@ _RUN: ContextVar[Run | None] = ContextVar("where work is done", default=None)
 
 @contextmanager
 def spreading(run: Run) -> Iterator[None]:
-    """Have `spread` do its work with `run`."""
+    """Have `do_all` do its work with `run`."""
     token = _RUN.set(run)
     try:
         yield
@@ -32,7 +32,7 @@ def is_spread() -> bool:
     return _RUN.get() is not None
 
 
-def spread(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
+def do_all(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     """Do the work on every part; the results are in the order of the parts."""
     run = _RUN.get()
     if run is None or len(parts) < 2:

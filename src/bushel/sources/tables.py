@@ -24,6 +24,7 @@ from bushel.sources.image_checks import ImageCheck, Verify
 from bushel.sources.image_columns import ImageColumn
 from bushel.sources.json_lines import JsonLinesFile
 from bushel.sources.protocol import Block, Listing, Refused
+from bushel.sources.spreading import do_all
 from bushel.sources.surveys import Field, Part, Piece, Survey, TableFile
 from bushel.sources.table_columns import as_text, common_type, named, present_rows, spread
 from bushel.sources.values import number_keys, typed
@@ -161,7 +162,7 @@ class TableSource:
     @cached_property
     def surveys(self) -> tuple[Survey, ...]:
         """Each file, looked through once."""
-        return tuple(self._open(file).survey() for file in range(len(self.files)))
+        return tuple(do_all(_survey, [self._open(file) for file in range(len(self.files))]))
 
     @cached_property
     def all_fields(self) -> dict[str, Field]:
@@ -253,6 +254,12 @@ class TableSource:
         listed = {self.rename.get(name, name): found[name] for name in wanted}
         keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
         return Listing(keys, splits | listed)
+
+    def knows(self, columns: Sequence[str]) -> bool:
+        """Whether listing these columns reads nothing: they were kept when the files were looked through."""
+        old_names = {self.rename.get(name, name): name for name in self.all_fields}
+        names = list_of([old_names[name] for name in columns if name in old_names], self.key)
+        return all(name in survey.captured for survey in self.surveys for name in names)
 
     def _number_keys(self, file: int, part: Part) -> BytesColumn:
         prefix = f"{self._short_names[file]}:" if len(self.files) > 1 else ""
@@ -393,6 +400,10 @@ class TableSource:
         # What was kept for listing stays in the process that lists.
         surveys = tuple(replace(survey, captured={}) for survey in self.surveys)
         return self.__dict__ | {"surveys": surveys}
+
+
+def _survey(file: TableFile) -> Survey:
+    return file.survey()
 
 
 def list_of(names: Iterable[str], key: str | None) -> list[str]:

@@ -6,7 +6,7 @@ import errno
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -36,6 +36,7 @@ from bushel.writing.fitting import (
     count_train,
     fit_tasks,
     load_fits,
+    load_merged,
     merge_layer,
     save_fits,
 )
@@ -102,7 +103,7 @@ class Run:
         table = source if isinstance(source, Mapping) else {"path": source}
         try:
             self.engine.look(_paths_in(table), None, versions())
-            with spreading(self.engine.run):
+            with _on_all(self.engine):
                 yield
         except BaseException:
             self.engine.close()
@@ -239,7 +240,8 @@ class _Build:
         engine = self.run.engine or self._local_engine()
         try:
             engine.look(_paths_in(self.source.describe()), self.journal.folder, versions())
-            made, encoder = self._make_plan(frozen)
+            with _on_all(engine), spooling_into(self.journal.spool if engine.is_remote else None):
+                made, encoder = self._make_plan(frozen)
             encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
             self.source = balanced_source(self.source, made.folder, made.facts.originals)
             runner = self._runner(made, engine)
@@ -288,7 +290,8 @@ class _Build:
                 tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
                 job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
                 self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
-                learnt = (load_fits(self.journal.fits_path(task.name)) for task in tasks)
+                with _on_all(engine):
+                    learnt = load_merged([self.journal.fits_path(task.name) for task in tasks])
                 encoder.transforms = merge_layer(encoder.transforms, layer, learnt)
                 passes += 1
             check_learnt(encoder.transforms)
@@ -403,6 +406,11 @@ class _Build:
             problems=made.facts.problems if made else [],
             is_acceptable=refused == 0 or self.run.max_bad is not None,
         )
+
+
+def _on_all(engine: Engine) -> AbstractContextManager[None]:
+    """Have work on many files done by a cluster; this machine's workers are not there yet when it begins."""
+    return spreading(engine.run) if engine.is_remote else nullcontext()
 
 
 def _paths_in(table: Mapping[str, Any]) -> list[Path]:

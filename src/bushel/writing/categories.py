@@ -61,6 +61,16 @@ class Categories:
             self._rows.append(rows)
         self._present.append(present)
 
+    def merge(self, other: Categories) -> None:
+        """Take over the rows of the next partitions, and the values that are new."""
+        if other.kind:
+            self._check_kind(other.kind)
+        self.is_list |= other.is_list
+        for value_hash, value in other.values.items():
+            self.values.setdefault(value_hash, value)
+        self._rows += other._rows
+        self._present += other._present
+
     def _flat(self, column: Column) -> tuple[Any, NDArray[np.bool_]]:
         if not isinstance(column, Ragged):
             if isinstance(column, np.ndarray) and column.ndim > 1:
@@ -73,7 +83,9 @@ class Categories:
         return column.values, np.asarray(present)
 
     def _set_kind(self, flat: Any) -> None:
-        kind = "text" if isinstance(flat, BytesColumn) else "float" if flat.dtype.kind == "f" else "int"
+        self._check_kind("text" if isinstance(flat, BytesColumn) else "float" if flat.dtype.kind == "f" else "int")
+
+    def _check_kind(self, kind: str) -> None:
         if self.kind not in ("", kind):
             raise SchemaMismatch(f"some values are {self.kind}, others {kind}", at=self.name)
         self.kind = kind

@@ -20,6 +20,7 @@ from bushel.columns import Column, take
 from bushel.errors import BushelError
 from bushel.records import Sample
 from bushel.sources.protocol import Block, Source
+from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import write_whole
 from bushel.transforms import ColumnTransform, Draw, Fit, Transform
 from bushel.transforms.fitted import Layer, merge_in_order, needs_fit, next_layer
@@ -38,6 +39,7 @@ __all__ = [
     "fit_tasks",
     "learnt_blocks",
     "load_fits",
+    "load_merged",
     "merge_layer",
     "save_fits",
 ]
@@ -195,6 +197,23 @@ def save_fits(path: Path, fits: Sequence[Fit] | Sequence[Transform]) -> None:
 def load_fits(path: Path) -> Any:
     """What `save_fits` wrote."""
     return pickle.loads(path.read_bytes())
+
+
+_MERGED_TOGETHER = 32  # a power of two: so the tree over all is that of `merge_in_order`, wherever parts are merged
+
+
+def load_merged(paths: Sequence[Path]) -> Iterator[list[Any]]:
+    """What tasks learnt, in their order; merged in groups, wherever work is done, where they are many."""
+    groups = [paths[at : at + _MERGED_TOGETHER] for at in range(0, len(paths), _MERGED_TOGETHER)]
+    if not is_spread() or len(groups) < 2:
+        return map(load_fits, paths)
+    return iter(do_all(_merge_saved, groups))
+
+
+def _merge_saved(paths: Sequence[Path]) -> list[Any]:
+    merged: Any = merge_in_order(_Together(load_fits(path)) for path in paths)  # type: ignore[misc]
+    fits: list[Any] = merged.fits
+    return fits
 
 
 def merge_layer(transforms: Sequence[Transform], layer: Layer, learnt: Iterator[list[Any]]) -> list[Transform]:

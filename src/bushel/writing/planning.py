@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +20,7 @@ from bushel.columns import BytesColumn
 from bushel.errors import BushelError, MissingName, quantity
 from bushel.manifest import Balanced, Label
 from bushel.sources.protocol import Source
+from bushel.sources.spreading import do_all, is_spread
 from bushel.writing import plans, splits
 from bushel.writing.categories import Categories, hash_values, text_of
 from bushel.writing.constraints import cut_column
@@ -58,24 +63,14 @@ def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | N
     label = recipe.label or own or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
     asked = _columns_asked(source, recipe, label)
     listed = Listed(columns={name: Categories(name) for name in asked})
-    hashes, sizes, rows_left = [], [], recipe.limit
-    for partition in range(source.partitions()):
-        listing = source.list(partition, asked)
-        keep = _kept(source, len(listing.keys), rows_left)
-        keys = cut_column(listing.keys, 0, keep)
-        assert isinstance(keys, BytesColumn)
-        plans.save_keys(folder, partition, keys)
-        hashes.append(hash_values(keys))
-        sizes.append(None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64))
-        for name in asked:
-            if name not in listing.columns:
-                raise MissingName("column", name, features, where="source")
-            listed.columns[name].add(cut_column(listing.columns[name], 0, keep))
-        listed.counted.update(listing.counted)
-        listed.partition_rows.append(keep)
-        rows_left = None if rows_left is None else rows_left - keep
-        if rows_left == 0 and source.reads == "sequence":
-            break
+    hashes, sizes = [], []
+    for part in _parts(source, asked, folder, recipe.limit):
+        hashes.append(part.hashes)
+        sizes.append(part.sizes)
+        for name, column in part.columns.items():
+            listed.columns[name].merge(column)
+        listed.counted.update(part.counted)
+        listed.partition_rows.append(len(part.hashes))
     listed.hashes = np.concatenate(hashes) if hashes else listed.hashes
     if not len(listed.hashes):
         raise BushelError("the source has no samples", help=_left_out(listed.counted))
@@ -85,6 +80,58 @@ def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | N
     if label is not None:
         listed.labels = labels_of(listed.columns[label], frozen.label if frozen else None)
     return listed
+
+
+@dataclass(frozen=True)
+class _ListedPart:
+    """One partition as it was listed; its keys are in their file."""
+
+    hashes: NDArray[np.uint64]
+    sizes: Rows | None
+    columns: dict[str, Categories]
+    counted: dict[str, int]
+
+
+def _parts(source: Source, asked: list[str], folder: Path, limit: int | None) -> Iterator[_ListedPart]:
+    """Every partition, listed: wherever work is done, if that reads something, or else one after the other here."""
+    numbers = range(source.partitions())
+    knows = getattr(source, "knows", None)
+    if is_spread() and limit is None and not (knows is not None and knows(asked)):
+        pickled = folder / "source.pickle"  # by reference: workers read it once
+        pickled.write_bytes(cloudpickle.dumps(source))
+        yield from do_all(partial(_list_elsewhere, pickled, asked, folder), numbers)
+        return
+    for number in numbers:
+        part = _list_part(source, number, asked, folder, limit)
+        yield part
+        limit = None if limit is None else limit - len(part.hashes)
+        if limit == 0 and source.reads == "sequence":
+            break
+
+
+def _list_elsewhere(pickled: Path, asked: list[str], folder: Path, number: int) -> _ListedPart:
+    return _list_part(_load_source(pickled), number, asked, folder, None)
+
+
+@lru_cache(maxsize=1)
+def _load_source(pickled: Path) -> Source:
+    source: Source = pickle.loads(pickled.read_bytes())
+    return source
+
+
+def _list_part(source: Source, number: int, asked: list[str], folder: Path, rows_left: int | None) -> _ListedPart:
+    listing = source.list(number, asked)
+    keep = _kept(source, len(listing.keys), rows_left)
+    keys = cut_column(listing.keys, 0, keep)
+    assert isinstance(keys, BytesColumn)
+    plans.save_keys(folder, number, keys)
+    columns = {name: Categories(name) for name in asked}
+    for name, column in columns.items():
+        if name not in listing.columns:
+            raise MissingName("column", name, source.schema().features, where="source")
+        column.add(cut_column(listing.columns[name], 0, keep))
+    sizes = None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64)
+    return _ListedPart(hash_values(keys), sizes, columns, dict(listing.counted))
 
 
 def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:

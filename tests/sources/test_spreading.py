@@ -1,0 +1,77 @@
+"""Sources that are looked through by many are the same as those that one looks through."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bushel import sources
+from bushel.sources.folders import walk
+from bushel.sources.spreading import do_all, spreading
+
+
+class Elsewhere:
+    """Does tasks last first, as pickles, as another machine would; and counts them."""
+
+    def __init__(self):
+        self.done = 0
+
+    def __call__(self, work, tasks):
+        for task in reversed(tasks):
+            self.done += 1
+            yield pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(task)))))
+
+
+def test_results_are_in_the_order_of_the_parts():
+    elsewhere = Elsewhere()
+    with spreading(elsewhere):
+        assert do_all(abs, [-3, -1, -2]) == [3, 1, 2]
+    assert elsewhere.done == 3
+    assert do_all(abs, [-3]) == [3]
+
+
+def leave_out(name):
+    return "texts" if name.endswith(b".txt") else None
+
+
+def test_folders_are_walked_in_parts_to_the_same_list(tmp_path):
+    for number in range(90):
+        folder = tmp_path / f"{number % 3}" / f"{number % 7}" / f"{number % 5}" / "deep"
+        folder.mkdir(parents=True, exist_ok=True)
+        for place in (folder, folder.parent, folder.parent.parent, tmp_path):
+            (place / f"{number}.bin").write_bytes(bytes(number))
+        (folder / f"{number}.txt").touch()
+    (tmp_path / "0" / "back").symlink_to(tmp_path)
+    alone = walk(tmp_path, leave_out)
+    elsewhere = Elsewhere()
+    with spreading(elsewhere):
+        together = walk(tmp_path, leave_out)
+    assert elsewhere.done > 10
+    assert together.counted == alone.counted
+    assert together.counted["links back to a folder above"] == 1
+    for name, column in alone.columns().items():
+        other = together.columns()[name]
+        assert np.array_equal(column, other) if isinstance(column, np.ndarray) else column == other
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_files_of_a_table_are_looked_through_in_parts(tmp_path, suffix):
+    for number in range(5):
+        rows = {"x": list(range(number, number + 20)), "label": [f"c{i % number if number else 0}" for i in range(20)]}
+        if suffix == "parquet":
+            pq.write_table(pa.table(rows), tmp_path / f"{number}.parquet")
+        else:
+            lines = [f"{x},{label}" for x, label in zip(*rows.values(), strict=True)]
+            (tmp_path / f"{number}.csv").write_text("\n".join(["x,label", *lines]))
+    alone = sources.table(tmp_path / f"*.{suffix}")
+    elsewhere = Elsewhere()
+    with spreading(elsewhere):
+        together = sources.table(tmp_path / f"*.{suffix}")
+    assert elsewhere.done == 5
+    assert together.schema() == alone.schema()
+    assert together.parts == alone.parts
+    assert together.knows(["label"]) == alone.knows(["label"])
+    assert together.knows([])
+    assert together.list(3, ["label"]).columns["label"] == alone.list(3, ["label"]).columns["label"]
