@@ -1193,6 +1193,17 @@ nb::tuple simulate_order(const Codes& labels, std::size_t classes, std::size_t b
   return nb::make_tuple(mixing.classes, mixing.single_class, mixing.batches);
 }
 
+nb::bytes save_profile(const Profile& profile) {
+  const std::string saved = profile.save();
+  return nb::bytes(saved.data(), saved.size());
+}
+
+void merge_saved(Profile& profile, nb::handle saved) {
+  Profile other{ProfileRequest{}};
+  if (!Profile::load(View(saved).bytes(), other)) throw nb::value_error("saved must be what a profile saved");
+  profile.merge(other);
+}
+
 void make_profile(Profile* place, nb::sequence columns, nb::sequence identity, bool verify, bool values, bool hashes) {
   new (place) Profile(ProfileRequest{strings_of(columns), strings_of(identity), verify, values, hashes});
 }
@@ -1307,6 +1318,8 @@ NB_MODULE(_native, m) {
       .def("add", &add_to_profile, "file"_a, "extents"_a, "file_id"_a, "first"_a,
            "Looks at more records; (faults, columns asked for, hashes of contents).")
       .def("merge", &Profile::merge, "other"_a, "Takes over what another profile has seen.")
+      .def("save", &save_profile, "What was seen so far, for another process.")
+      .def("merge_saved", &merge_saved, "saved"_a, "Takes over what a profile of another process has saved.")
       .def("result", &profile_result, "What was seen so far.");
   m.def("simulate_order", &simulate_order, "labels"_a, "classes"_a, "buffer"_a, "batch"_a, "seed"_a,
         "(classes in a batch, share of batches of one class, batches) behind a shuffle buffer. `labels` must be codes "

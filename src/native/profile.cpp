@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "hash.h"
 
@@ -169,6 +172,11 @@ void Sample::add(const T* from, std::size_t count) {
 void Sample::merge(const Sample& other) {
   values.insert(values.end(), other.values.begin(), other.values.end());
   stride = std::max(stride, other.stride);
+  while (values.size() > 8 * kSample) {  // of many profiles: every other value tells enough
+    for (std::size_t i = 0; 2 * i < values.size(); ++i) values[i] = values[2 * i];
+    values.resize((values.size() + 1) / 2);
+    stride *= 2;
+  }
 }
 
 void FeatureProfile::merge(const FeatureProfile& other) {
@@ -474,6 +482,144 @@ void Profile::merge(const Profile& other) {
       own->merge(profile);
     }
   }
+}
+
+namespace {
+
+// The same walk over all fields writes and reads them: neither can forget one that the other has.
+class Saver {
+ public:
+  void bytes(void* data, std::size_t size) { out.append(static_cast<const char*>(data), size); }
+  std::size_t count(std::size_t held) {
+    std::uint64_t size = held;
+    bytes(&size, sizeof(size));
+    return held;
+  }
+  std::string out;
+};
+
+class Loader {
+ public:
+  explicit Loader(Bytes saved) : left_(saved) {}
+  void bytes(void* data, std::size_t size) {
+    if (size > left_.size()) {
+      failed = true;
+      left_ = {};
+      std::memset(data, 0, size);
+      return;
+    }
+    if (size > 0) std::memcpy(data, left_.data(), size);
+    left_ = left_.subspan(size);
+  }
+  std::size_t count(std::size_t) {
+    std::uint64_t size = 0;
+    bytes(&size, sizeof(size));
+    failed |= size > left_.size();  // everything that is counted takes a byte or more
+    return failed ? 0 : size;
+  }
+  bool is_through() const { return left_.empty() && !failed; }
+  bool failed = false;
+
+ private:
+  Bytes left_;
+};
+
+template <typename A, typename T>
+  requires std::is_arithmetic_v<T>
+void pass(A& archive, T& value) {
+  archive.bytes(&value, sizeof(value));
+}
+
+template <typename A>
+void pass(A& archive, Sighting& place) {
+  pass(archive, place.file);
+  pass(archive, place.record);
+}
+
+template <typename A>
+void pass(A& archive, std::string& text) {
+  text.resize(archive.count(text.size()));
+  archive.bytes(text.data(), text.size());
+}
+
+template <typename A, typename T>
+void pass(A& archive, std::vector<T>& values) {
+  values.resize(archive.count(values.size()));
+  for (T& value : values) pass(archive, value);
+}
+
+template <typename A, typename T, std::size_t n>
+void pass(A& archive, std::array<T, n>& values) {
+  for (T& value : values) pass(archive, value);
+}
+
+template <typename A, typename T>
+void pass(A& archive, std::map<std::uint64_t, T>& values) {
+  if constexpr (std::is_same_v<A, Saver>) {
+    archive.count(values.size());
+    for (auto& [key, value] : values) {
+      std::uint64_t copy = key;
+      pass(archive, copy);
+      pass(archive, value);
+    }
+  } else {
+    const std::size_t size = archive.count(0);
+    for (std::size_t i = 0; i < size && !archive.failed; ++i) {
+      std::uint64_t key = 0;
+      pass(archive, key);
+      pass(archive, values[key]);
+    }
+  }
+}
+
+template <typename A>
+void pass(A& archive, Sightings& places) {
+  pass(archive, places.count);
+  pass(archive, places.first);
+}
+
+template <typename A>
+void pass(A& archive, Tally& tally) {
+  pass(archive, tally.counts);
+  pass(archive, tally.where);
+  pass(archive, tally.full);
+}
+
+template <typename A>
+void pass(A& archive, Sample& sample) {
+  pass(archive, sample.values);
+  pass(archive, sample.stride);
+  pass(archive, sample.next);
+}
+
+template <typename A>
+void pass(A& archive, FeatureProfile& p) {
+  const auto all = [&archive](auto&... fields) { (pass(archive, fields), ...); };
+  all(p.name, p.sequence, p.records, p.values, p.kinds, p.kind_places, p.lengths, p.min_count, p.max_count);
+  all(p.nans, p.infinities, p.finite, p.zeros, p.at_min, p.at_max, p.min, p.max, p.min_place, p.max_place);
+  all(p.sum, p.squares, p.sample, p.scalars, p.position_min, p.position_max, p.positions);
+  all(p.min_size, p.max_size, p.texts, p.numeric_texts, p.formats, p.format_places, p.not_text, p.empty, p.padded);
+  all(p.sizes, p.texts_by_hash);
+}
+
+}  // namespace
+
+template <typename Archive>
+void Profile::pass(Archive& archive) {
+  const auto all = [&archive](auto&... fields) { (bushel::pass(archive, fields), ...); };
+  all(records_, with_lists_, malformed_, empty_, signatures_, signature_names_, profiles_);
+}
+
+std::string Profile::save() const {
+  Saver saver;
+  const_cast<Profile*>(this)->pass(saver);  // a Saver only reads
+  return std::move(saver.out);
+}
+
+bool Profile::load(Bytes saved, Profile& into) {
+  Loader loader(saved);
+  into.pass(loader);
+  return loader.is_through();
 }
 
 }  // namespace bushel

@@ -101,6 +101,10 @@ class Profile {
   ProfileRows add(Bytes file, std::span<const Extent> extents, std::uint32_t file_id, std::uint64_t first);
   void merge(const Profile& other);
 
+  // All that was counted, as bytes for another process on the same kind of machine; and a profile of them, to be merged.
+  std::string save() const;
+  static bool load(Bytes saved, Profile& into);
+
   std::uint64_t records() const { return records_; }
   std::uint64_t with_lists() const { return with_lists_; }
   const Sightings& malformed() const { return malformed_; }
@@ -110,6 +114,8 @@ class Profile {
   const std::vector<FeatureProfile>& features() const { return profiles_; }
 
  private:
+  template <typename Archive>
+  void pass(Archive& archive);
   bool is_readable();
   bool decode(Slice feature);
   void take_record(Sighting place, ProfileRows& rows, std::size_t row);

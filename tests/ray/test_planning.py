@@ -2,7 +2,6 @@
 
 import io
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -104,12 +103,10 @@ def test_a_node_that_does_not_see_source_or_output_is_named_at_the_start(tmp_pat
         bushel.build(arrays, hidden / "out", run=Run(engine=bushel.ray.engine(cluster.address)))
 
 
-def test_a_node_with_another_bushel_or_none_is_named_at_the_start(tmp_path, cluster, odd_node):
-    package = tmp_path / "other" / "bushel"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text('__version__ = "9.9"\n')
-    odd_node(environment={"PYTHONPATH": str(package.parent)})
+def test_a_node_with_another_bushel_is_named_at_the_start(tmp_path, cluster, odd_node):
+    other = "import sys, types\nsys.modules['bushel'] = module = types.ModuleType('bushel')\nmodule.__version__ = '9.9'"
+    (tmp_path / "sitecustomize.py").write_text(other)  # what is installed is found before what stands on the path
+    odd_node(environment={"PYTHONPATH": str(tmp_path)})
     with pytest.raises(BushelError, match=r"node odd \(.+\) has bushel 9\.9, and here is "):
         bushel.build({"x": np.arange(10)}, tmp_path / "out", run=Run(engine=bushel.ray.engine(cluster.address)))
     assert not (tmp_path / "out" / "dataset.json").exists()
-    shutil.rmtree(package)

@@ -51,10 +51,20 @@ class DuplicateFinder:
         rows["hash"], rows["check"] = hashes[kept, 0], hashes[kept, 1]
         rows["label"] = 0 if labels is None else labels[kept]
         rows["file"], rows["record"] = file, first + kept
+        self.take(rows)
+
+    def take(self, rows: NDArray[Any]) -> None:
+        """Take rows that another process made of records."""
         self._parts.append(rows)
         self._held += len(rows)
         if self._held > IN_MEMORY:
             self._spill()
+
+    def taken(self) -> list[NDArray[Any]]:
+        """All rows, for another process."""
+        rows = list(self._partitions())
+        self.close()
+        return rows
 
     def _spill(self) -> None:
         if self._folder is None:
@@ -75,11 +85,15 @@ class DuplicateFinder:
             for rows in self._partitions():
                 _join(rows, split_of_file, found, has_labels=has_labels)
         finally:
-            for file in self._files:
-                file.close()
-            if self._folder is not None:
-                self._folder.cleanup()
+            self.close()
         return found
+
+    def close(self) -> None:
+        """Remove what went to disk."""
+        for file in self._files:
+            file.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def _partitions(self) -> Any:
         if self._folder is None:

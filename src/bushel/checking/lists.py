@@ -61,6 +61,21 @@ class ListReader:
         for name in self.token_names:
             self._take_tokens(name, columns[name])
 
+    def merge(self, other: ListReader) -> None:
+        """Take what was seen of one more file."""
+        self.boxes.count += other.boxes.count
+        self.boxes.examined += other.boxes.examined
+        self.boxes.places += other.boxes.places[: SHOWN - len(self.boxes.places)]
+        for name, theirs in other.tokens.items():
+            mine = self.tokens.setdefault(name, dict.fromkeys(theirs, 0))
+            for what, count in theirs.items():
+                if what == "width":
+                    mine[what] = max(mine[what], count)
+                elif what == "same_token":
+                    mine[what] = count or mine[what]
+                else:
+                    mine[what] += count
+
     def _take_boxes(self, low: Any, high: Any, name: str, first: Place) -> None:
         lows, rows = _flat(low)
         highs, other_rows = _flat(high)

@@ -21,6 +21,7 @@ __all__ = ["Kinds", "NearPair", "PictureReader", "Pictures", "near_pairs"]
 SIDE = 16
 SHOWN = 5
 MAX_THUMBNAILS = 200_000  # of 256 bytes each
+MAX_BRIGHTNESS = 50_000  # of each split
 BANDS = 6
 MAX_DISTANCE = 5  # bits of 64; one of six bands is then the same
 MAX_BUCKET = 400
@@ -41,6 +42,13 @@ class Kinds:
         self.counts[what] = self.counts.get(what, 0) + 1
         if len(shown := self.places.setdefault(what, [])) < SHOWN:
             shown.append(place)
+
+    def merge(self, other: Kinds) -> None:
+        """Count what another counted behind."""
+        for what, count in other.counts.items():
+            self.counts[what] = self.counts.get(what, 0) + count
+            shown = self.places.setdefault(what, [])
+            shown += other.places.get(what, [])[: SHOWN - len(shown)]
 
 
 @dataclass
@@ -144,13 +152,34 @@ class PictureReader:
             pictures.looks.add("dark", place)
         if seen.size[0] * seen.size[1] > HUGE:
             pictures.looks.add("far too large", place)
-        if len(brightness := pictures.brightness.setdefault(split, [])) < 50_000:
+        if len(brightness := pictures.brightness.setdefault(split, [])) < MAX_BRIGHTNESS:
             brightness.append(mean)
             if seen.colour:
                 pictures.means.setdefault(split, []).append(seen.colour)
         if self.near and deviation >= 4 * BLANK and len(self._places) < MAX_THUMBNAILS:
             self._thumbnails.append(seen.thumbnail)
             self._places.append(place)
+
+    def taken(self) -> tuple[Pictures, list[bytes], list[Place]]:
+        """What was seen of one file, for another process."""
+        self._pool.shutdown()
+        return self.pictures, self._thumbnails, self._places
+
+    def merge(self, other: tuple[Pictures, list[bytes], list[Place]], split: str) -> None:
+        """Take what was seen of one more file of a split."""
+        pictures, (seen, thumbnails, places) = self.pictures, other
+        pictures.examined += seen.examined
+        pictures.is_decoded &= seen.is_decoded
+        for name in ("undecodable", "formats", "orientations", "sizes", "modes", "looks"):
+            getattr(pictures, name).merge(getattr(seen, name))
+        brightness = pictures.brightness.setdefault(split, [])
+        if room := MAX_BRIGHTNESS - len(brightness):
+            brightness += seen.brightness.get(split, [])[:room]
+            if split in seen.means:
+                pictures.means.setdefault(split, []).extend(seen.means[split])
+        room = MAX_THUMBNAILS - len(self._places)
+        self._thumbnails += thumbnails[:room]
+        self._places += places[:room]
 
     def result(self, files: list[FileFacts]) -> Pictures:
         """All that was seen; near duplicates are joined here."""

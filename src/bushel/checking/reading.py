@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,29 +16,22 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.checking.duplicates import DuplicateFinder
 from bushel.checking.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, SplitFacts, split_of
-from bushel.checking.lists import ListReader, find_lists
+from bushel.checking.lists import ListReader
+from bushel.checking.parts import Engine, FilePart, look_everywhere, take_over
 from bushel.checking.pictures import PictureReader
+from bushel.checking.roles import Found, found_in
 from bushel.checking.texts import TextReader
 from bushel.errors import Fault, FileProblem, MissingName
 from bushel.files import Chunk, RecordFile, Skipped, open_file
 from bushel.index import StaleIndex, load_index
 from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.records import available_cores
-from bushel.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
+from bushel.schema import Schema, read_sidecar
 from bushel.storage import AnyPath, as_path, is_object, list_files, shard_paths
 
 __all__ = ["Scope", "list_data", "read_data"]
 
 PROBE = 2048
-LABEL_NAMES = ("label", "labels", "image/class/label", "class", "target", "y", "category", "class_id", "label_id")
-_IDENTITY = re.compile(
-    r"(?:^|[/_.-])(?:id|key|name|filename|file|path|url|source_id|uuid|guid|sha256|index|timestamp|time|date)$", re.I
-)
-_LABEL_LIKE = re.compile(r"label|class|target", re.IGNORECASE)
-_GROUP = re.compile(
-    r"(?:^|[/_.-])(?:patient|subject|user|group|speaker|session|video|author|site|customer|household)(?:[_/-]?id)?$",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -51,22 +43,6 @@ class Scope:
     images: bool = True
     near: bool = True
     text: bool = True
-
-
-@dataclass
-class _Found:
-    """What a short look at the first records told."""
-
-    label: str | None
-    label_is_integer: bool
-    label_text: str | None
-    groups: list[str]
-    identity: list[str]
-    has_content: bool
-    images: list[str]
-    texts: list[str]
-    boxes: list[tuple[str, str]]
-    tokens: list[str]
 
 
 @dataclass
@@ -121,6 +97,7 @@ def read_data(
     plan: Plan | None = None,
     scope: Scope | None = None,
     progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
 ) -> Data:
     """Look at every record of every file once. A KeyboardInterrupt ends it early; what was seen until then is kept."""
     reader = _Reader(files, scope or Scope())
@@ -128,7 +105,7 @@ def read_data(
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
     declared = manifest.label.feature if manifest and manifest.label else None
     found = reader.probe(label, group, declared=declared)
-    stopped = reader.read_all(found, progress)
+    stopped = reader.read_all(found, progress) if engine is None else reader.read_on(engine, found, progress)
     data = reader.result(found, schema)
     data.manifest, data.plan = manifest, plan or Plan()
     if stopped:
@@ -178,7 +155,7 @@ class _Reader:
             except ValueError as error:
                 file.stale_index = FileProblem(file.path, f"its index cannot be read: {error}")
 
-    def probe(self, label: str | None, group: str | None, *, declared: str | None) -> _Found:
+    def probe(self, label: str | None, group: str | None, *, declared: str | None) -> Found:
         facts: list[dict[str, Any]] = []
         for opened in self.opened.values():
             for chunk in opened.chunks(on_fault=lambda _: None):
@@ -192,23 +169,15 @@ class _Reader:
         for asked in (label, group):
             if facts and asked is not None and asked not in names:
                 raise MissingName("feature", asked, names, where=self.files[0].path)
-        return _found_in(facts, label or declared, group)
+        return found_in(facts, label or declared, group)
 
-    def read_all(self, found: _Found, progress: Callable[[int, int], None] | None) -> bool:
+    def read_all(self, found: Found, progress: Callable[[int, int], None] | None) -> bool:
         """True if it was interrupted."""
-        columns = [name for name in (found.label, found.label_text, *found.groups) if name is not None]
-        self.groups, self.label_text, self.has_label = found.groups, found.label_text, found.label is not None
-        contents = self.scope.contents and found.has_content
-        self.duplicates = DuplicateFinder() if contents else None
-        self.pictures = (
-            PictureReader(found.images, near=self.scope.near) if self.scope.images and found.images else None
-        )
-        self.texts = TextReader(found.texts) if self.scope.text and found.texts else None
-        self.lists = ListReader(found.boxes, found.tokens)
+        columns = self._prepare(found)
         total, done = sum(file.size for file in self.files), 0
 
         def make() -> Any:
-            return _native.Profile(columns, found.identity, True, self.scope.values, contents)
+            return _native.Profile(columns, found.identity, True, self.scope.values, self.duplicates is not None)
 
         try:
             with ThreadPoolExecutor(self.threads) as pool:
@@ -221,6 +190,62 @@ class _Reader:
         except KeyboardInterrupt:
             return True
         return False
+
+    def _prepare(self, found: Found) -> list[str]:
+        """Make what looks at records; the columns that it asks for."""
+        self.groups, self.label_text, self.has_label = found.groups, found.label_text, found.label is not None
+        self.duplicates = DuplicateFinder() if self.scope.contents and found.has_content else None
+        self.pictures = (
+            PictureReader(found.images, near=self.scope.near) if self.scope.images and found.images else None
+        )
+        self.texts = TextReader(found.texts) if self.scope.text and found.texts else None
+        self.lists = ListReader(found.boxes, found.tokens)
+        return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
+
+    def read_on(self, engine: Engine, found: Found, progress: Callable[[int, int], None] | None) -> bool:
+        """As `read_all`, but each file is looked at by some worker of the engine."""
+        self._prepare(found)
+        parts, stopped = look_everywhere(engine, self.files, partial(_read_part, self.scope, found), progress)
+        take_over(self.files, parts)
+        for part in parts:
+            self._take_part(part)
+        return stopped
+
+    def _take_part(self, part: FilePart) -> None:
+        name = part.file.split
+        split = self.splits.setdefault(name, _Split([_native.Profile([], [], False, False, False)]))
+        split.profiles[0].merge_saved(part.profile)
+        split.labels += part.labels
+        split.pairs |= part.pairs
+        for group, values in part.groups.items():
+            split.groups.setdefault(group, []).extend(values)
+        if self.duplicates is not None:
+            for rows in part.contents:
+                self.duplicates.take(rows)
+        if self.pictures is not None and part.pictures is not None:
+            self.pictures.merge(part.pictures, name)
+        if self.texts is not None and part.texts is not None:
+            self.texts.merge(part.texts, name)
+        self.lists.merge(part.lists)
+
+    def part(self) -> FilePart:
+        """What was seen of the one file there is."""
+        (file,) = self.files
+        split = self.splits[file.split]
+        first, *others = split.profiles
+        for other in others:
+            first.merge(other)
+        return FilePart(
+            file=file,
+            profile=first.save(),
+            labels=split.labels,
+            groups=split.groups,
+            pairs=split.pairs,
+            contents=self.duplicates.taken() if self.duplicates is not None else [],
+            pictures=self.pictures.taken() if self.pictures is not None else None,
+            texts=self.texts.taken() if self.texts is not None else None,
+            lists=self.lists,
+        )
 
     def _read_file(
         self, file: FileFacts, split: _Split, columns: list[str], pool: ThreadPoolExecutor, tell: Callable[[int], None]
@@ -282,7 +307,7 @@ class _Reader:
         is_unstable = opened.compression is None and fault == Fault.DATA_CRC and is_intact_now(skipped)
         (file.unstable if is_unstable else file.faults).append(skipped)
 
-    def result(self, found: _Found, schema: Schema | None) -> Data:
+    def result(self, found: Found, schema: Schema | None) -> Data:
         everything = None
         splits: dict[str, SplitFacts] = {}
         pairs: dict[str, dict[str, set[int]]] = {}
@@ -316,6 +341,15 @@ class _Reader:
         data.pictures = self.pictures.result(self.files) if self.pictures else None
         data.texts = self.texts.result(self.files) if self.texts else None
         return data
+
+
+def _read_part(scope: Scope, found: Found, file: FileFacts) -> FilePart:
+    """Look at one file in a worker."""
+    reader = _Reader([file], scope)
+    reader.threads = 1
+    reader.open_all()
+    reader.read_all(found, None)
+    return reader.part()
 
 
 def is_intact_now(skipped: Skipped) -> bool:
@@ -357,49 +391,3 @@ def _facts_of(name: str, result: dict[str, Any], split: _Split) -> SplitFacts:
         signatures=(result["signatures"], result["signature_names"]),
         groups={name: np.unique(np.concatenate(parts)) for name, parts in split.groups.items()},
     )
-
-
-def _found_in(facts: list[dict[str, Any]], label: str | None, group: str | None) -> _Found:
-    by_name = {fact["name"]: fact for fact in facts if not fact["sequence"]}
-    one_value = {name for name, fact in by_name.items() if fact["min_count"] == fact["max_count"] == 1}
-    if label is None:
-        label = next((n for n in LABEL_NAMES if n in one_value and not by_name[n]["kinds"][2]), None)
-    if label is not None and label not in one_value:
-        label = None
-    groups = (
-        [group] if group is not None and group in one_value else [name for name in one_value if _GROUP.search(name)]
-    )
-    boxes, tokens = find_lists(facts)
-    identity = [name for name in by_name if name == label or _IDENTITY.search(name) or _LABEL_LIKE.search(name)]
-    content = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
-    return _Found(
-        label=label,
-        label_is_integer=label is not None and by_name[label]["kinds"][INT_KIND] > 0,
-        label_text=_label_text(label, by_name, one_value),
-        groups=sorted(groups),
-        identity=[*identity, *groups],
-        has_content=any(_is_telling(fact) for fact in [*content, *(f for f in facts if f["sequence"])]),
-        images=[name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]],
-        texts=[
-            n
-            for n, f in by_name.items()
-            if f["kinds"][BYTES_KIND] and f["text"] and f["max_size"] >= 24 and n not in identity
-        ],
-        boxes=boxes,
-        tokens=tokens,
-    )
-
-
-def _label_text(label: str | None, by_name: dict[str, Any], one_value: set[str]) -> str | None:
-    """The feature that holds the class's name beside its code."""
-    if label is None or not by_name[label]["kinds"][INT_KIND]:
-        return None
-    texts = [n for n in sorted(one_value) if n != label and by_name[n]["kinds"][BYTES_KIND] and by_name[n]["text"]]
-    return next((name for name in texts if _LABEL_LIKE.search(name)), None)
-
-
-def _is_telling(fact: dict[str, Any]) -> bool:
-    """Whether two records that agree in this feature are hardly so by chance."""
-    if fact["kinds"][BYTES_KIND]:
-        return bool(fact["max_size"] >= 16)
-    return bool(fact["max_count"] >= 8 or (fact["sequence"] and fact["max_steps"] >= 8))

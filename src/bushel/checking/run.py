@@ -10,6 +10,7 @@ from typing import Any
 
 from bushel.checking.facts import Data, Plan
 from bushel.checking.findings import SEVERITIES, Finding, Severity, at_least
+from bushel.checking.parts import Engine
 from bushel.checking.reading import Interrupted, Scope, list_data, read_data
 from bushel.checking.rules import FAMILIES, Rule, all_rules, find_rule, rules_as_they_were
 from bushel.checking.rules import select as select_rules
@@ -62,6 +63,7 @@ def check(
     ignore: Iterable[str] = (),
     baseline: AnyPath | None = None,
     progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> Report:
     """Find what is wrong with data, a script that reads it, and a model that is to be trained on it.
 
@@ -69,6 +71,7 @@ def check(
     `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed, never run. `contract` is that of a trained
     model, or its run's folder; one beside a saved `model` is found by itself. `plan` says how the data is going to
     be read; a script says it itself.
+    `engine` says who looks at the files: this process, or a cluster (`bushel.ray.engine`).
 
     >>> for finding in bushel.check("data", script="train.py"):
     ...     print(finding.rule, finding.message)
@@ -80,7 +83,7 @@ def check(
         paths = _paths_of(data)
         folders = [folder for path in paths or () if not is_object(folder := as_path(path)) and folder.is_dir()]
         settings = load_settings([Path(), *folders])
-        run = _Run(_select(settings, select, ignore), plan or Plan(), progress)
+        run = _Run(_select(settings, select, ignore), plan or Plan(), progress, engine)
         try:
             run.look(data, paths, _paths_of(against) or [], label, group, script)
             run.look_at_model(model)
@@ -119,8 +122,9 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
 
 
 class _Run:
-    def __init__(self, rules: list[Rule], plan: Plan, progress: Progress | None) -> None:
+    def __init__(self, rules: list[Rule], plan: Plan, progress: Progress | None, engine: Engine | None) -> None:
         self.rules = rules
+        self.engine = engine
         self.plan = plan
         self.progress = progress
         self.data: Data | None = None
@@ -167,15 +171,22 @@ class _Run:
         files, manifest, missing = list_data(paths, against)
         if not files and missing:
             raise missing[0]
-        self.data = read_data(
-            files,
-            manifest=manifest,
-            label=label,
-            group=group,
-            plan=self.plan,
-            scope=self._scope(),
-            progress=self.progress,
-        )
+        try:
+            if self.engine is not None:
+                self.engine.look([Path(path) for path in (*paths, *against)], None, {})
+            self.data = read_data(
+                files,
+                manifest=manifest,
+                label=label,
+                group=group,
+                plan=self.plan,
+                scope=self._scope(),
+                progress=self.progress,
+                engine=self.engine,
+            )
+        finally:
+            if self.engine is not None:
+                self.engine.close()
         self.data.missing_paths = missing
         self.checked |= {
             "files": [str(file.path) for file in files],

@@ -40,6 +40,17 @@ class Texts:
     near: dict[tuple[str, str], list[tuple[Place, Place, float]]] = field(default_factory=dict)
 
 
+@dataclass
+class Signatures:
+    """Of the texts of one file: their MinHashes, checksums and places, and the how-manieth text each was."""
+
+    hashes: list[NDArray[np.uint32]] = field(default_factory=list)
+    exact: list[int] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    seen: int = 0
+
+
 class TextReader:
     """Keeps a MinHash signature of each text, and joins them at the end."""
 
@@ -48,6 +59,7 @@ class TextReader:
         self._signatures: list[NDArray[np.uint32]] = []
         self._exact: list[int] = []
         self._places: list[Place] = []
+        self._numbers: list[int] = []  # of each, among the texts of its split
         self._kept: dict[str, int] = {}
 
     def add(self, chunk: Chunk, file: FileFacts, bad: set[int]) -> None:
@@ -60,13 +72,28 @@ class TextReader:
         column = to_column(columns[0]) if columns[0]["kind"] == BYTES_KIND else None
         if not isinstance(column, BytesColumn):
             return
-        self._kept[file.split] = self._kept.get(file.split, 0) + len(column)
+        before = self._kept.get(file.split, 0)
+        self._kept[file.split] = before + len(column)
         for row, text in enumerate(column):
             if row in bad or (signature := _signature(text)) is None:
                 continue
             self._signatures.append(signature)
             self._exact.append(zlib.crc32(text))
             self._places.append((file.number, chunk.first + row))
+            self._numbers.append(before + row)
+
+    def taken(self) -> Signatures:
+        """What was taken of one file, for another process."""
+        return Signatures(self._signatures, self._exact, self._places, self._numbers, sum(self._kept.values()))
+
+    def merge(self, other: Signatures, split: str) -> None:
+        """Take the texts of one more file of a split, as many as there is room for."""
+        room = MAX_TEXTS - self._kept.get(split, 0)
+        kept = [at for at, number in enumerate(other.numbers) if number < room]
+        self._signatures += [other.hashes[at] for at in kept]
+        self._exact += [other.exact[at] for at in kept]
+        self._places += [other.places[at] for at in kept]
+        self._kept[split] = self._kept.get(split, 0) + min(room, other.seen)
 
     def result(self, files: list[FileFacts]) -> Texts:
         """Join what was taken."""

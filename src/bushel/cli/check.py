@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from bushel.cli.engines import engine_options, make_engine
+
 
 def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
     return [id for value in values for id in value.split(",") if id.strip()]
@@ -38,6 +40,7 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 )
 @click.option("--baseline", metavar="FILE", help="Do not report what this file lists.")
 @click.option("--write-baseline", metavar="FILE", help="Write what is found now to this file, and exit 0.")
+@engine_options
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--sarif", "form", flag_value="sarif", help="Print SARIF 2.1.0.")
 @click.option("--junit", "form", flag_value="junit", help="Print JUnit XML.")
@@ -52,6 +55,8 @@ def check(
     form: str | None,
     fail_on: Any,
     write_baseline: str | None,
+    engine: str,
+    address: str | None,
     **options: Any,
 ) -> None:
     """Find what is wrong with data, pipeline and model, with proof and a fix.
@@ -62,6 +67,7 @@ def check(
       bushel check data/ --script train.py
       bushel check data/ --model model.keras --probe
       bushel check new/ --contract runs/cats
+      bushel check data/ --engine ray
 
     PATH is a dataset, TFRecord files, or a pattern. Nothing is written into a dataset. Known findings are
     suppressed, with a reason, in bushel.toml here or in the dataset.
@@ -82,6 +88,7 @@ def check(
             model=model,
             plan=Plan(batch_size, shuffle_buffer),
             progress=progress,
+            engine=make_engine(engine, address),
             **options,
         )
     if write_baseline:

@@ -206,7 +206,7 @@ def _as_seen_here(paths: Sequence[Path]) -> list[tuple[str, tuple[int, int]]]:
         elif path.exists():
             found.append(path)
         elif glob.has_magic(str(path)):
-            found += _some([Path(name) for name in glob.iglob(str(path), recursive=True)])
+            found += _some(sorted(Path(name) for name in glob.iglob(str(path), recursive=True)))
     return [(str(path.absolute()), _facts(path)) for path in dict.fromkeys(found)]
 
 

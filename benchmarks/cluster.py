@@ -1,0 +1,253 @@
+"""What a Ray cluster gives and what it costs: two nodes against one, Ray against the local engine, its scheduler.
+
+    python benchmarks/cluster.py                       all questions, at a tenth of full size
+    python benchmarks/cluster.py nodes --scale 1       jobs of a minute or more
+    python benchmarks/cluster.py scheduler plan data --scale 1
+
+Nodes are raylets on this machine, each kept to one core, so it must have two that are otherwise idle. Times are of the
+work alone: clusters are started, and workers have done a first small build, before the clock runs. Ratios are of the
+same run. The figures of docs/clusters.md come from here.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["RAY_AUTH_MODE"] = "disabled"
+os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+
+import numpy as np
+
+import bushel
+import bushel.ray
+from bushel import Recipe, Run
+from bushel.writing.engines.local import LocalEngine
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("questions", nargs="*", default=list(QUESTIONS))
+    parser.add_argument("--scale", type=float, default=0.1, help="share of the full size")
+    parser.add_argument("--folder", type=Path, default=Path("/tmp/bushel-bench-cluster"))
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for question in options.questions:
+        print(f"\n== {question}, scale {options.scale:g}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+        QUESTIONS[question](options.folder, options.scale)
+
+
+def nodes(folder: Path, scale: float) -> None:
+    """Two nodes of one core against one, and Ray against the local engine on one core and on two."""
+    rows = int(16_000_000 * scale)
+    recipe = Recipe(source={"path": make_parquet(folder / f"rows-{rows}", rows)}, shard_size=16 << 20)
+    local, on_ray = {}, {}
+    for count in (1, 2):
+        with cores(range(count)):
+            work = partial(build, recipe, folder, Run(workers=count))
+            local[count] = timed(f"local engine, {count} worker(s)", rows, work)
+        with cluster(count):
+            warm_up(folder)
+            work = partial(build, recipe, folder, Run(engine=bushel.ray.engine()))
+            on_ray[count] = timed(f"Ray, {count} node(s) of one core", rows, work)
+    ratio("two nodes / one (at least 1.6)", on_ray[1] / on_ray[2])
+    for count in (1, 2):
+        ratio(f"Ray / local time on {count} core(s) (at most 1.15)", on_ray[count] / local[count])
+    size = sum(path.stat().st_size for path in (folder / "out").glob("*.tfrecord"))
+    print(f"   {size / 1e6 / on_ray[1]:.1f} MB/s of records a core")
+
+
+def warm_up(folder: Path) -> None:
+    """Have every node start its worker, with all that it imports."""
+    source = make_parquet(folder / "rows-small", 20_000)
+    build(Recipe(source={"path": source}, shards=8), folder, Run(engine=bushel.ray.engine()))
+
+
+def scheduler(_: Path, scale: float) -> None:
+    """What a task costs that does nothing, as the engine gives tasks out and each on its own."""
+    import ray
+
+    count = int(100_000 * scale)
+    with cluster(2):
+        engine = bushel.ray.engine()
+        list(engine.run(abs, range(1000)))
+        seconds = timed("empty tasks, by the engine", count, lambda: sum(1 for _ in engine.run(abs, range(count))))
+        print(f"   {seconds / count * 1e6:,.0f} us a task")
+        nothing = ray.remote(num_cpus=1)(do_nothing)
+        seconds = timed("empty Ray tasks, one by one", count, lambda: one_by_one(ray, nothing, count))
+        print(f"   {seconds / count * 1e6:,.0f} us a Ray task")
+
+
+def do_nothing() -> None:
+    pass
+
+
+def one_by_one(ray: Any, nothing: Any, count: int) -> None:
+    given: list[Any] = []
+    for _ in range(count):
+        given.append(nothing.remote())
+        if len(given) >= 64:
+            _, given = ray.wait(given, num_returns=32)
+    ray.get(given)
+
+
+def plan(folder: Path, scale: float) -> None:
+    """A real plan of ten million samples: keys and labels listed, split, stratified, ordered, cut into shards."""
+    rows = int(10_000_000 * scale)
+    source = make_parquet(folder / f"rows-{rows}", rows)
+    for is_remote in (False, True):
+        with cluster(2) if is_remote else cores(range(2)):
+            if is_remote:
+                warm_up(folder)
+            seconds, size = time_plan(source, folder / "planned", is_remote)
+        name = "two nodes" if is_remote else "one process"
+        rate = f"{rows / seconds:12,.0f} samples/s, {size / rows:.1f} bytes a sample on disk"
+        print(f"   {name:38} {seconds:8.2f} s  {rate}", flush=True)
+
+
+def time_plan(source: str, out: Path, is_remote: bool) -> tuple[float, int]:
+    """Seconds from the start until the first task is to be done, and the size of the plan."""
+    shutil.rmtree(out, ignore_errors=True)
+    engine = Stops(bushel.ray.engine() if is_remote else LocalEngine(1), is_remote)
+    recipe = Recipe(source={"path": source, "key": "id"}, split="80/10/10", stratify="label")
+    begun = time.perf_counter()
+    with suppress(Planned):
+        bushel.build_recipe(recipe, out, run=Run(engine=engine))
+    seconds = time.perf_counter() - begun
+    size = sum(path.stat().st_size for path in (out / "_journal" / "plan").iterdir())
+    shutil.rmtree(out)
+    return seconds, size
+
+
+class Planned(Exception):
+    """The plan is there."""
+
+
+class Stops:
+    """An engine that stops when the first task of the build is to be done."""
+
+    def __init__(self, inner: Any, is_remote: bool) -> None:
+        self.inner, self.is_remote = inner, is_remote
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def run(self, work: Any, tasks: Any, *, memory: int = 0) -> Any:
+        if memory:
+            raise Planned
+        return self.inner.run(work, tasks)
+
+
+def data(folder: Path, scale: float) -> None:
+    """Ray Data over bushel's reader against Ray's own `read_tfrecords`, on the tabular set, both on two nodes."""
+    import ray.data
+
+    rows, few = max(200_000, int(5_000_000 * scale)), max(2_000, int(60_000 * scale))
+    for name, count in (("table", rows), ("few", few)):
+        source = make_parquet(folder / f"rows-{count}", count)
+        build(Recipe(source={"path": source}, shards=8), folder, Run(), name)
+    with cluster(2):
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        consume(bushel.ray.dataset(folder / "few"))
+        ours = timed("bushel.ray.dataset", rows, lambda: consume(bushel.ray.dataset(folder / "table"))) / rows
+        files = [str(path) for path in sorted((folder / "few").glob("*.tfrecord"))]
+        read = partial(ray.data.read_tfrecords, files, file_extensions=None)
+        theirs = timed("ray.data.read_tfrecords", few, lambda: consume(read())) / few
+    ratio("bushel / Ray, records a second (at least 50)", theirs / ours)
+
+
+def consume(dataset: Any) -> None:
+    for _ in dataset.iter_batches(batch_size=4096, batch_format="pyarrow"):
+        pass
+
+
+QUESTIONS: dict[str, Callable[[Path, float], None]] = {
+    "nodes": nodes,
+    "scheduler": scheduler,
+    "plan": plan,
+    "data": data,
+}
+
+
+def build(recipe: Recipe, folder: Path, run: Run, name: str = "out") -> None:
+    shutil.rmtree(folder / name, ignore_errors=True)
+    bushel.build_recipe(recipe, folder / name, run=run)
+
+
+def make_parquet(folder: Path, rows: int, files: int = 16) -> str:
+    """Sixteen floats, a key and a class a row; made once."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not folder.exists():
+        making = folder.with_suffix(".new")
+        shutil.rmtree(making, ignore_errors=True)
+        making.mkdir()
+        for number, part in enumerate(np.array_split(np.arange(rows), files)):
+            random = np.random.default_rng(number)
+            columns: dict[str, Any] = {f"x{i:02d}": random.random(len(part), np.float32) for i in range(16)}
+            columns |= {"id": part, "label": random.integers(0, 10, len(part))}
+            pq.write_table(pa.table(columns), making / f"{number:03d}.parquet", row_group_size=100_000)
+        making.rename(folder)
+    return str(folder / "*.parquet")
+
+
+@contextmanager
+def cores(wanted: Any) -> Iterator[None]:
+    """Keep this process, and what it starts, to some cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, wanted)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def cluster(count: int) -> Iterator[None]:
+    """So many nodes of one CPU, each on a core of its own; gone behind it."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    folder = tempfile.mkdtemp(prefix="bushel-ray-", dir="/tmp")
+    node = {"num_cpus": 1, "object_store_memory": 200 << 20}
+    started = None
+    try:
+        head = {**node, "include_dashboard": False, "temp_dir": folder}
+        with cores([0]):
+            started = Cluster(initialize_head=True, head_node_args=head)
+        for number in range(1, count):
+            with cores([number]):
+                started.add_node(**node)
+        with cores(range(count)):
+            # The program's own connection, which builds use and leave: their workers stay.
+            ray.init(address=started.address, log_to_driver=False, logging_level="ERROR")
+            yield
+    finally:
+        ray.shutdown()
+        if started is not None:
+            started.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def timed(name: str, count: int, work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - begun
+    print(f"   {name:38} {seconds:8.2f} s  {count / seconds:12,.0f} /s", flush=True)
+    return seconds
+
+
+def ratio(name: str, value: float) -> None:
+    print(f"   {name:48} {value:6.2f}x", flush=True)
+
+
+if __name__ == "__main__":
+    main()

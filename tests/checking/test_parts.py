@@ -1,0 +1,100 @@
+"""A check in parts finds what a check of one process finds."""
+
+import io
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import bushel
+import bushel.files
+from bushel import _native
+from bushel.checking.formats import to_json
+
+
+class Elsewhere:
+    """Looks at files last first, and gives back pickles, as another machine would."""
+
+    def __init__(self):
+        self.done = 0
+
+    def look(self, reads, writes, versions):
+        assert reads
+
+    def run(self, work, tasks, *, memory=0):
+        for task in reversed(tasks):
+            self.done += 1
+            yield cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(work))(task)))
+
+    def close(self):
+        self.done = -self.done
+
+
+def image(value: int) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    picture = np.random.default_rng(value // 2).integers(0, 255, (24, 24, 3), dtype=np.uint8)
+    Image.fromarray(picture).save(buffer, "jpeg", quality=90 - value % 2)
+    return buffer.getvalue()
+
+
+def sample(split: str, number: int) -> dict[str, object]:
+    words = " ".join(f"word{(number + i) % 40}" for i in range(12))
+    return {
+        "image": image(number) if number % 9 else b"no image",
+        "text": f"{words} {split}" if number % 3 else words,
+        "label": number % 3,
+        "patient": number % 11,
+        "x": np.float32(number if number % 7 else np.nan),
+        "bbox/xmin": np.float32([0.5, 0.2]),
+        "bbox/xmax": np.float32([0.4, 0.3]),
+        "token_ids": np.array([5, 6, 7, 0, 0, 0, 0, 0][: 8 if number % 2 else 7]),
+    }
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    for split, shards in (("train", 3), ("val", 2)):
+        for shard in range(shards):
+            with bushel.Writer(tmp_path / f"{split}-{shard:05d}-of-{shards:05d}.tfrecord") as writer:
+                for number in range(shard, 40, 2):
+                    writer.write(sample(split, number))
+    damaged = tmp_path / "train-00001-of-00003.tfrecord"
+    data = bytearray(damaged.read_bytes())
+    data[40] ^= 1
+    damaged.write_bytes(data)
+    (tmp_path / "val-00001-of-00002.tfrecord").write_bytes(b"no records at all, only text")
+    return tmp_path
+
+
+def test_findings_and_counts_are_those_of_one_process(dataset):
+    alone = bushel.check(dataset)
+    engine, told = Elsewhere(), []
+    parts = bushel.check(dataset, engine=engine, progress=lambda *now: told.append(now))
+    assert engine.done == -5  # every file, and it was closed
+    assert told[-1][0] == told[-1][1] > 0
+    assert {finding.rule for finding in alone} >= {"FIL003", "SPL001", "IMG001", "VAL001", "SPL003"}
+    assert to_json(parts.findings, parts.checked) == to_json(alone.findings, alone.checked)
+
+
+def test_a_profile_that_was_saved_is_merged_as_the_profile_is(dataset):
+    path = dataset / "train-00000-of-00003.tfrecord"
+    chunk = next(iter(bushel.files.open_file(path).chunks()))
+
+    def seen():
+        profile = _native.Profile(["label"], [], True, True, True)
+        profile.add(chunk.memory, chunk.extents, 3, 0)
+        return profile
+
+    one, other = seen(), seen()
+    one.merge(seen())
+    other.merge_saved(seen().save())
+    assert one.save() == other.save()
+    empty = _native.Profile([], [], False, False, False)
+    saved = one.save()
+    empty.merge_saved(saved)
+    assert empty.result()["records"] == 40
+    for broken in (b"", saved[:-1], saved + b"\0", saved[: len(saved) // 2], b"\xff" * 64):
+        with pytest.raises(ValueError, match="saved must be what a profile saved"):
+            empty.merge_saved(broken)
