@@ -10,6 +10,7 @@ same run. The figures of docs/clusters.md come from here.
 """
 
 import argparse
+import logging
 import os
 import shutil
 import tempfile
@@ -154,7 +155,9 @@ def data(folder: Path, scale: float) -> None:
         source = make_parquet(folder / f"rows-{count}", count)
         build(Recipe(source={"path": source}, shards=8), folder, Run(), name)
     with cluster(2):
-        ray.data.DataContext.get_current().enable_progress_bars = False
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = context.verbose_stats_logs = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         consume(bushel.ray.dataset(folder / "few"))
         ours = timed("bushel.ray.dataset", rows, lambda: consume(bushel.ray.dataset(folder / "table"))) / rows
         files = [str(path) for path in sorted((folder / "few").glob("*.tfrecord"))]

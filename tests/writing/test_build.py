@@ -400,6 +400,8 @@ def test_a_plan_made_by_many_is_the_plan_of_one(tmp_path, reads):
     assert digests(tmp_path / "one") == digests(tmp_path / "many")
     one, many = ((tmp_path / name / "dataset.json").read_text() for name in ("one", "many"))
     assert one == many
+    build(Numbers(60, reads, 3), tmp_path / "many", run=Run(engine=Afar(1), overwrite=True))  # workers that remember
+    assert sorted(numbers_in(tmp_path / "many")) == list(range(60))
 
 
 def test_what_many_learnt_is_merged_in_groups_to_the_last_bit(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from bushel.ray.engine import RayEngine
+    from bushel.ray.engines import RayEngine
 
 __all__ = ["engine_options", "make_engine"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 # Loaded when first used: workers that train load nothing that builds.
-_HOMES = {"batches": "bushel.ray.training", "dataset": "bushel.ray.data", "engine": "bushel.ray.engine"}
+_HOMES = {"batches": "bushel.ray.training", "dataset": "bushel.ray.data", "engine": "bushel.ray.engines"}
 
 __all__ = ["batches", "dataset", "engine"]
 
@@ -22,5 +22,5 @@ def __getattr__(name: str) -> object:
 
 if TYPE_CHECKING:
     from bushel.ray.data import dataset as dataset
-    from bushel.ray.engine import engine as engine
+    from bushel.ray.engines import engine as engine
     from bushel.ray.training import batches as batches

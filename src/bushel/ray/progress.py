@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ActorCounters"]
+__all__ = ["ActorCounters", "start_counting"]
 
 _NAMESPACE = "bushel"
 _INTERVAL = 0.5  # seconds between two tellings, where there are few workers
@@ -20,35 +20,53 @@ _A_SECOND = 1000  # tellings that the actor takes in without falling behind
 
 
 class _Counts:
-    """The actor: three counts a task, the last that were told."""
+    """The actor: three counts a task of the stage at work, the last that were told."""
 
-    def __init__(self, tasks: int) -> None:
-        self.counts = np.zeros((max(tasks, 1), 3), np.int64)
+    def __init__(self) -> None:
+        self.stage = ""
+        self.counts = np.zeros((1, 3), np.int64)
 
-    def tell(self, told: dict[int, list[int]]) -> None:
-        for slot, counts in told.items():
-            self.counts[slot] = counts
+    def begin(self, stage: str, tasks: int) -> None:
+        self.stage, self.counts = stage, np.zeros((max(tasks, 1), 3), np.int64)
 
-    def total(self) -> list[int]:
+    def tell(self, stage: str, told: dict[int, list[int]]) -> None:
+        if stage == self.stage:
+            for slot, counts in told.items():
+                self.counts[slot] = counts
+
+    def total(self, stage: str) -> list[int]:
         found: list[int] = self.counts.sum(axis=0).tolist()
-        return found
+        return found if stage == self.stage else [0, 0, 0]
+
+
+def start_counting() -> tuple[str, Any]:
+    """Start an actor beside the build, where no lost node takes it along; its name, and the handle it lives by."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    name = f"progress-{uuid.uuid4().hex}"
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    kind = ray.remote(num_cpus=0)(_Counts)
+    return name, kind.options(name=name, namespace=_NAMESPACE, scheduling_strategy=here).remote()
 
 
 class _Teller:
     """One a worker: a thread that tells what the tasks in hand have counted."""
 
-    def __init__(self, name: str, interval: float) -> None:
+    def __init__(self, name: str, stage: str, interval: float) -> None:
         import ray
 
+        self.stage = stage
         self.interval = interval
         self.actor = ray.get_actor(name, namespace=_NAMESPACE)
         self.done: set[int] = set()
+        self.is_over = False
         self.counts: dict[int, NDArray[np.int64]] = {}
         self.lock = threading.Lock()
         threading.Thread(target=self._tell_often, daemon=True).start()
 
     def _tell_often(self) -> None:
-        while True:
+        while not self.is_over:
             time.sleep(self.interval)
             with suppress(Exception):  # the build may be over
                 self.tell()
@@ -59,7 +77,7 @@ class _Teller:
             for slot in self.done:
                 self.counts.pop(slot, None)
             self.done.clear()
-        return self.actor.tell.remote(told) if told else None
+        return self.actor.tell.remote(self.stage, told) if told else None
 
 
 _tellers: dict[str, _Teller] = {}
@@ -67,35 +85,33 @@ _tellers: dict[str, _Teller] = {}
 
 @dataclass(frozen=True)
 class ActorCounters:
-    """Counts in an actor, by its name."""
+    """Counts of one stage in an actor, by its name."""
 
     name: str
+    stage: str
     interval: float = _INTERVAL
-    actor: Any = None  # held by the build: the actor lives as long as its handle
+    actor: Any = None  # the build has it
 
     @classmethod
-    def make(cls, tasks: int, *, workers: int) -> ActorCounters:
-        """Start an actor beside the build, where no lost node takes it along."""
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        name = f"progress-{uuid.uuid4().hex}"
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        kind = ray.remote(num_cpus=0)(_Counts)
-        actor = kind.options(name=name, namespace=_NAMESPACE, scheduling_strategy=here).remote(tasks)
-        return cls(name, max(_INTERVAL, workers / _A_SECOND), actor)
+    def make(cls, name: str, actor: Any, tasks: int, *, workers: int) -> ActorCounters:
+        """Have an actor that `start_counting` started count another stage."""
+        stage = uuid.uuid4().hex
+        actor.begin.remote(stage, tasks)
+        return cls(name, stage, max(_INTERVAL, workers / _A_SECOND), actor)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ActorCounters, (self.name, self.interval)
+        return ActorCounters, (self.name, self.stage, self.interval)
 
     def begin(self, slot: int) -> NDArray[np.int64]:
         """Counts in this worker's memory, told now and then."""
         counts = np.zeros(3, np.int64)
         with suppress(Exception):  # progress is not worth a task
-            if self.name not in _tellers:
+            if self.stage not in _tellers:
+                for past in _tellers.values():
+                    past.is_over = True
                 _tellers.clear()
-                _tellers[self.name] = _Teller(self.name, self.interval)
-            teller = _tellers[self.name]
+                _tellers[self.stage] = _Teller(self.name, self.stage, self.interval)
+            teller = _tellers[self.stage]
             with teller.lock:
                 teller.counts[slot] = counts
                 teller.done.discard(slot)
@@ -105,7 +121,7 @@ class ActorCounters:
         """Tell the last counts; at once where there are few workers, so that the end of a stage is exact."""
         import ray
 
-        teller = _tellers.get(self.name)
+        teller = _tellers.get(self.stage)
         if teller is not None:
             with teller.lock:
                 teller.done.add(slot)
@@ -118,7 +134,7 @@ class ActorCounters:
         import ray
 
         try:
-            samples, written, refused = ray.get(self.actor.total.remote(), timeout=5)
+            samples, written, refused = ray.get(self.actor.total.remote(self.stage), timeout=5)
         except (ray.exceptions.RayError, AttributeError):
             return 0, 0, 0
         return samples, written, refused

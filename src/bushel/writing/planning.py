@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -97,9 +98,11 @@ def _parts(source: Source, asked: list[str], folder: Path, limit: int | None) ->
     numbers = range(source.partitions())
     knows = getattr(source, "knows", None)
     if is_spread() and limit is None and not (knows is not None and knows(asked)):
-        pickled = folder / "source.pickle"  # by reference: workers read it once
+        # By reference; never the same name twice, since workers remember what they read.
+        pickled = folder / f"source-{uuid.uuid4().hex}.pickle"
         pickled.write_bytes(cloudpickle.dumps(source))
         yield from do_all(partial(_list_elsewhere, pickled, asked, folder), numbers)
+        pickled.unlink()
         return
     for number in numbers:
         part = _list_part(source, number, asked, folder, limit)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from bushel.errors import BushelError, quantity, readable_size
 from bushel.ray import cluster
-from bushel.ray.progress import ActorCounters
+from bushel.ray.progress import ActorCounters, start_counting
 
 __all__ = ["RayEngine", "engine"]
 
@@ -42,6 +42,7 @@ class RayEngine:
         self.workers = workers
         self._is_ours = False
         self._is_joined = False
+        self._counting: tuple[str, Any] | None = None
 
     def join(self) -> None:
         """Join the cluster, if that was not done."""
@@ -57,12 +58,16 @@ class RayEngine:
     def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
         """Ask every node whether it sees what it will need."""
         self.join()
+        if writes is not None and self._counting is None:
+            self._counting = start_counting()  # it is there when the plan is
         cluster.look(reads, writes, versions)
 
     def counters(self, path: Path, tasks: int) -> ActorCounters:  # noqa: ARG002
         """Counts that workers tell an actor."""
         self.join()
-        return ActorCounters.make(tasks, workers=self._cpus(0))
+        if self._counting is None:
+            self._counting = start_counting()
+        return ActorCounters.make(*self._counting, tasks, workers=self._cpus(0))
 
     def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
         """Do the tasks on all nodes; a few more than there are CPUs are in Ray's hands at a time."""
@@ -110,6 +115,7 @@ class RayEngine:
 
     def close(self) -> None:
         """Leave the cluster, unless the program was in it before."""
+        self._counting = None
         if self._is_joined and self._is_ours:
             cluster.disconnect()
         self._is_joined = self._is_ours = False
