@@ -65,12 +65,15 @@ def descendants(process: int) -> list[int]:
 def cluster_of_session() -> Iterator[TwoNodes]:
     import ray
 
+    from bushel.ray.cluster import _quieten
+
     folder = Path(tempfile.mkdtemp(prefix="bushel-ray-", dir="/tmp"))  # paths of sockets must be short
     started = None
     try:
         started = TwoNodes(folder)
         # One connection for all tests: the workers of another one would be started anew.
         ray.init(address=started.address, log_to_driver=False, configure_logging=False)
+        _quieten(enabled=False)  # Ray tells of killed nodes on stdout
         yield started
     finally:
         ray.shutdown()

@@ -121,6 +121,12 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
     return None if opened is None else list(opened)
 
 
+def _seen_by_all(paths: Iterable[AnyPath]) -> list[Path]:
+    """Those that machines may see or not; a store is seen by all that have its credentials."""
+    found = [as_path(path) for path in paths]
+    return [path for path in found if not is_object(path)]
+
+
 class _Run:
     def __init__(self, rules: list[Rule], plan: Plan, progress: Progress | None, engine: Engine | None) -> None:
         self.rules = rules
@@ -173,7 +179,7 @@ class _Run:
             raise missing[0]
         try:
             if self.engine is not None:
-                self.engine.look([Path(path) for path in (*paths, *against)], None, {})
+                self.engine.look(_seen_by_all([*paths, *against]), None, {})
             self.data = read_data(
                 files,
                 manifest=manifest,
