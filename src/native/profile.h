@@ -101,7 +101,8 @@ class Profile {
   ProfileRows add(Bytes file, std::span<const Extent> extents, std::uint32_t file_id, std::uint64_t first);
   void merge(const Profile& other);
 
-  // All that was counted, as bytes for another process on the same kind of machine; and a profile of them, to be merged.
+  // All that was counted, as bytes for another process on the same kind of machine; and a profile of them, to be
+  // merged.
   std::string save() const;
   static bool load(Bytes saved, Profile& into);
 
