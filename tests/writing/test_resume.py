@@ -253,3 +253,62 @@ def small_disk(tmp_path, monkeypatch):
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+TRANSFORM = """
+SCALE = {scale}
+
+def scaled(number):
+    return number * {scale}  # {comment}
+
+class Scale:
+    def apply(self, sample, draw):
+        return {{**sample, "number": scaled(sample["number"])}}
+"""
+
+
+def transform_of(tmp_path: Path, name: str, **values: object) -> object:
+    path = tmp_path / f"{name}.py"
+    path.write_text(TRANSFORM.format(**values))
+    space: dict[str, object] = {"__name__": "mine"}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return space["Scale"]()  # type: ignore[operator]
+
+
+def test_a_transform_whose_code_changed_is_refused_but_not_one_with_another_comment(tmp_path, monkeypatch):
+    source, out = Numbers(100), tmp_path / "out"
+    monkeypatch.setitem(sys.modules, "mine", sys)  # where workers and recipes look for it
+
+    def start(transform: object) -> None:
+        build(source, out, transforms=[transform], run=Run(workers=1))
+
+    with monkeypatch.context() as patched, pytest.raises(FileProblem, match="power failed"):
+        patched.setattr("bushel.writing.building.publish", _fail)
+        start(transform_of(tmp_path, "first", scale=2, comment="twice"))
+    with pytest.raises(FileProblem, match=r"did not finish: the code of mine:Scale has changed"):
+        start(transform_of(tmp_path, "second", scale=3, comment="twice"))
+    start(transform_of(tmp_path, "third", scale=2, comment="another comment"))
+    assert sorted(numbers_in(out)) == list(range(0, 200, 2))
+
+
+def test_a_build_that_is_killed_leaves_nothing_outside_of_its_folder(tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, numpy as np, bushel\n"
+        "BUILD = os.getpid()\n"
+        "class Kill:\n"
+        "    def apply(self, sample, draw):\n"
+        "        if os.getpid() != BUILD: os.kill(BUILD, signal.SIGKILL)\n"
+        "        return sample\n"
+        f"bushel.build({{'x': np.arange(2000)}}, {str(tmp_path / 'out')!r}, transforms=[Kill()],"
+        " shards=4, run=bushel.Run(workers=2))\n"
+    )
+    shared = set(Path("/dev/shm").iterdir()) if Path("/dev/shm").is_dir() else set()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    run = subprocess.run([sys.executable, str(program)], env=environment, cwd=tmp_path, check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert list(temporary.iterdir()) == []
+    if shared:
+        assert not [path for path in set(Path("/dev/shm").iterdir()) - shared if "sem" in path.name]

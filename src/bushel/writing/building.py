@@ -28,6 +28,7 @@ from bushel.transforms.fitted import next_layer, restore_all
 from bushel.transforms.tables import describe_transforms, make_transforms
 from bushel.writing import recipe as recipes
 from bushel.writing.blocks import BlockEncoder
+from bushel.writing.code import code_of
 from bushel.writing.engines import Engine
 from bushel.writing.engines.local import LocalEngine
 from bushel.writing.fitting import (
@@ -235,6 +236,7 @@ class _Build:
             fingerprint=self.source.fingerprint(),
             versions=versions(),
             generation=frozen.generation if frozen else 0,
+            code=code_of(self.transforms),
         )
         self.site.prepare(identity)
         engine = self.run.engine or self._local_engine()
@@ -350,7 +352,7 @@ class _Build:
         so_far = sum(outcome.samples for outcome in done.values())
         of = made.samples if job.layer is None else count_train(made)
         with watch(self.run.progress, stage, job.counters, done=so_far, of=of):
-            work = self._work(job, engine)
+            work = self._work(job)
             runner = engine if work.func is do else LocalEngine(1)
             for outcome in runner.run(work, left, memory=memory_of(made, tasks[0].kind)):
                 done[outcome.task] = outcome
@@ -359,13 +361,13 @@ class _Build:
                     self._check_refused(refused, done, job)
         return [done[task.name] for task in tasks], resumed
 
-    def _work(self, job: Job, engine: Engine) -> partial[Outcome]:
+    def _work(self, job: Job) -> partial[Outcome]:
         """What workers call; a source that does not pickle is read here."""
         import cloudpickle
 
         path = self.journal.new_job_path()
         try:
-            with spooling_into(self.journal.spool if engine.is_remote else None):
+            with spooling_into(self.journal.spool):  # gone with the journal, whatever becomes of this process
                 path.write_bytes(cloudpickle.dumps(job))
         except (TypeError, AttributeError, ValueError) as error:
             if "pickle" not in str(error).lower():

@@ -19,6 +19,7 @@ import msgspec
 from bushel import __version__
 from bushel.errors import FileProblem, FormatError
 from bushel.storage import write_whole
+from bushel.writing.code import changed_code
 
 __all__ = ["JOURNAL_NAME", "Identity", "Journal", "Outcome", "versions"]
 
@@ -52,6 +53,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str  # of the source
     versions: dict[str, str]
     generation: int = 0
+    code: dict[str, str] = {}  # digests of transforms of the user's own
 
     def differences(self, other: Identity) -> list[str]:
         """In words, what `other` has otherwise."""
@@ -66,6 +68,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             mine, theirs = self.versions.get(name), other.versions.get(name)
             if mine != theirs:
                 found.append(f"{name} is version {theirs}, was {mine}")
+        found += [f"the code of {name} has changed" for name in changed_code(self.code, other.code)]
         if self.generation != other.generation:
             found.append(f"generation is {other.generation}, was {self.generation}")
         return found
