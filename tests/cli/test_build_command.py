@@ -1,8 +1,12 @@
 """`bushel build` and `bushel cat --record`, as a user types them."""
 
 import json
+import os
+import re
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -126,3 +130,26 @@ def test_an_unknown_key_of_a_recipe_offers_the_nearest(rows):
     done = bushel("build", "recipe.toml", "data", cwd=rows)
     assert done.returncode == 2
     assert done.stderr == "bushel: recipe.toml: no key 'sead'; did you mean 'seed'?\n"
+
+
+def test_a_terminal_shows_how_far_it_is_how_fast_how_long_still_and_what_was_refused(tmp_path):
+    table = tmp_path / "rows.csv"
+    table.write_text("x,label\n" + "".join(f"{i},{'a' if i % 50 else ''}\n" for i in range(2000)))
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    command = [sys.executable, "-m", "bushel", "build", str(table), str(tmp_path / "out")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # the other end was closed
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert process.wait() == 1
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
+    assert re.search(r"plan .* \d+ s", text)
+    assert re.search(r"write +━+ +2000/2000 [\d,]+/s, [\d.]+ \w+/s, 40 refused 0:00:00", text) or re.search(
+        r"read +━+ +2000/2000 [\d,]+/s, [\d.]+ \w+/s, 40 refused 0:00:00", text
+    )

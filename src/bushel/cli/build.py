@@ -196,8 +196,11 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 
         def show(progress: Progress) -> None:
             if progress.stage not in tasks:
-                tasks[progress.stage] = bar.add_task(progress.stage, total=progress.of, rates="")
-            bar.update(tasks[progress.stage], completed=progress.samples, total=progress.of, rates=_rates(progress))
+                tasks[progress.stage] = bar.add_task(progress.stage, total=progress.of or None, rates="")
+            if "plan" in tasks and progress.stage != "plan":  # made, whatever it took
+                bar.remove_task(tasks.pop("plan"))
+            rates = _rates(progress).removeprefix(", ") if progress.of else f"{progress.seconds:.0f} s"
+            bar.update(tasks[progress.stage], completed=progress.samples, total=progress.of or None, rates=rates)
 
         yield show
 
@@ -209,9 +212,12 @@ class _Lines:
         self.said = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
-        is_over = progress.samples >= progress.of and progress.seconds > 10
+        is_over = 0 < progress.of <= progress.samples and progress.seconds > 10
         if is_over or time.monotonic() - self.said > 10:
             self.said = time.monotonic()
+            if not progress.of:
+                click.echo(f"{progress.stage}: {progress.seconds:.0f} s", err=True)
+                return
             share = progress.samples / max(progress.of, 1)
             click.echo(
                 f"{progress.stage}: {progress.samples:,} of {progress.of:,} samples ({share:.0%}){_rates(progress)}",

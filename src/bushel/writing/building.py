@@ -46,7 +46,7 @@ from bushel.writing.outlines import NothingToAdd, encoder_of, open_any, plan_bui
 from bushel.writing.planning import Frozen
 from bushel.writing.plans import Plan, load_plan, recut
 from bushel.writing.probe import probe_plan
-from bushel.writing.progress import Counters, ProgressHandler, watch
+from bushel.writing.progress import Counters, ProgressHandler, watch, watch_plan
 from bushel.writing.publish import largest_narrowings, publish
 from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
 from bushel.writing.recipe import Balance, Constraint, Method, Order, Recipe
@@ -263,7 +263,8 @@ class _Build:
             encoder = encoder_of(self.source, self.recipe, self.transforms)
             if made is None:
                 known = self.site.known_keys()
-                fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
+                with watch_plan(self.run.progress):
+                    fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
                 _check_schema(self.site, fresh)
                 self._check_disk(fresh)
                 made = fresh

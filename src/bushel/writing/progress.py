@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Counters", "FileCounters", "Progress", "ProgressHandler", "watch"]
+__all__ = ["Counters", "FileCounters", "Progress", "ProgressHandler", "watch", "watch_plan"]
 
 _INTERVAL = 0.2  # seconds between two looks
 
@@ -22,9 +22,9 @@ _INTERVAL = 0.2  # seconds between two looks
 class Progress:
     """How far one stage is."""
 
-    stage: str  # read (partitions), write (shards)
+    stage: str  # plan, fit (transforms), read (partitions), write (shards)
     samples: int
-    of: int
+    of: int  # 0 while that is not known: a plan is being made
     bytes: int
     refused: int
     seconds: float  # since the stage began
@@ -77,20 +77,46 @@ class FileCounters:
 
 
 @contextmanager
+def watch_plan(handler: ProgressHandler | None) -> Iterator[None]:
+    """Tell the handler, for as long as it takes, that a plan is being made."""
+    if handler is None:
+        yield
+        return
+    with _telling(lambda seconds: handler(Progress("plan", 0, 0, 0, 0, seconds))):
+        yield
+
+
+@contextmanager
 def watch(handler: ProgressHandler | None, stage: str, counters: Counters, *, done: int, of: int) -> Iterator[None]:
     """Tell the handler how far the stage is until it ends; `done` samples were so before it began."""
     if handler is None:
         yield
         return
-    begun, is_over = time.perf_counter(), threading.Event()
 
-    def tell() -> None:
+    def tell(seconds: float) -> None:
         samples, written, refused = counters.total()
-        handler(Progress(stage, min(done + samples, of), of, written, refused, time.perf_counter() - begun))
+        handler(Progress(stage, min(done + samples, of), of, written, refused, seconds))
+
+    with _telling(tell):
+        yield
+
+
+@contextmanager
+def _telling(tell: Callable[[float], None]) -> Iterator[None]:
+    """Call it now and then in a thread, and once at the end, with the seconds since the beginning.
+
+    What it raises in the thread ends the calls, and is raised at the end.
+    """
+    begun, is_over = time.perf_counter(), threading.Event()
+    errors: list[BaseException] = []
 
     def look() -> None:
         while not is_over.wait(_INTERVAL):
-            tell()
+            try:
+                tell(time.perf_counter() - begun)
+            except BaseException as error:
+                errors.append(error)
+                return
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -99,4 +125,6 @@ def watch(handler: ProgressHandler | None, stage: str, counters: Counters, *, do
     finally:
         is_over.set()
         thread.join()
-        tell()
+        if errors:
+            raise errors[0]
+        tell(time.perf_counter() - begun)
