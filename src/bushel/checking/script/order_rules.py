@@ -1,29 +1,17 @@
-"""PIP001 to PIP019: the order of operations."""
+"""PIP001 to PIP010, PIP016 and PIP017: the order of operations."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from bushel.checking.findings import Finding
-from bushel.checking.order import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.rules import rule
-from bushel.checking.script.matching import matched_files, records_of
+from bushel.checking.script.matching import matched_files
 from bushel.checking.script.trace import Trace, at_link, at_node, link_location, link_text, wrapped
-from bushel.checking.script.values import Const, Dataset, Link, Model
+from bushel.checking.script.values import Link
 
 __all__: list[str] = []
-
-
-def _once(trace: Trace, name: str) -> Iterator[tuple[Dataset, int, Link]]:
-    """Each link of a name once, in the longest chain that it is part of."""
-    seen: set[int] = set()
-    for dataset in trace.chains():
-        for i, link in enumerate(dataset.links):
-            if link.name == name and id(link.node) not in seen:
-                seen.add(id(link.node))
-                yield dataset, i, link
 
 
 def _moved(link: Link, *, before: Link) -> str:
@@ -48,7 +36,7 @@ def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
     Ignore: where records were shuffled before the batch too.
     Reports: https://github.com/d2l-ai/d2l-en/pull/2700 https://github.com/tensorflow/models/pull/2569
     """
-    for dataset, i, link in _once(trace, "shuffle"):
+    for dataset, i, link in trace.links("shuffle"):
         names = _names(dataset.links[:i])
         if "batch" not in names or "unbatch" in names:
             continue
@@ -75,7 +63,7 @@ def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
     Ignore: where the blend is wanted for throughput, and steps are counted instead of epochs.
     Reports: https://github.com/tensorflow/models/pull/2706/files
     """
-    for dataset, i, link in _once(trace, "shuffle"):
+    for dataset, i, link in trace.links("shuffle"):
         before = [other for other in dataset.links[:i] if other.name == "repeat" and other.number(0, "count") != 1]
         if before:
             yield at_link(
@@ -122,7 +110,7 @@ def random_map_before_cache(trace: Trace) -> Iterator[Finding]:
     Ignore: where one fixed draw is wanted.
     Reports: https://github.com/tensorflow/tensorflow/issues/47755 https://github.com/tensorflow/docs/pull/1097
     """
-    for dataset, i, link in _once(trace, "map"):
+    for dataset, i, link in trace.links("map"):
         caches = [other for other in dataset.links[i + 1 :] if other.name == "cache"]
         if "random" in link.effects and caches:
             yield at_link(
@@ -144,7 +132,7 @@ def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
     Ignore: where the same order is wanted.
     Reports: https://github.com/sql-machine-learning/sqlflow/issues/2143
     """
-    for dataset, i, link in _once(trace, "cache"):
+    for dataset, i, link in trace.links("cache"):
         shuffles = [other for other in dataset.links[:i] if other.name == "shuffle"]
         fixed = all(other.flag("reshuffle_each_iteration") is False for other in shuffles)
         if shuffles and not fixed and "shuffle" not in _names(dataset.links[i + 1 :]):
@@ -279,169 +267,6 @@ def result_thrown_away(trace: Trace) -> Iterator[Finding]:
         yield at_link(link, f"the result of .{link.name}(...) is thrown away", line=f"{name} = {text}")
 
 
-@rule("PIP011", "batch-of-one", severity="warning", needs="script")
-def batch_of_one(trace: Trace) -> Iterator[Finding]:
-    """Training on batches of one record.
-
-    Why: BatchNormalization then normalises each sample by itself: 0.88 in training, 0.54 on the same data afterwards.
-    Example: `ds.batch(1)`
-    Fix: a larger batch, or GroupNormalization.
-    Ignore: where samples are huge and the model has no BatchNormalization.
-    Reports: https://github.com/keras-team/keras/issues/8837 https://github.com/tensorflow/tensorflow/issues/36446
-    """
-    for use, dataset in trace.used("train"):
-        for link in dataset.links:
-            if link.name == "batch" and link.number(0, "batch_size") == 1:
-                layers = use.model.layers if isinstance(use.model, Model) else []
-                has_norm = any(getattr(layer, "kind", "") == "BatchNormalization" for layer in layers)
-                yield at_link(
-                    link,
-                    "each step sees one record" + (", and the model normalises by batch" if has_norm else ""),
-                    severity="error" if has_norm else None,
-                    corrected=".batch(32)",
-                )
-
-
-@rule("PIP012", "never-shuffled", severity="warning", needs="script")
-def never_shuffled(trace: Trace) -> Iterator[Finding]:
-    """Training data that is read in the order of the files, always the same.
-
-    Why: where the files are sorted, each step pulls to one class; where they are not, batches never change.
-    Example: `TFRecordDataset(files).map(parse).batch(32)`
-    Fix: `.shuffle(n)` before `.batch`, with n as large as the data or as memory allows.
-    Ignore: where the records were written in random order and one pass is made.
-    Reports: https://github.com/auroua/InsightFace_TF/issues/80 https://github.com/google/flax/pull/1268
-    """
-    for use in trace.uses:
-        options = use.options()
-        if use.role != "train" or not options or any(d.is_opaque or d.has("shuffle") for d in options):
-            continue
-        mixing = _mixing(trace, options[0], 1)
-        is_sorted = mixing is not None and mixing.ratio < MIXED
-        yield at_node(
-            use.node,
-            use.source,
-            "the data for training is never shuffled" + (", and it is sorted by label" if is_sorted else ""),
-            severity="error" if is_sorted else None,
-            help=[f"add .shuffle({_safe_buffer(trace) or 10_000}) before .batch(...)"],
-            measured=f"{mixing.classes:.2f} classes a batch, expected {mixing.expected:.2f}" if mixing else None,
-        )
-
-
-def _mixing(trace: Trace, dataset: Dataset, buffer: int) -> Mixing | None:
-    if trace.data is None or trace.data.train is None or trace.data.label is None or dataset.has("interleave"):
-        return None
-    codes, classes = encode_labels(trace.data.train.labels)
-    batches = [link.number(0, "batch_size") for link in dataset.links if link.name == "batch"]
-    batch = next((size for size in batches if size), None) or 32
-    if classes < 2 or len(codes) < 4 * batch or classes * 2 > len(codes):
-        return None
-    return measure_mixing(codes, classes, buffer=buffer, batch=batch)
-
-
-def _safe_buffer(trace: Trace) -> int | None:
-    if trace.data is None or trace.data.train is None or trace.data.label is None:
-        return None
-    codes, classes = encode_labels(trace.data.train.labels)
-    return smallest_buffer(codes, classes, batch=32) if classes > 1 else None
-
-
-@rule("PIP013", "buffer-too-small", needs="script")
-def buffer_too_small(trace: Trace) -> Iterator[Finding]:
-    """A shuffle buffer that cannot mix this data, by simulation on its labels; and a buffer of 1, which mixes nothing.
-
-    Why: a buffer of n mixes over n records. Where a class runs longer than that, batches hold one class.
-    Example: `shuffle(1000)` over 50,000 records that are sorted by label.
-    Fix: the buffer that is named, or records written in random order: `bushel build data/ out/`.
-    Ignore: where records are in random order already.
-    Reports: https://github.com/auroua/InsightFace_TF/issues/80 https://github.com/tensorflow/tensorflow/issues/61238
-    """
-    seen: set[int] = set()
-    for _, _, link in _once(trace, "shuffle"):
-        if link.number(0, "buffer_size") in (0, 1):
-            seen.add(id(link.node))
-            usual = _safe_buffer(trace) or 10_000
-            yield at_link(
-                link, "a buffer of 1 leaves the order as it is", corrected=f".shuffle({usual})", clean_from=usual
-            )
-    for _, dataset in trace.used("train"):
-        shuffles = [link for link in dataset.links if link.name == "shuffle"]
-        sizes = [link.number(0, "buffer_size") for link in shuffles]
-        if not shuffles or None in sizes or id(shuffles[-1].node) in seen:
-            continue
-        largest = max(size for size in sizes if size is not None)
-        link = shuffles[sizes.index(largest)]
-        mixing = _mixing(trace, dataset, largest)
-        if mixing is not None and mixing.ratio < MIXED and id(link.node) not in seen:
-            seen.add(id(link.node))
-            safe = _safe_buffer(trace)
-            yield at_link(
-                link,
-                f"a buffer of {largest:,} cannot mix this data: {mixing.classes:.1f} classes a batch",
-                severity="error" if mixing.ratio < 0.6 else "warning",
-                corrected=f".shuffle({safe})",
-                measured=round(mixing.classes, 2),
-                expected=round(mixing.expected, 2),
-                clean_from=safe,
-            )
-
-
-@rule("PIP014", "fewer-records-than-a-batch", needs="script")
-def fewer_records_than_a_batch(trace: Trace) -> Iterator[Finding]:
-    """`drop_remainder=True` with a batch that is larger than the data.
-
-    Why: no batch is ever full, so there is none: `Expect x to be a non-empty array or dataset`.
-    Example: 200 records and `batch(256, drop_remainder=True)`
-    Fix: a smaller batch, or no `drop_remainder`.
-    Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/48708 https://github.com/keras-team/keras/issues/16202
-    """
-    for _, dataset in trace.used("train", "eval"):
-        records = records_of(trace, dataset.files)
-        for link in dataset.links:
-            size = link.number(0, "batch_size")
-            drops = link.flag("drop_remainder") or (len(link.args) > 1 and link.args[1] == Const(True))
-            endless = any(other.name == "repeat" for other in dataset.links)
-            if link.name == "batch" and drops and size and records and size > records and not endless:
-                yield at_link(
-                    link,
-                    f"{records:,} records never fill a batch of {size:,}, and the rest is dropped",
-                    corrected=f".batch({min(32, records)})",
-                    measured=records,
-                    expected=f"at least {size:,}",
-                )
-
-
-@rule("PIP015", "partial-validation", severity="warning", needs="script")
-def partial_validation(trace: Trace) -> Iterator[Finding]:
-    """`validation_steps` that cover a part of the validation data.
-
-    Why: each epoch is scored on the same first part, or on another part each time, and the two cannot be compared.
-    Example: `model.fit(train, validation_data=val, validation_steps=1)`
-    Fix: leave `validation_steps` out: a finite dataset is read to its end.
-    Ignore: where a full pass is too expensive, and the part is a random one.
-    Reports: https://github.com/tensorflow/tensorflow/issues/25254 https://github.com/tensorflow/tensorflow/issues/59039
-    """
-    for use, dataset in trace.used("eval"):
-        steps = use.keywords.get("validation_steps")
-        if not isinstance(steps, Const) or not isinstance(steps.value, int):
-            continue
-        records = records_of(trace, dataset.files)
-        sizes = [link.number(0, "batch_size") for link in dataset.links if link.name == "batch"]
-        seen = steps.value * sizes[-1] if sizes and sizes[-1] else None
-        if seen is not None and records and seen >= records:
-            continue
-        keyword = next((k for k in getattr(use.node, "keywords", []) if k.arg == "validation_steps"), None)
-        known = f"{seen:,} of {records:,} records" if seen is not None and records else f"{steps.value} batches"
-        yield at_node(
-            keyword.value if keyword is not None else use.node,
-            use.source,
-            f"validation reads {known}",
-            confidence="proven" if seen is not None and records else "likely",
-            line=re.sub(r",?\s*validation_steps=\w+", "", use.source.line(keyword.value.lineno)) if keyword else None,
-        )
-
-
 @rule("PIP016", "partly-read-cache", severity="warning", needs="script")
 def partly_read_cache(trace: Trace) -> Iterator[Finding]:
     """`take` behind `cache(file)`: a cache that is not read to its end is thrown away.
@@ -452,7 +277,7 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
     Ignore: where another reader goes through to the end first.
     Reports: https://github.com/tensorflow/tensorflow/issues/50952 https://github.com/tensorflow/tensorflow/issues/45609
     """
-    for dataset, i, link in _once(trace, "take"):
+    for dataset, i, link in trace.links("take"):
         caches = [other for other in dataset.links[:i] if other.name == "cache" and (other.args or other.keywords)]
         if caches:
             yield at_link(

@@ -88,6 +88,15 @@ class Trace:
                 seen.add(key)
                 yield dataset
 
+    def links(self, name: str) -> Iterator[tuple[Dataset, int, Link]]:
+        """Each link of a name once, in the longest chain that it is part of, with its place there."""
+        seen: set[int] = set()
+        for dataset in self.chains():
+            for place, link in enumerate(dataset.links):
+                if link.name == name and id(link.node) not in seen:
+                    seen.add(id(link.node))
+                    yield dataset, place, link
+
     def plan(self, given: Plan) -> Plan:
         """How the script reads the data, as far as nobody said otherwise."""
         if given.batch_size is not None and given.shuffle_buffer is not None:

@@ -1,24 +1,19 @@
-"""PIP040 to PIP059: values, labels, losses and steps."""
+"""PIP045 to PIP050: layers, steps and calls of training."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from typing import Any
 
 from bushel.checking.facts import split_of
 from bushel.checking.findings import Finding
-from bushel.checking.labels import is_classification
 from bushel.checking.rules import rule
 from bushel.checking.script.objects import FITTED, REMOVED_NAMES
-from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace, at_node
-from bushel.checking.script.values import Const, Dataset, Layer, Loss, Mapping, Model, Seq, Tensor, Value
+from bushel.checking.script.values import Dataset, Layer, layers_of
 
 __all__: list[str] = []
 
-# Applications that scale 0..255 themselves.
-SCALES_ITSELF = ("EfficientNet", "MobileNetV3", "ConvNeXt", "RegNet", "ResNetRS")
+
 REMOVED_METHODS = {
     "fit_generator": "fit",
     "evaluate_generator": "evaluate",
@@ -28,241 +23,6 @@ REMOVED_METHODS = {
     "lr": "learning_rate",
     "decay": "a learning-rate schedule",
 }
-
-
-@rule("PIP040", "conversion-does-nothing", needs="script")
-def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
-    """`convert_image_dtype` behind `resize`, which has made floats of the pixels already.
-
-    Why: from float to float it scales nothing: values stay at 0..255.
-    Example: `image = tf.image.resize(image, size); image = tf.image.convert_image_dtype(image, tf.float32)`
-    Fix: convert before resizing, or divide by 255.
-    Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/1763 https://github.com/tensorflow/tensorflow/issues/39595
-    """
-    for event in trace.of("no-op-conversion"):
-        yield at_node(
-            event.node,
-            event.source,
-            "the pixels are floats already, and stay at 0..255",
-            corrected=_scaled(event.node, event.source),
-            measured="0..255",
-            expected="0..1",
-        )
-
-
-def _scaled(node: ast.AST, source: Source) -> str | None:
-    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    return f"{source.segment(first)} / 255.0" if first is not None else None
-
-
-def _input_of(dataset: Dataset) -> Tensor | None:
-    element = dataset.element
-    if isinstance(element, Seq) and element.items:
-        element = element.items[0]
-    if isinstance(element, Mapping):
-        element = next((v for v in element.items.values() if isinstance(v, Tensor) and v.form == "image"), element)
-    return element if isinstance(element, Tensor) else None
-
-
-def _label_of(dataset: Dataset) -> Tensor | None:
-    element = dataset.element
-    if isinstance(element, Seq) and len(element.items) > 1 and isinstance(element.items[1], Tensor):
-        return element.items[1]
-    return None
-
-
-def _layers_of(model: Value | None) -> list[Layer]:
-    return _flat(list(model.layers)) if isinstance(model, Model) else []
-
-
-@rule("PIP041", "scaled-twice", needs="script")
-def scaled_twice(trace: Trace) -> Iterator[Finding]:
-    """Pixels that are divided by 255 twice: in the code, or once in the code and once in the model.
-
-    Why: the input is nearly black, and the model stays near chance. `convert_image_dtype` scales too.
-    Example: `tf.image.convert_image_dtype(image, tf.float32) / 255.0`; `/ 255` before a model with `Rescaling(1/255)`.
-    Fix: remove one of the two.
-    Ignore: never.
-    Reports: https://github.com/mindee/doctr/pull/375 https://github.com/keras-team/keras-io/issues/1549
-    """
-    for event in trace.of("scaled-twice"):
-        left = event.node.left if isinstance(event.node, ast.BinOp) else None
-        yield at_node(
-            event.node,
-            event.source,
-            f"pixels of {event.info['span']} are scaled once more",
-            corrected=event.source.segment(left) if left is not None else None,
-            help=None if left is not None else ["remove one of the two"],
-        )
-    for use, dataset in trace.used("train"):
-        tensor = _input_of(dataset)
-        for layer in _layers_of(use.model)[:3]:
-            itself = layer.kind.startswith(tuple(f"application:{name}" for name in SCALES_ITSELF))
-            scale = layer.argument(0, "scale")
-            is_scaling = layer.kind == "Rescaling" and isinstance(scale, Const) and scale.value < 0.02
-            if tensor is not None and tensor.span in ("0..1", "-1..1") and (itself or is_scaling):
-                yield at_node(
-                    layer.node,
-                    layer.source,
-                    f"the model scales pixels, and the data is {tensor.span} already",
-                    help=["feed 0..255, or take this layer out"],
-                    measured=tensor.span,
-                    expected="0..255",
-                )
-
-
-@rule("PIP042", "float64-images", severity="warning", needs="script")
-def float64_images(trace: Trace) -> Iterator[Finding]:
-    """Images as float64.
-
-    Why: eight times the bytes of uint8 and twice those of float32, and most layers cast them back.
-    Example: `tf.cast(image, tf.float64)`, `np.array(image, float).tobytes()`
-    Fix: `tf.float32`; store uint8.
-    Ignore: where the precision is needed.
-    Reports: https://github.com/tensorflow/tensorflow/issues/42088
-    """
-    for event in trace.of("float64"):
-        text = event.source.segment(event.node)
-        yield at_node(event.node, event.source, "images are made float64", corrected=text.replace("float64", "float32"))
-
-
-def _loss_node(node: ast.AST) -> ast.AST:
-    """The argument of compile() that is the loss."""
-    if isinstance(node, ast.Call):
-        for keyword in node.keywords:
-            if keyword.arg == "loss":
-                return keyword.value
-        if len(node.args) > 1:
-            return node.args[1]
-    return node
-
-
-def _losses(trace: Trace) -> Iterator[tuple[str, bool | None, ast.AST, Source, list[Layer], Tensor | None]]:
-    """Each loss with the layers before it and the labels that it is given."""
-    for event in trace.of("compile"):
-        loss, model = event.info["loss"], event.info["model"]
-        node = _loss_node(event.node)
-        labels = [_label_of(d) for use, d in trace.used("train") if use.model is model]
-        named = _name_of(loss)
-        if named is not None:
-            yield named[0], named[1], node, event.source, _flat(event.info["layers"]), next(iter(labels), None)
-    for event in trace.of("loss-call"):
-        loss, output, label = event.info["loss"], event.info["output"], event.info["label"]
-        layers = list(output.layers) if isinstance(output, Tensor) else []
-        named = _name_of(loss)
-        if named is not None:
-            yield named[0], named[1], loss.node, loss.source, layers, label if isinstance(label, Tensor) else None
-
-
-def _name_of(loss: Value | None) -> tuple[str, bool | None] | None:
-    if isinstance(loss, Loss):
-        name = "".join(f"_{c.lower()}" if c.isupper() else c for c in loss.name).lstrip("_")
-        return name, loss.from_logits
-    if isinstance(loss, Const) and isinstance(loss.value, str):
-        return loss.value, False
-    return None
-
-
-def _flat(layers: list[Any]) -> list[Layer]:
-    flat: list[Layer] = []
-    for layer in layers:
-        flat += _flat(list(layer.layers)) if isinstance(layer, Model) else [layer]
-    return flat
-
-
-def _head(layers: list[Layer]) -> tuple[Layer | None, str | None]:
-    """The last Dense layer and the activation of the output; None where it is not known."""
-    activation: str | None = "none"
-    for layer in reversed(layers):
-        if layer.kind in ("Dropout", "Flatten", "Reshape"):
-            continue
-        if layer.kind == "Softmax":
-            activation = "softmax"
-        elif layer.kind == "Activation":
-            activation = _activation(layer.argument(0, "activation"))
-        elif layer.kind == "Dense":
-            own = _activation(layer.argument(1, "activation"))
-            return layer, own if activation == "none" else activation
-        else:
-            return None, None
-    return None, None
-
-
-def _activation(value: Value | None) -> str | None:
-    if value is None or (isinstance(value, Const) and value.value is None):
-        return "none"
-    if isinstance(value, Const) and isinstance(value.value, str):
-        return "none" if value.value == "linear" else value.value
-    name = getattr(value, "name", None)
-    return name.rsplit(".", maxsplit=1)[-1] if isinstance(name, str) else None
-
-
-@rule("PIP043", "loss-for-other-labels", needs="script")
-def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
-    """A loss for one-hot labels where labels are numbers, or the other way round.
-
-    Why: shapes differ and training stops; where broadcasting saves them, it learns nothing.
-    Example: integer labels with `categorical_crossentropy`.
-    Fix: `sparse_categorical_crossentropy` for integers, `categorical_crossentropy` for one-hot.
-    Ignore: never.
-    Reports: https://github.com/keras-team/keras/issues/7339 https://github.com/keras-team/keras/issues/7749
-    """
-    for name, _, node, source, _, label in _losses(trace):
-        if label is None:
-            continue
-        text = source.segment(node)
-        if name == "sparse_categorical_crossentropy" and label.form == "one_hot":
-            yield at_node(
-                node, source, "labels are one-hot, and the loss takes numbers",
-                corrected=text.replace("sparse_categorical", "categorical").replace("SparseCategorical", "Categorical"),
-            )  # fmt: skip
-        elif name == "categorical_crossentropy" and label.form is None and _is_number(label):
-            yield at_node(
-                node, source, "labels are numbers, and the loss takes one-hot",
-                corrected=text.replace("categorical_c", "sparse_categorical_c").replace("Categ", "SparseCateg"),
-            )  # fmt: skip
-
-
-def _is_number(label: Tensor) -> bool:
-    return (label.dtype or "").startswith(("int", "uint"))
-
-
-@rule("PIP044", "logits-and-probabilities", needs="script")
-def logits_and_probabilities(trace: Trace) -> Iterator[Finding]:
-    """A loss that expects probabilities from a model that gives logits, or logits from one that gives probabilities.
-
-    Why: accuracy stays near chance (0.3 of 4 classes in TensorFlow's own tutorial), or learning is slow for no reason.
-    Example: `Dense(10)` and `SparseCategoricalCrossentropy()`
-    Fix: `from_logits=True`, or `activation="softmax"`; not both.
-    Ignore: never.
-    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/keras-team/keras/issues/16906
-    """
-    for name, from_logits, node, source, layers, _ in _losses(trace):
-        _, activation = _head(layers)
-        if "crossentropy" not in name or activation is None or from_logits is None:
-            continue
-        text = source.segment(node)
-        if activation == "none" and not from_logits:
-            call = f"{text[:-1]}{', ' if not text.endswith('()') else ''}from_logits=True)"
-            title = "".join(part.title() for part in name.split("_"))
-            yield at_node(
-                node,
-                source,
-                "the model gives logits, and the loss takes them for probabilities",
-                corrected=call if isinstance(node, ast.Call) else f"keras.losses.{title}(from_logits=True)",
-                measured="no activation in the last layer",
-                expected="from_logits=True",
-            )
-        elif activation in ("softmax", "sigmoid") and from_logits:
-            yield at_node(
-                node,
-                source,
-                f"the model gives probabilities ({activation}), and the loss takes them for logits",
-                corrected=text.replace("from_logits=True", "from_logits=False"),
-                measured=activation,
-                expected="from_logits=False",
-            )
 
 
 @rule("PIP045", "step-without-training", severity="warning", needs="script")
@@ -276,7 +36,7 @@ def step_without_training(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras/issues/16189
     """
     for event in trace.of("step-without-training"):
-        layers = [layer.kind for layer in _layers_of(event.info["model"])]
+        layers = [layer.kind for layer in layers_of(event.info["model"])]
         behaves = any(kind in ("Dropout", "BatchNormalization", "SpatialDropout2D", "GaussianNoise") for kind in layers)
         text = event.source.segment(event.node)
         yield at_node(
@@ -385,35 +145,3 @@ def removed_from_keras_3(trace: Trace) -> Iterator[Finding]:
             corrected=line.replace(name, instead) if is_name else None,
             help=None if is_name else [f"use {instead}"],
         )
-
-
-@rule("PIP051", "head-does-not-fit-labels", needs="script")
-def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
-    """A last layer with fewer classes than the data has.
-
-    Why: `Received a label value of 10 outside the valid range of [0, 10)`, or silence and a wrong loss on a GPU.
-    Example: labels 0 to 10 and `Dense(10)`
-    Fix: one unit for each class.
-    Ignore: where some labels are filtered out.
-    Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3
-    """
-    data = trace.data
-    if data is None or data.train is None or not is_classification(data):
-        return
-    classes = max(data.train.label_counts, default=-1) + 1
-    for name, _, _, _, layers, label in _losses(trace):
-        head, _ = _head(layers)
-        units = head.argument(0, "units") if head is not None else None
-        if head is None or not isinstance(units, Const) or label is None or label.feature != data.label:
-            continue
-        is_categorical = name in ("sparse_categorical_crossentropy", "categorical_crossentropy")
-        if is_categorical and units.value < classes:
-            text = head.source.segment(head.node)
-            yield at_node(
-                head.node,
-                head.source,
-                f"the last layer has {units.value} units, and labels go up to {classes - 1}",
-                corrected=text.replace(f"({units.value}", f"({classes}", 1),
-                measured=units.value,
-                expected=classes,
-            )

@@ -29,7 +29,9 @@ __all__ = [
     "Unknown",
     "Value",
     "Writer",
+    "flat_layers",
     "join",
+    "layers_of",
     "text_of",
 ]
 
@@ -280,3 +282,16 @@ def join(one: Value, other: Value) -> Value:
     if all(isinstance(option, Dataset) for option in options):
         return Alternatives(options[:4])
     return UNKNOWN
+
+
+def layers_of(model: Value | None) -> list[Layer]:
+    """The layers of a model in order, those of models inside it among them."""
+    return flat_layers(list(model.layers)) if isinstance(model, Model) else []
+
+
+def flat_layers(layers: list[Any]) -> list[Layer]:
+    """Layers in order, where some are models of their own."""
+    flat: list[Layer] = []
+    for layer in layers:
+        flat += flat_layers(list(layer.layers)) if isinstance(layer, Model) else [layer]
+    return flat
