@@ -10,7 +10,9 @@ from support import write_records
 
 import bushel
 from bushel import Feature, Schema, Writer, costs
+from bushel import transforms as t
 from bushel.columns import BytesColumn
+from bushel.errors import SchemaMismatch
 
 GENERATOR = np.random.default_rng(0)
 
@@ -70,6 +72,28 @@ def test_vectors_that_are_mostly_zeros_are_told(tmp_path):
     assert [saving.feature for saving in found] == ["terms"]
     assert found[0].what == "97% of its values are 0"
     assert 700 < found[0].bytes < 800
+
+
+def test_a_vector_stored_sparse_is_as_small_as_was_said_and_reads_the_same(tmp_path):
+    dense = np.where(GENERATOR.random((200, 300)) < 0.03, normal(200, 300), np.float32(0))
+    source = {"terms": dense, "number": np.arange(200)}
+    for name, chain in (("dense", []), ("sparse", [t.sparse("terms")])):
+        bushel.build(bushel.sources.arrays(source), tmp_path / name, transforms=chain)
+    before, after = costs(tmp_path / "dense"), costs(tmp_path / "sparse")
+    assert before.bytes - after.bytes == pytest.approx(before.savings[0].bytes, rel=0.1)
+    assert after.savings == []
+    columns = bushel.open(tmp_path / "sparse")["train"][:]
+    np.testing.assert_array_equal(columns["terms"].to_dense(), dense[columns["number"]])
+
+
+def test_vectors_become_sparse_by_sample_as_by_column():
+    dense = np.array([[0, 0, 2.5], [0, 0, 0], [1, np.nan, 0]], np.float32)
+    column = t.sparse("x").apply_columns({"x": dense})["x"]
+    rows = [t.sparse("x").apply({"x": row}, t.Draw(0, 0, 0))["x"] for row in dense]
+    for one, other in zip(column, rows, strict=True):
+        np.testing.assert_array_equal(one.to_dense(), other.to_dense())
+    with pytest.raises(SchemaMismatch, match=r"expected a vector, got an array of shape \(2, 2\) - at x"):
+        t.sparse("x").apply({"x": np.eye(2)}, t.Draw(0, 0, 0))
 
 
 def test_a_feature_that_is_the_same_everywhere_is_told(tmp_path):

@@ -182,7 +182,7 @@ def _zeros(flat: NDArray[Any], count: float, spent: float) -> Found:
         return None
     # An index takes about two bytes, and a value what it took.
     sparse = count * (1 - share) * (2 + spent / count)
-    return f"{share:.0%} of its values are 0", "store it sparse: Feature(encoding='sparse')", spent - sparse
+    return f"{share:.0%} of its values are 0", "transforms.sparse(...)", spent - sparse
 
 
 def _pixels(flat: NDArray[Any], count: float, spent: float) -> Found:

@@ -30,6 +30,7 @@ from bushel.transforms.mixing import cutmix, mixup
 from bushel.transforms.numeric import cast, jitter, normalise, scale, window
 from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PlacedTransform, Transform
 from bushel.transforms.scaling import min_max, robust_scale, standardise
+from bushel.transforms.sparse import sparse
 from bushel.transforms.terms import hash_ngrams, tfidf
 from bushel.transforms.texts import clean
 from bushel.transforms.tokenizer_files import tokenise_file
@@ -81,6 +82,7 @@ __all__ = [
     "rotate",
     "saturation",
     "scale",
+    "sparse",
     "standardise",
     "tfidf",
     "tokenise",
