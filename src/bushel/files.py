@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem
-from bushel.storage import describe_os_error, is_object, open_to_read
-from bushel.storage.ahead import ObjectFile
+from bushel.storage import ObjectPath, describe_os_error, is_object, open_to_read
+from bushel.storage.ahead import ObjectFile, open_in_order, park
 
 __all__ = ["Chunk", "Compression", "OnFault", "RecordFile", "Skipped", "open_file"]
 
@@ -91,11 +91,11 @@ class RecordFile:
 
     def _object_chunks(self, on_fault: FaultHandler, max_bytes: int) -> Iterator[Chunk]:
         """What a store gave wrong is read again, once, before it counts as damage."""
-        with open_to_read(self.path) as opened:
-            assert isinstance(opened, ObjectFile)
-            if self.compression is not None:
-                yield from _cut_into_chunks(self, _ahead(_inflated(self, max_bytes)), max_bytes, on_fault)
-                return
+        if self.compression is not None:
+            yield from _cut_into_chunks(self, _ahead(_inflated(self, max_bytes)), max_bytes, on_fault)
+            return
+        assert isinstance(self.path, ObjectPath)
+        with open_in_order(self.path.key, self.path.status()) as opened:
             pieces = (_Piece(data, base, base + len(data) == self.size) for base, data in opened.pieces())
             for chunk in _cut_into_chunks(self, pieces, max_bytes, on_fault, opened.read_again):
                 yield _verified(chunk, opened.read_again)
@@ -117,14 +117,15 @@ def _mapped(file: RecordFile) -> Iterator[_Piece]:
 def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
     """What the file inflates to, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
     assert file.compression is not None
-    is_first = is_object(file.path)  # what a store gave is asked for twice before it counts as damaged
+    is_first = True
     with open_to_read(file.path) as opened:
         stream = _Inflater(opened, file.compression)
         base = 0
         while True:
             data = stream.read(max_bytes)
-            if stream.fault is not None and is_first:
-                is_first = False
+            if stream.fault is not None and is_first and isinstance(opened, ObjectFile):
+                is_first = False  # what a store gave is asked for twice before it counts as damaged
+                opened.forget()
                 opened.seek(0)
                 stream = _Inflater(opened, file.compression)
                 _skip(stream, base)
@@ -302,9 +303,10 @@ def open_file(path: Path) -> RecordFile:
     Raises `FileProblem` for a file that is something else, and says what.
     """
     try:
+        if isinstance(path, ObjectPath):
+            return _open_object(path)
         with open_to_read(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
+            size = os.fstat(file.fileno()).st_size
             head = file.read(512)
             if not head:
                 raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
@@ -315,6 +317,21 @@ def open_file(path: Path) -> RecordFile:
         raise
     except OSError as error:
         raise describe_os_error(path, error) from None
+
+
+def _open_object(path: ObjectPath) -> RecordFile:
+    """The same of an object, whose other bytes are on their way for whoever reads it next."""
+    file = open_in_order(path.key, path.status())
+    head = file.read(512)
+    if not head:
+        raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
+    is_plain = _begins_with_record(head)
+    found = RecordFile(path, None if is_plain else _compression_of(path, cast("IO[bytes]", file), head), file.size)
+    if is_plain:
+        park(file)
+    else:
+        file.close()
+    return found
 
 
 def _begins_with_record(head: bytes) -> bool:

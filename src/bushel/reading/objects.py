@@ -32,9 +32,9 @@ from bushel.storage.stores import get
 __all__ = ["ObjectShards", "StoreShuffle"]
 
 BLOCK_BYTES = 4 << 20
-_AT_ONCE = 4  # blocks of one request
+_AT_ONCE = 8  # blocks of one request
 _INDEXES_AT_ONCE = 16
-_AHEAD = 16  # blocks on their way before they are asked for
+_AHEAD = 24  # blocks on their way before they are asked for
 _HELD_MAPPED, _HELD_IN_MEMORY = 256, 32  # blocks at hand, where there is a cache on disk and where there is none
 
 Block: TypeAlias = tuple[int, int]  # number of the shard, and of the block in it
@@ -146,6 +146,11 @@ class ObjectShards(ShardSet):
         blocks = _blocks_of(owners, offsets, lengths)[0]
         self._blocks.ask_for(blocks[: self._blocks.most // 2])  # what is on its way must not push itself out
         return len(blocks)
+
+    def hold(self, records: int) -> None:
+        """Have at hand what holds so many records, twice over: a shuffle in blocks goes to and fro among them."""
+        size = sum(shard.size for shard in self.shards) / max(1, len(self))
+        self._blocks.most = max(self._blocks.most, int(2 * records * size / BLOCK_BYTES))
 
     def warn_of_refetching(self) -> None:
         """Say it if a shuffle over all records would fetch the same blocks again and again."""

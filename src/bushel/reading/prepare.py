@@ -78,6 +78,8 @@ def prepare(split: Split, settings: Settings) -> tuple[Maker, Plan]:
     order = settings.order
     if split.stream is None and order.shuffle and order.block is None:
         split.shards.warn_of_refetching()
+    if order.shuffle and order.block is not None:
+        split.shards.hold(order.block * order.window)
     wanted = split.wanted(settings.columns)
     sampler = sampler_of(split, order)
     pack: Pack | None = None

@@ -89,6 +89,9 @@ class ShardSet:
         """Map all shards now rather than when the first record is asked for."""
         len(self._core)
 
+    def hold(self, records: int) -> None:
+        """Be ready to go to and fro among so many records; what is mapped is."""
+
     def warn_of_refetching(self) -> None:
         """Say it if reading at random costs more than once; it does not where files are mapped."""
 

@@ -1,4 +1,4 @@
-"""An object as a file that is read in order: ranges are asked for ahead, several at a time."""
+"""An object as a file: what is read in order comes as a stream, on its way before it is asked for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from queue import Empty, Full, Queue
+from threading import Event, Lock, Thread
 from typing import Any, TypeVar
 
 from bushel.storage import stores
@@ -15,10 +17,13 @@ from bushel.storage.stores import Key, Status
 
 __all__ = ["ObjectFile", "in_background"]
 
-_FIRST = 1 << 18  # bytes of the first range; each is twice the one before, up to the last
-_LARGEST = 32 << 20
-_UNDER_WAY = 3  # ranges ahead of the one that is read
+FIRST_BYTES = 1 << 18  # of a read that may be the only one
+SMALL_BYTES = 4 << 20  # left of an object that one request fetches
+SEGMENT_BYTES = 128 << 20  # of a stream; a larger object is several at the same time
+_STREAMS = 4
+_WAITING = 8  # pieces of a stream that wait to be read
 _THREADS = 16
+_LOOK = 0.5  # seconds after which a stream looks whether it is still wanted
 T = TypeVar("T")
 
 
@@ -33,18 +38,92 @@ def in_background(call: Callable[..., T], *arguments: Any) -> Future[T]:
     return _pool(os.getpid()).submit(call, *arguments)
 
 
-class ObjectFile(io.RawIOBase):
-    """An object open to be read. Whoever reads on from where they were, finds the next bytes on their way."""
+class _Segment:
+    """A part of an object that comes in a thread of its own, a few pieces ahead of its reader."""
 
-    def __init__(self, key: Key, status: Status) -> None:
+    def __init__(self, key: Key, start: int, stop: int, etag: str) -> None:
+        self._pieces: Queue[memoryview | BaseException | None] = Queue(_WAITING)
+        self._is_over = Event()
+        Thread(target=self._run, args=(key, start, stop, etag), daemon=True).start()
+
+    def _run(self, key: Key, start: int, stop: int, etag: str) -> None:
+        try:
+            for piece in stores.stream(key, start, stop, etag):
+                if not self._put(piece):
+                    return
+            self._put(None)
+        except BaseException as error:
+            self._put(error)
+
+    def _put(self, piece: memoryview | BaseException | None) -> bool:
+        while not self._is_over.is_set():
+            try:
+                self._pieces.put(piece, timeout=_LOOK)
+            except Full:
+                continue
+            return True
+        return False
+
+    def next(self) -> memoryview | None:
+        """The next piece; None behind the last."""
+        piece = self._pieces.get()
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._is_over.set()
+        while True:
+            try:
+                self._pieces.get_nowait()
+            except Empty:
+                return
+
+
+class _Stream:
+    """The rest of an object, from some place on."""
+
+    def __init__(self, key: Key, start: int, stop: int, etag: str) -> None:
+        self.at = start
+        self._told = (key, stop, etag)
+        self._starts = iter(range(start, stop, SEGMENT_BYTES))
+        self._coming: deque[_Segment] = deque()
+
+    def next(self) -> memoryview:
+        """The piece that begins at `at`."""
+        key, stop, etag = self._told
+        while True:
+            while len(self._coming) < _STREAMS and (start := next(self._starts, None)) is not None:
+                self._coming.append(_Segment(key, start, min(start + SEGMENT_BYTES, stop), etag))
+            piece = self._coming[0].next()
+            if piece is not None:
+                self.at += len(piece)
+                return piece
+            self._coming.popleft()
+
+    def close(self) -> None:
+        """Ask for no more."""
+        for segment in self._coming:
+            segment.close()
+
+
+class ObjectFile(io.RawIOBase):
+    """An object open to be read. Whoever reads on from where they were, finds the next bytes on their way.
+
+    `in_order` says that all of it is going to be read, so that the first bytes come with the others.
+    """
+
+    def __init__(self, key: Key, status: Status, *, in_order: bool = False) -> None:
         super().__init__()
+        self._in_order = in_order
         self.name = str(key)
         self.size = status.size
-        self._key, self._etag = key, status.etag
+        self.key, self.etag = key, status.etag
         self._at = 0
         self._behind = -1  # the end of the last read
-        self._range = _FIRST
-        self._coming: deque[tuple[int, int, Future[memoryview]]] = deque()  # start, stop, bytes
+        self._held, self._held_at = memoryview(b""), 0
+        self._stream: _Stream | None = None
 
     def readable(self) -> bool:
         """It is."""
@@ -79,48 +158,74 @@ class ObjectFile(io.RawIOBase):
         stop = self.size if size is None or size < 0 else min(self._at + size, self.size)
         pieces = []
         while self._at < stop:
-            piece = self._piece(stop)
-            pieces.append(piece)
-            self._at += len(piece)
+            pieces.append(self._piece(stop))
         return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
 
     def pieces(self) -> Iterator[tuple[int, memoryview]]:
         """What is left, as it comes in: where it begins, and bytes."""
         while self._at < self.size:
-            start, piece = self._at, self._piece(self.size)
-            self._at += len(piece)
-            yield start, piece
+            yield self._at, self._piece(self.size)
+
+    def forget(self) -> None:
+        """Read on with bytes that are asked for anew."""
+        self._held = memoryview(b"")
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
 
     def read_again(self, start: int, stop: int) -> memoryview:
         """Bytes asked for anew."""
-        return stores.get(self._key, start, stop, self._etag)
+        return stores.get(self.key, start, stop, self.etag)
 
     def _piece(self, stop: int) -> memoryview:
-        """The bytes from where reading stands to the end of a range, or to `stop`."""
-        while self._coming and not self._coming[0][0] <= self._at < self._coming[0][1]:
-            self._coming.popleft()[2].cancel()
-        reads_on = self._at == self._behind
-        if not self._coming:
-            self._range = self._range if reads_on else _FIRST
-            self._ask(self._at, stop - self._at)
-        start, end, future = self._coming[0]
-        if reads_on or stop > end:  # more will be wanted
-            while len(self._coming) <= _UNDER_WAY and self._coming[-1][1] < self.size:
-                self._ask(self._coming[-1][1], 0)
-        piece = future.result()[self._at - start : stop - start]
-        self._behind = self._at + len(piece)
-        if self._behind == end:
-            self._coming.popleft()
+        """Bytes from where reading stands, to `stop` or fewer; reading then stands behind them."""
+        if not self._held_at <= self._at < self._held_at + len(self._held):
+            self._held_at, self._held = self._at, self._fetch(stop)
+        piece = self._held[self._at - self._held_at : stop - self._held_at]
+        self._at += len(piece)
+        self._behind = self._at
         return piece
 
-    def _ask(self, start: int, size: int) -> None:
-        stop = min(start + max(self._range, min(size, _LARGEST)), self.size)
-        self._coming.append((start, stop, in_background(stores.get, self._key, start, stop, self._etag)))
-        self._range = min(2 * self._range, _LARGEST)
+    def _fetch(self, stop: int) -> memoryview:
+        if self._stream is not None and self._stream.at != self._at:
+            self._stream.close()
+            self._stream = None
+        left = self.size - self._at
+        if self._stream is None:
+            reads_on = self._in_order or self._at == self._behind or stop - self._at > FIRST_BYTES
+            if left <= SMALL_BYTES and reads_on:
+                return stores.get(self.key, self._at, self.size, self.etag)
+            if not reads_on:
+                return stores.get(self.key, self._at, self._at + min(left, FIRST_BYTES), self.etag)
+            self._stream = _Stream(self.key, self._at, self.size, self.etag)
+        return self._stream.next()
 
     def close(self) -> None:
         """Ask for no more."""
-        for _, _, future in self._coming:
-            future.cancel()
-        self._coming.clear()
+        self.forget()
         super().close()
+
+
+_parked: list[tuple[Key, str, ObjectFile]] = []  # at most one: what was looked at last, and is most likely read next
+_parking = Lock()
+
+
+def open_in_order(key: Key, status: Status) -> ObjectFile:
+    """An object to be read from its beginning; the one that was parked, if it is that."""
+    with _parking:
+        parked = _parked.pop() if _parked else None
+    if parked is not None and parked[:2] == (key, status.etag) and not parked[2].closed:
+        parked[2].seek(0)
+        return parked[2]
+    if parked is not None:
+        parked[2].close()
+    return ObjectFile(key, status, in_order=True)
+
+
+def park(file: ObjectFile) -> None:
+    """Keep a file whose first bytes were looked at for whoever reads it next: their request is under way."""
+    with _parking:
+        old = [parked[2] for parked in _parked]
+        _parked[:] = [(file.key, file.etag, file)]
+    for other in old:
+        other.close()

@@ -25,6 +25,7 @@ __all__ = ["SCHEMES", "Found", "Key", "Status"]
 
 SCHEMES = {"s3": "s3", "gs": "gcs", "az": "azure"}  # and the extra that installs each
 PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
+PIECE_BYTES = 4 << 20  # of a stream
 _PAGE = 1000
 _ATTEMPTS = 5  # of ours, around the few that the client makes for each request
 _RETRIES = {
@@ -85,6 +86,33 @@ def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
         return data
 
     return _ask(key, whole)
+
+
+def stream(key: Key, start: int, stop: int, etag: str = "") -> Iterator[memoryview]:
+    """The bytes from `start` to `stop` as they come, with one request; one that breaks off is taken up where it was."""
+    from obstore.exceptions import BaseError
+
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    failed = 0
+    while start < stop:
+        options: dict[str, Any] = {"range": (start, stop)} | ({"if_match": etag} if etag else {})
+        answer = _ask(key, lambda options=options: obs.get(store, key.name, options=options))  # type: ignore[misc]
+        if etag and (answer.meta["e_tag"] or etag) != etag:
+            raise _changed(key)
+        error: Exception = _ShortRead()
+        try:
+            for piece in answer.stream(min_chunk_size=PIECE_BYTES):
+                view = memoryview(piece)[: stop - start]
+                start += len(view)
+                failed = 0
+                yield view
+        except (BaseError, OSError) as broken:
+            error = broken
+        if start < stop:
+            failed += 1
+            if failed == _ATTEMPTS:
+                raise _in_words(key, error)
+            time.sleep(_pause(failed))
 
 
 def get_all(key: Key) -> bytes:
@@ -172,8 +200,12 @@ def _ask(key: Key, call: Callable[[], T]) -> T:
             passes = isinstance(error, GenericError | _ShortRead) and not _LASTING.search(str(error))
             if not passes or attempt == _ATTEMPTS:
                 raise _in_words(key, error) from None
-        time.sleep(random.uniform(0.5, 1.0) * 0.1 * 2**attempt)
+        time.sleep(_pause(attempt))
     raise AssertionError("the last attempt returns or raises")
+
+
+def _pause(attempt: int) -> float:
+    return random.uniform(0.05, 0.1) * float(2**attempt)
 
 
 def no_bucket(key: Key) -> FileProblem:
