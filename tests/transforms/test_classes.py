@@ -96,3 +96,11 @@ def test_floats_and_lists_in_the_wrong_place_are_refused():
         t.encode("x", classes=("a", 1))
     with pytest.raises(ValueError, match="classes must differ"):
         t.encode("x", classes=("a", "a"))
+
+
+def test_many_texts_are_coded_as_few_are():
+    values = [f"class {number % 37}" for number in range(1000)]
+    made = fitted(t.encode("x", unknown="code", most=30), [values])
+    by_column = made.apply_columns({"x": column(values)})["x"]
+    assert by_column.tolist() == [made.apply({"x": value}, DRAW)["x"] for value in values]
+    assert by_column.max() == 30

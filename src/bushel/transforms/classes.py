@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.columns import BytesColumn, Column, Ragged
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.records import Sample
@@ -21,6 +22,7 @@ __all__ = ["encode", "multi_hot", "one_hot"]
 
 Name = str | int
 _MOST_CLASSES = 1 << 20
+_FEW = 64  # texts, for which a sort would cost more than it saves
 
 
 class Classes(msgspec.Struct, frozen=True):
@@ -293,8 +295,14 @@ def _codes(values: Any, names: tuple[Name, ...], feature: str, *, refuse: bool) 
 
 
 def _text_codes(values: BytesColumn, known: dict[Any, int]) -> NDArray[np.int64]:
-    texts: Iterable[bytes] = values.to_list()
-    return np.array([known.get(text, len(known)) for text in texts], np.int64)
+    if len(values) < _FEW:
+        return np.array([known.get(text, len(known)) for text in values.to_list()], np.int64)
+    # Each text once, told apart by its XXH64.
+    offsets, data = np.ascontiguousarray(values.offsets, np.int64), np.ascontiguousarray(values.data)
+    hashes = np.asarray(_native.hash_column(offsets, data))
+    _, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)
+    codes = np.array([known.get(values[first], len(known)) for first in firsts.tolist()], np.int64)
+    return codes[places.reshape(-1)]
 
 
 encode, one_hot, multi_hot = Encode, OneHot, MultiHot
