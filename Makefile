@@ -86,6 +86,7 @@ bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/shuffle_quality.py
 	$(BIN)/python benchmarks/many_shards.py
 	$(BIN)/python benchmarks/loaders.py
+	$(BIN)/python benchmarks/cluster.py
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

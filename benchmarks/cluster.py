@@ -3,6 +3,7 @@
     python benchmarks/cluster.py                       all questions, at a tenth of full size
     python benchmarks/cluster.py nodes --scale 1       jobs of a minute or more
     python benchmarks/cluster.py scheduler plan data --scale 1
+    python benchmarks/cluster.py project               from what was measured: 100 TB on 1 to 1,000 nodes
 
 Nodes are raylets on this machine, each kept to one core, so it must have two that are otherwise idle. Times are of the
 work alone: clusters are started, and workers have done a first small build, before the clock runs. Ratios are of the
@@ -10,8 +11,10 @@ same run. The figures of docs/clusters.md come from here.
 """
 
 import argparse
+import json
 import logging
 import os
+import resource
 import shutil
 import tempfile
 import time
@@ -63,6 +66,7 @@ def nodes(folder: Path, scale: float) -> None:
         ratio(f"Ray / local time on {count} core(s) (at most 1.15)", on_ray[count] / local[count])
     size = sum(path.stat().st_size for path in (folder / "out").glob("*.tfrecord"))
     print(f"   {size / 1e6 / on_ray[1]:.1f} MB/s of records a core")
+    note(folder, bytes_a_core=size / on_ray[1], gain_of_two=on_ray[1] / on_ray[2])
 
 
 def warm_up(folder: Path) -> None:
@@ -71,7 +75,7 @@ def warm_up(folder: Path) -> None:
     build(Recipe(source={"path": source}, shards=8), folder, Run(engine=bushel.ray.engine()))
 
 
-def scheduler(_: Path, scale: float) -> None:
+def scheduler(folder: Path, scale: float) -> None:
     """What a task costs that does nothing, as the engine gives tasks out and each on its own."""
     import ray
 
@@ -81,6 +85,7 @@ def scheduler(_: Path, scale: float) -> None:
         list(engine.run(abs, range(1000)))
         seconds = timed("empty tasks, by the engine", count, lambda: sum(1 for _ in engine.run(abs, range(count))))
         print(f"   {seconds / count * 1e6:,.0f} us a task")
+        note(folder, seconds_a_task=seconds / count)
         nothing = ray.remote(num_cpus=1)(do_nothing)
         seconds = timed("empty Ray tasks, one by one", count, lambda: one_by_one(ray, nothing, count))
         print(f"   {seconds / count * 1e6:,.0f} us a Ray task")
@@ -109,8 +114,10 @@ def plan(folder: Path, scale: float) -> None:
                 warm_up(folder)
             seconds, size = time_plan(source, folder / "planned", is_remote)
         name = "two nodes" if is_remote else "one process"
-        rate = f"{rows / seconds:12,.0f} samples/s, {size / rows:.1f} bytes a sample on disk"
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / rows
+        rate = f"{rows / seconds:12,.0f} samples/s; bytes a sample: {size / rows:.1f} on disk, {peak:.0f} in memory"
         print(f"   {name:38} {seconds:8.2f} s  {rate}", flush=True)
+        note(folder, planned_a_second=rows / seconds, planned_bytes=size / rows)
 
 
 def time_plan(source: str, out: Path, is_remote: bool) -> tuple[float, int]:
@@ -171,11 +178,37 @@ def consume(dataset: Any) -> None:
         pass
 
 
+def note(folder: Path, **figures: float) -> None:
+    """Keep figures for `project`."""
+    path = folder / "figures.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**known, **figures}, indent=2))
+
+
+TOTAL, SAMPLES, TASKS, CORES = 100e12, 100e6, 100e3, 32  # bytes; of 1 MB; shards of 1 GB; of a node
+
+
+def project(folder: Path, _: float) -> None:
+    """100 TB of samples of 1 MB in shards of 1 GB, on nodes of 32 cores, from the figures measured and nothing else."""
+    figures = json.loads((folder / "figures.json").read_text())
+    planning, giving_out = SAMPLES / figures["planned_a_second"], TASKS * figures["seconds_a_task"]
+    print("   " + ", ".join(f"{name} {value:,.4g}" for name, value in figures.items()))
+    print(f"   plan {planning:,.0f} s, {SAMPLES * figures['planned_bytes'] / 1e9:.1f} GB; tasks {giving_out:,.0f} s")
+    print("   | nodes | cores | work | all of it | read and written | what limits |\n   |---|---|---|---|---|---|")
+    for count in (1, 10, 100, 1000):
+        rate = count * CORES * figures["bytes_a_core"] * figures["gain_of_two"] / 2
+        work = TOTAL / rate
+        limit = "giving out tasks" if giving_out > work else "the plan" if planning > work / 4 else "cores"
+        times = f"{work / 3600:,.2f} h | {(planning + max(work, giving_out)) / 3600:,.2f} h"
+        print(f"   | {count:,} | {count * CORES:,} | {times} | {2 * rate / 1e9:,.1f} GB/s | {limit} |")
+
+
 QUESTIONS: dict[str, Callable[[Path, float], None]] = {
     "nodes": nodes,
     "scheduler": scheduler,
     "plan": plan,
     "data": data,
+    "project": project,
 }
 
 

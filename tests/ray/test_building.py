@@ -182,6 +182,16 @@ def test_arrays_in_memory_reach_other_nodes(tmp_path, cluster, monkeypatch):
     assert digests(tmp_path / "ray") == digests(tmp_path / "local")
 
 
+@pytest.mark.parametrize("reads", KINDS)
+def test_transforms_learn_from_all_nodes_to_the_last_bit(tmp_path, cluster, reads):
+    from bushel import transforms as t
+
+    source, options = Numbers(3000, reads, 9), {"split": "80/20", "shards": 3, "transforms": [t.standardise("x")]}
+    build(source, tmp_path / "local", **options, run=Run(workers=1))
+    build(source, tmp_path / "ray", **options, run=Run(engine=bushel.ray.engine(cluster.address)))
+    assert everything(tmp_path / "ray") == everything(tmp_path / "local")
+
+
 def test_errors_of_workers_are_raised_as_they_are_with_the_node(tmp_path, cluster):
     driver = os.getpid()
 
