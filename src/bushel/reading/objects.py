@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, takewhile
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
@@ -217,6 +217,7 @@ class _Blocks:
         most = min(_HELD_MAPPED, self._cache.limit // (4 * BLOCK_BYTES))
         self.most = max(most, _HELD_IN_MEMORY)
         self._held: OrderedDict[Block, Any] = OrderedDict()  # bytes, or a future of those of several blocks
+        self._last: Block | None = None  # that was asked for
         self._lock = threading.Lock()
 
     def get(self, blocks: Sequence[Block]) -> list[Any]:
@@ -235,13 +236,24 @@ class _Blocks:
                         continue
                     self._held[block] = found
                 self._held.move_to_end(block)
-            for run in _runs(missing):
+            for run in map(self._extended, _runs(missing)):
                 future = in_background(self._fetch, run)
                 self._held.update(dict.fromkeys(run, future))
             asked = [(block, self._held[block]) for block in blocks]
             while len(self._held) > self.most:
                 self._held.popitem(last=False)
         return asked
+
+    def _extended(self, run: list[Block]) -> list[Block]:
+        """Where blocks are asked for one behind the other, a request brings the next ones too."""
+        (shard, number), last = run[0], self._last
+        if last == (shard, number - 1):
+            count = -(-self._shards[shard].size // BLOCK_BYTES)
+            following = range(run[-1][1] + 1, min(number + _AT_ONCE, count))
+            more = takewhile(lambda block: block not in self._held, ((shard, place) for place in following))
+            run = [*run, *more]
+        self._last = run[-1]
+        return run
 
     def _fetch(self, run: list[Block]) -> dict[Block, Any]:
         """Blocks that lie side by side, with one request."""

@@ -19,7 +19,7 @@ __all__ = ["ObjectFile", "in_background"]
 
 FIRST_BYTES = 1 << 18  # of a read that may be the only one
 SMALL_BYTES = 4 << 20  # left of an object that one request fetches
-SEGMENT_BYTES = 128 << 20  # of a stream; a larger object is several at the same time
+SEGMENT_BYTES = 160 << 20  # of a stream: a shard of the usual size; a larger object is several at the same time
 _STREAMS = 4
 _WAITING = 8  # pieces of a stream that wait to be read
 _THREADS = 16
@@ -41,14 +41,14 @@ def in_background(call: Callable[..., T], *arguments: Any) -> Future[T]:
 class _Segment:
     """A part of an object that comes in a thread of its own, a few pieces ahead of its reader."""
 
-    def __init__(self, key: Key, start: int, stop: int, etag: str) -> None:
+    def __init__(self, key: Key, start: int, stop: int, status: Status) -> None:
         self._pieces: Queue[memoryview | BaseException | None] = Queue(_WAITING)
         self._is_over = Event()
-        Thread(target=self._run, args=(key, start, stop, etag), daemon=True).start()
+        Thread(target=self._run, args=(key, start, stop, status), daemon=True).start()
 
-    def _run(self, key: Key, start: int, stop: int, etag: str) -> None:
+    def _run(self, key: Key, start: int, stop: int, status: Status) -> None:
         try:
-            for piece in stores.stream(key, start, stop, etag):
+            for piece in stores.stream(key, start, stop, status):
                 if not self._put(piece):
                     return
             self._put(None)
@@ -84,18 +84,18 @@ class _Segment:
 class _Stream:
     """The rest of an object, from some place on."""
 
-    def __init__(self, key: Key, start: int, stop: int, etag: str) -> None:
+    def __init__(self, key: Key, start: int, status: Status) -> None:
         self.at = start
-        self._told = (key, stop, etag)
-        self._starts = iter(range(start, stop, SEGMENT_BYTES))
+        self._told = (key, status)
+        self._starts = iter(range(start, status.size, SEGMENT_BYTES))
         self._coming: deque[_Segment] = deque()
 
     def next(self) -> memoryview:
         """The piece that begins at `at`."""
-        key, stop, etag = self._told
+        key, status = self._told
         while True:
             while len(self._coming) < _STREAMS and (start := next(self._starts, None)) is not None:
-                self._coming.append(_Segment(key, start, min(start + SEGMENT_BYTES, stop), etag))
+                self._coming.append(_Segment(key, start, min(start + SEGMENT_BYTES, status.size), status))
             piece = self._coming[0].next()
             if piece is not None:
                 self.at += len(piece)
@@ -119,7 +119,7 @@ class ObjectFile(io.RawIOBase):
         self._in_order = in_order
         self.name = str(key)
         self.size = status.size
-        self.key, self.etag = key, status.etag
+        self.key, self.etag, self._status = key, status.etag, status
         self._at = 0
         self._behind = -1  # the end of the last read
         self._held, self._held_at = memoryview(b""), 0
@@ -197,7 +197,7 @@ class ObjectFile(io.RawIOBase):
                 return stores.get(self.key, self._at, self.size, self.etag)
             if not reads_on:
                 return stores.get(self.key, self._at, self._at + min(left, FIRST_BYTES), self.etag)
-            self._stream = _Stream(self.key, self._at, self.size, self.etag)
+            self._stream = _Stream(self.key, self._at, self._status)
         return self._stream.next()
 
     def close(self) -> None:

@@ -88,14 +88,16 @@ def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
     return _ask(key, whole)
 
 
-def stream(key: Key, start: int, stop: int, etag: str = "") -> Iterator[memoryview]:
+def stream(key: Key, start: int, stop: int, status: Status) -> Iterator[memoryview]:
     """The bytes from `start` to `stop` as they come, with one request; one that breaks off is taken up where it was."""
     from obstore.exceptions import BaseError
 
     obs, store = _client(), _store(key.scheme, key.bucket)
-    failed = 0
+    etag, failed = status.etag, 0
     while start < stop:
-        options: dict[str, Any] = {"range": (start, stop)} | ({"if_match": etag} if etag else {})
+        options: dict[str, Any] = {"if_match": etag} if etag else {}
+        if (start, stop) != (0, status.size):  # a whole object costs some servers less than a range of it
+            options["range"] = (start, stop)
         answer = _ask(key, lambda options=options: obs.get(store, key.name, options=options))  # type: ignore[misc]
         if etag and (answer.meta["e_tag"] or etag) != etag:
             raise _changed(key)
