@@ -87,6 +87,7 @@ bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/many_shards.py
 	$(BIN)/python benchmarks/loaders.py
 	$(BIN)/python benchmarks/cluster.py
+	$(BIN)/python benchmarks/text.py
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

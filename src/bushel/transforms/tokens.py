@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -197,9 +198,9 @@ class VocabularyFit:
         offsets, data, counts, _ = self.counts.ranked()
         most = len(counts) if self.transform.size is None else self.transform.size - RESERVED
         kept = min(most, int((counts >= self.transform.min_count).sum()))
-        tokens = BytesColumn(offsets[: kept + 1], data)
+        ends, joined = offsets[: kept + 1].tolist(), data.tobytes()
         vocabulary = Vocabulary(
-            tokens=tuple(token.decode() for token in tokens),
+            tokens=tuple(joined[begin:end].decode() for begin, end in pairwise(ends)),
             counts=tuple(counts[:kept].tolist()),
             count=int(counts.sum()),
         )
