@@ -127,7 +127,7 @@ def main() -> None:
     options = arguments(__doc__, "dir", "scale", "rounds", "json").parse_args()
     with directory(options.dir) as folder:
         source = folder / "texts.jsonl"
-        documents = scaled(50_000, options.scale)
+        documents = scaled(100_000, options.scale)
         write_corpus(source, documents)
         warm(source)
         rows, busy = time_ids(source, folder, options.rounds)

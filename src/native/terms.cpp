@@ -65,41 +65,36 @@ class RowWriter {
 
 }  // namespace
 
-TermCounter::Entry& TermCounter::entry_of(Bytes term) {
-  const std::uint64_t hash = hash_token(term);
-  const std::size_t mask = slots_.size() - 1;
-  std::size_t at = hash & mask;
-  for (; slots_[at].id != 0; at = (at + 1) & mask) {
-    if (slots_[at].hash != hash) continue;
-    Entry& entry = entries_[static_cast<std::size_t>(slots_[at].id - 1)];
-    if (entry.size == term.size() &&
-        (term.empty() || std::memcmp(data_.data() + entry.begin, term.data(), term.size()) == 0))
-      return entry;
-  }
-  entries_.push_back({hash, data_.size(), term.size()});
+TermCounter::Entry& TermCounter::entry_of(Bytes term, const std::uint8_t* limit) {
+  const Head head = head_of(term, limit);
+  const std::uint64_t hash = hash_token(term, head);
+  const auto is_same = [&](std::size_t place) {
+    const Entry& entry = entries_[place];
+    return entry.head == head && entry.size == term.size() &&
+           (entry.size <= 16 || std::memcmp(data_.data() + entry.begin, term.data(), entry.size) == 0);
+  };
+  const std::int64_t place = slots_.find(hash, is_same);
+  if (place >= 0) return entries_[static_cast<std::size_t>(place)];
+  slots_.put(place, hash, entries_.size());
+  entries_.push_back({head, hash, data_.size(), term.size()});
   data_.insert(data_.end(), term.begin(), term.end());
-  slots_[at] = {hash, static_cast<std::int64_t>(entries_.size())};
-  if (2 * entries_.size() > slots_.size()) grow();
-  return entries_.back();
-}
-
-void TermCounter::grow() {
-  std::vector<Slot> slots(slots_.size() * 4);
-  const std::size_t mask = slots.size() - 1;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    std::size_t at = entries_[i].hash & mask;
-    while (slots[at].id != 0) at = (at + 1) & mask;
-    slots[at] = {entries_[i].hash, static_cast<std::int64_t>(i) + 1};
+  if (entries_.size() >= slots_.capacity()) {
+    slots_ = HashSlots(2 * entries_.size());
+    const auto is_none = [](std::size_t) { return false; };
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      slots_.put(slots_.find(entries_[i].hash, is_none), entries_[i].hash, i);
   }
-  slots_ = std::move(slots);
+  return entries_.back();
 }
 
 void TermCounter::add(const Texts& texts) {
   std::vector<Bytes> tokens;
   std::string joined;
+  // Terms of several tokens lie in memory of their own.
+  const std::uint8_t* limit = terms_.longest == 1 ? texts.data.data() + texts.data.size() : nullptr;
   for (std::size_t i = 0; i < texts.count(); ++i, ++text_)
     for_each_term(texts.row(i), terms_, tokens, joined, [&](Bytes term) {
-      Entry& entry = entry_of(term);
+      Entry& entry = entry_of(term, limit ? limit : term.data() + term.size());
       ++entry.count;
       entry.texts += entry.last != text_;
       entry.last = text_;
@@ -109,7 +104,7 @@ void TermCounter::add(const Texts& texts) {
 void TermCounter::add_counts(const Texts& terms, std::span<const std::int64_t> counts,
                              std::span<const std::int64_t> texts) {
   for (std::size_t i = 0; i < terms.count(); ++i) {
-    Entry& entry = entry_of(terms.row(i));
+    Entry& entry = entry_of(terms.row(i), terms.data.data() + terms.data.size());
     entry.count += counts[i];
     entry.texts += texts[i];
   }

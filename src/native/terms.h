@@ -16,7 +16,7 @@ struct TermsOf {
 // How often each term occurs, and in how many texts.
 class TermCounter {
  public:
-  explicit TermCounter(TermsOf terms = {}) : terms_(terms), slots_(16) {}
+  explicit TermCounter(TermsOf terms = {}) : terms_(terms), slots_(1024) {}
 
   void add(const Texts& texts);
   // What was counted elsewhere: one count, and one number of texts, for each term.
@@ -24,7 +24,8 @@ class TermCounter {
 
   std::size_t size() const { return entries_.size(); }
 
-  struct Entry {
+  struct alignas(64) Entry {  // one cache line
+    Head head;
     std::uint64_t hash;
     std::size_t begin, size;  // in `data`
     std::int64_t count = 0;
@@ -37,18 +38,12 @@ class TermCounter {
   Bytes term(const Entry& entry) const { return Bytes(data_).subspan(entry.begin, entry.size); }
 
  private:
-  struct Slot {
-    std::uint64_t hash;
-    std::int64_t id;  // of the entry, plus one; 0: free
-  };
-
-  Entry& entry_of(Bytes term);
-  void grow();
+  Entry& entry_of(Bytes term, const std::uint8_t* limit);
 
   TermsOf terms_;
   std::vector<std::uint8_t> data_;
   std::vector<Entry> entries_;
-  std::vector<Slot> slots_;
+  HashSlots slots_;
   std::int64_t text_ = 0;
 };
 

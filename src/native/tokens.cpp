@@ -20,22 +20,10 @@ constexpr std::array<std::uint8_t, 256> table_of(bool (*is_inside)(int)) {
   return kinds;
 }
 
+// Both halves of the result depend on all bits: the low ones choose a slot, the high ones tell what is in it.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t hash = (a ^ 0x9e3779b185ebca87u) * 0xc2b2ae3d27d4eb4fu ^ std::rotl(b * 0x165667b19e3779f9u, 29);
   return (hash ^ hash >> 32) * 0x9e3779b185ebca87u;
-}
-
-// Where a token is, or where it would go. There is always a free slot.
-template <typename Slots, typename IsSame>
-std::size_t place_of(const Slots& slots, std::uint64_t hash, IsSame&& is_same) {
-  const std::size_t mask = slots.size() - 1;
-  std::size_t at = (hash ^ hash >> 29) & mask;
-  while (slots[at].id != 0 && !(slots[at].hash == hash && is_same(slots[at].id))) at = (at + 1) & mask;
-  return at;
-}
-
-bool is_same(Bytes one, Bytes other) {
-  return one.size() == other.size() && (one.empty() || std::memcmp(one.data(), other.data(), one.size()) == 0);
 }
 
 }  // namespace
@@ -54,39 +42,36 @@ std::size_t first_not_utf8(const Texts& texts) {
   return texts.count();
 }
 
-std::uint64_t hash_token(Bytes token) {
-  const std::uint8_t* p = token.data();
-  const std::size_t n = token.size();
-  if (n > 16) return xxh64(token, 0);
-  if (n >= 8) return mix(load64(p) + n, load64(p + n - 8));
-  if (n >= 4) return mix(load32(p) + (std::uint64_t{n} << 32), load32(p + n - 4));
-  if (n == 0) return mix(0, 0);
-  return mix(p[0] | std::uint64_t{p[n / 2]} << 8 | std::uint64_t{p[n - 1]} << 16, n);
+std::uint64_t hash_token(Bytes token, Head head) {
+  return token.size() > 16 ? xxh64(token, 0) : mix(head.low + token.size(), head.high);
 }
 
 Vocabulary::Vocabulary(const Texts& tokens)
     : data_(tokens.data.begin(), tokens.data.end()),
       offsets_(tokens.offsets.begin(), tokens.offsets.end()),
-      slots_(std::bit_ceil(2 * tokens.count() + 2)) {
+      slots_(tokens.count()) {
+  known_.reserve(tokens.count());
   for (std::size_t i = 0; i < tokens.count(); ++i) {
-    const std::uint64_t hash = hash_token(token(i));
-    Slot& slot = slots_[place_of(slots_, hash, [&](std::int64_t id) {
-      return is_same(token(static_cast<std::size_t>(id - kReserved)), token(i));
-    })];
-    if (slot.id == 0) slot = {hash, static_cast<std::int64_t>(i) + kReserved};
+    const Bytes one = token(i);
+    const Head head = head_of(one, data_.data() + data_.size());
+    const std::uint64_t hash = hash_token(one, head);
+    known_.push_back({head, static_cast<std::size_t>(offsets_[i]), one.size()});
+    const std::int64_t slot = slots_.find(hash, [&](std::size_t place) { return is_same(known_[place], one, head); });
+    if (slot < 0) slots_.put(slot, hash, i);
   }
 }
 
-std::int64_t Vocabulary::find(Bytes wanted) const {
-  const std::size_t at = place_of(slots_, hash_token(wanted), [&](std::int64_t id) {
-    return is_same(token(static_cast<std::size_t>(id - kReserved)), wanted);
-  });
-  return slots_[at].id == 0 ? kUnknown : slots_[at].id;
+std::int64_t Vocabulary::find(Bytes wanted, const std::uint8_t* limit) const {
+  const Head head = head_of(wanted, limit);
+  const std::int64_t place =
+      slots_.find(hash_token(wanted, head), [&](std::size_t at) { return is_same(known_[at], wanted, head); });
+  return place < 0 ? kUnknown : place + kReserved;
 }
 
 Tokenised tokenise(const Texts& texts, Unit unit, const Vocabulary* vocabulary, std::size_t length) {
   const std::size_t rows = texts.count();
   const bool is_ragged = length == kAnyLength;
+  const std::uint8_t* limit = texts.data.data() + texts.data.size();
   Tokenised out;
   std::vector<std::int64_t> found;
   if (is_ragged) {
@@ -102,7 +87,7 @@ Tokenised tokenise(const Texts& texts, Unit unit, const Vocabulary* vocabulary, 
     for_each_token(texts.row(i), unit, [&](Bytes token) {
       if (count++ >= length) return;
       const std::int64_t id = unit == Unit::byte ? token[0] + kReserved
-                              : vocabulary       ? vocabulary->find(token)
+                              : vocabulary       ? vocabulary->find(token, limit)
                                                  : kUnknown;
       out.unknown += id == kUnknown;
       if (is_ragged)

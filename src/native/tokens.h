@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -40,14 +41,66 @@ std::size_t first_not_utf8(const Texts& texts);
 template <typename Each>
 void for_each_token(Bytes text, Unit unit, Each&& each);
 
-std::uint64_t hash_token(Bytes token);
+// The first 16 bytes of a token, with zeros behind its end: with its size, all of most tokens, in two words.
+struct Head {
+  std::uint64_t low = 0, high = 0;
+  bool operator==(const Head&) const = default;
+};
+
+// `limit` is the end of the memory that the token is in: what lies before it may be read.
+inline Head head_of(Bytes token, const std::uint8_t* limit) {
+  const std::size_t size = token.size();
+  const auto first = [](std::size_t bytes) { return bytes >= 8 ? ~0ull : (1ull << 8 * bytes) - 1; };
+  Head head;
+  if (limit - token.data() >= 16) {
+    head.low = load64(token.data()) & first(size);
+    if (size > 8) head.high = load64(token.data() + 8) & first(size - 8);
+  } else if (size > 0) {
+    std::uint8_t bytes[16] = {};
+    std::memcpy(bytes, token.data(), std::min<std::size_t>(size, 16));
+    head = {load64(bytes), load64(bytes + 8)};
+  }
+  return head;
+}
+
+std::uint64_t hash_token(Bytes token, Head head);
+
+// Places in a list by hash: 32 bits of the hash tell nearly all that do not match without a look at the list.
+class HashSlots {
+ public:
+  explicit HashSlots(std::size_t most) : slots_(std::bit_ceil(2 * most + 2)) {}
+
+  std::size_t capacity() const { return slots_.size() / 2; }
+
+  // The place for which is_same(place) holds, or the number of the slot, as a negative one less one, where it would go.
+  template <typename IsSame>
+  std::int64_t find(std::uint64_t hash, IsSame&& is_same) const {
+    const std::size_t mask = slots_.size() - 1;
+    const std::uint64_t tag = hash >> 32 << 32;
+    for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
+      const std::uint64_t slot = slots_[at];
+      if (slot == 0) return -static_cast<std::int64_t>(at) - 1;
+      const auto place = static_cast<std::int64_t>((slot & 0xffffffff) - 1);
+      if ((slot ^ tag) >> 32 == 0 && is_same(static_cast<std::size_t>(place))) return place;
+    }
+  }
+
+  // `slot` is what find gave; places are below 2^32 - 1.
+  void put(std::int64_t slot, std::uint64_t hash, std::size_t place) {
+    slots_[static_cast<std::size_t>(-(slot + 1))] = hash >> 32 << 32 | (place + 1);
+  }
+
+ private:
+  std::vector<std::uint64_t> slots_;
+};
 
 // The ids of tokens: kReserved and up, in the order given. Keeps a copy of them. Of the same token given twice, the
 // first counts.
 class Vocabulary {
  public:
   explicit Vocabulary(const Texts& tokens);
-  std::int64_t find(Bytes token) const;
+  std::int64_t find(Bytes token, const std::uint8_t* limit) const;
+  std::int64_t find(Bytes token) const { return find(token, token.data() + token.size()); }
   std::size_t size() const { return offsets_.size() - 1; }
   Bytes token(std::size_t i) const {
     return Bytes(data_).subspan(static_cast<std::size_t>(offsets_[i]),
@@ -55,14 +108,20 @@ class Vocabulary {
   }
 
  private:
-  struct Slot {
-    std::uint64_t hash;
-    std::int64_t id;  // 0: free
+  struct Known {
+    Head head;
+    std::size_t begin, size;  // in `data_`
   };
+
+  bool is_same(const Known& known, Bytes token, Head head) const {
+    return known.head == head && known.size == token.size() &&
+           (known.size <= 16 || std::memcmp(data_.data() + known.begin, token.data(), known.size) == 0);
+  }
 
   std::vector<std::uint8_t> data_;
   std::vector<std::int64_t> offsets_;
-  std::vector<Slot> slots_;
+  std::vector<Known> known_;
+  HashSlots slots_;
 };
 
 struct Tokenised {
