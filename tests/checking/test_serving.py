@@ -114,6 +114,19 @@ def test_srv005_inputs_that_were_scaled_before_they_were_stored(tmp_path: Path) 
     assert (finding.rule, finding.severity, finding.confidence) == ("SRV005", "warning", "likely")
 
 
+def test_numbers_of_many_scales_and_missing_ones_are_no_other_range(tmp_path: Path) -> None:
+    schema = bushel.Schema.of(
+        x=bushel.Feature(dtype="float32"),
+        y=bushel.Feature(dtype="float32", required=False),
+        label=bushel.Feature(dtype="int64"),
+    )
+    with bushel.Writer(tmp_path / "a.tfrecord", schema=schema) as writer:
+        for number in range(40):
+            writer.write({"x": 10.0 ** (number % 9), "label": number % 2, **({"y": 1.0} if number % 3 == 0 else {})})
+    run = agreed(tmp_path / "a.tfrecord", tmp_path / "run", "x", "y", split="all")
+    assert rules(bushel.check(tmp_path / "a.tfrecord", contract=run)) == set()
+
+
 def test_srv006_a_model_that_answers_otherwise(tmp_path: Path) -> None:
     keras = pytest.importorskip("keras")
     with bushel.Writer(tmp_path / "a.tfrecord") as writer:

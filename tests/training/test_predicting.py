@@ -85,6 +85,33 @@ def test_a_model_of_another_number_of_classes_is_told(run: Path, tmp_path: Path)
         list(bushel.predict(tmp_path, run / "photos"))
 
 
+def test_text_beside_numbers_is_fed_to_one_model(tmp_path: Path) -> None:
+    import keras
+    import tensorflow as tf
+
+    rows = "\n".join(f"{number},{'ab'[number % 2]},{number * 0.5}" for number in range(20))
+    (tmp_path / "rows.csv").write_text(f"size,kind,label\n{rows}\n")
+    bushel.build(tmp_path / "rows.csv", tmp_path / "data")
+    size, kind = keras.Input((), name="size"), keras.Input((), name="kind", dtype="string")
+    code = keras.layers.StringLookup(vocabulary=["a", "b"], output_mode="one_hot")(kind)
+    number = keras.layers.Reshape((1,))(size)
+    out = keras.layers.Dense(1)(keras.layers.Concatenate()([number, code]))
+    model = keras.Model({"size": size, "kind": kind}, out)
+    (tmp_path / "run").mkdir()
+    made = contract.make(
+        bushel.open(tmp_path / "data"),
+        contract.Preparation(("size", "kind")),
+        outputs=lambda x: model({name: tf.convert_to_tensor(part) for name, part in x.items()}),
+    )
+    contract.write(msgspec.structs.replace(made, task="regression"), tmp_path / "run" / "contract.json")
+    model.save(tmp_path / "run" / "model.keras")
+    found = list(bushel.predict(tmp_path / "run", tmp_path / "rows.csv"))
+    assert len(found) == 20
+    assert all(isinstance(prediction.value, float) for prediction in found)
+    assert contract.verify(tmp_path / "run", model=tmp_path / "run" / "model.keras") == []
+    assert {f.rule for f in bushel.check(model=tmp_path / "run" / "model.keras") if f.rule.startswith("SRV")} == set()
+
+
 def command(*arguments: Any) -> Any:
     given = [sys.executable, "-m", "bushel", "predict", *map(str, arguments)]
     return subprocess.run(given, capture_output=True, text=True, check=False)

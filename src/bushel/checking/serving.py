@@ -28,6 +28,7 @@ from bushel.storage import AnyPath, as_path
 __all__ = ["ServingFacts", "contract_beside", "look_at_contract"]
 
 _ROWS = 32  # records that are prepared to see their range
+_FEWEST = 8  # values of a row; the scale of fewer may differ from row to row
 _OTHER_SCALE = 8.0  # times larger or smaller than golden inputs: another scale, not another picture
 
 
@@ -251,10 +252,12 @@ def _array_of(golden: Golden, name: str) -> Any:
 
 
 def _size(values: Any) -> float:
+    """The largest finite value of a vector or an image, without its sign; 0 for what has no scale of its own."""
     array = np.asarray(values)
-    if array.dtype.kind not in "iuf" or not array.size:
+    if (array.dtype.kind != "f" and array.dtype != np.uint8) or array.size < _FEWEST:
         return 0.0
-    return float(np.nanmax(np.abs(array.astype(np.float64))))
+    wide = np.abs(array.astype(np.float64))
+    return float(wide[np.isfinite(wide)].max(initial=0.0))
 
 
 @rule("SRV006", "outputs-differ", needs="contract")

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from bushel.errors import FileProblem, missing_package
 from bushel.storage import AnyPath, as_path
 
-__all__ = ["load_keras", "load_model"]
+__all__ = ["as_tensors", "load_keras", "load_model"]
 
 
 def load_keras(purpose: str) -> Any:
@@ -37,6 +39,18 @@ def load_model(path: AnyPath, *, purpose: str, compile: bool = False) -> Any:
         return keras.saving.load_model(path, compile=compile)
     except (ValueError, OSError, TypeError, KeyError) as error:
         raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
+
+
+def as_tensors(inputs: Any) -> Any:
+    """Inputs as a Keras model takes them: where one is text, all as tensors of TensorFlow's, which alone has text."""
+    parts = inputs.values() if isinstance(inputs, dict) else [inputs]
+    if not any(isinstance(part, np.ndarray) and part.dtype == object for part in parts):
+        return inputs
+    import tensorflow as tf
+
+    if isinstance(inputs, dict):
+        return {name: tf.convert_to_tensor(part) for name, part in inputs.items()}
+    return tf.convert_to_tensor(inputs)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 
 from bushel.contract.comparing import compare_classes, compare_values
 from bushel.contract.document import Contract, Golden, read, row_value
-from bushel.contract.models import load_model
+from bushel.contract.models import as_tensors, load_model
 from bushel.contract.preparation import Preparation, arrange, prepare, prepare_samples
 from bushel.contract.stored import StoredValue, is_same, load_array, load_sample
 from bushel.errors import BushelError
@@ -183,10 +183,10 @@ def _made_with(
 
 
 def _callable(model: Any) -> Callable[[Any], Any]:
-    if callable(model):
+    if callable(model) and not hasattr(model, "layers"):
         return model  # type: ignore[no-any-return]
-    loaded = load_model(model, purpose="running a model")
-    return lambda batch: loaded(batch, training=False)
+    loaded = model if callable(model) else load_model(model, purpose="running a model")
+    return lambda batch: loaded(as_tensors(batch), training=False)
 
 
 def _output_differences(contract: Contract, model: Callable[[Any], Any]) -> Iterator[Difference]:

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from bushel import contract
+from bushel.contract.models import as_tensors
 from bushel.errors import MissingName
 from bushel.reading import Dataset, Split, batches
 from bushel.reading import open as open_dataset
@@ -84,19 +85,8 @@ def _predictions(made: contract.Contract, model: Any, task: Task, split: Split, 
         for batch in feed:
             labels.append(encode_labels(task, batch[task.label]))
             arrays = {name: as_array(name, batch[name]) for name in names}
-            outputs.append(np.asarray(model(_tensors(arrange(arrays)), training=False)))
+            outputs.append(np.asarray(model(as_tensors(arrange(arrays)), training=False)))
             rows.append(batch.rows)
     truth = np.concatenate(labels)
     said = probabilities(task.kind, np.concatenate(outputs))
     return Predictions(truth, said, losses_of(task, truth, said), np.concatenate(rows))
-
-
-def _tensors(x: Any) -> Any:
-    """Text as tensors, which models take; numbers as they are."""
-    if isinstance(x, dict):
-        return {name: _tensors(part) for name, part in x.items()}
-    if x.dtype != object:
-        return x
-    from bushel.training.framework import load_tensorflow
-
-    return load_tensorflow().constant(x)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.contract import Contract, arrange, prepare, read
-from bushel.contract.models import load_model
+from bushel.contract.models import as_tensors, load_model
 from bushel.contract.raw import Raw, read_raw
 from bushel.errors import BushelError, FileProblem, SchemaMismatch
 from bushel.records import Sample
@@ -50,7 +50,13 @@ class Run:
 
     def outputs(self, columns: Any) -> NDArray[Any]:
         """What the model gives for the columns of a batch, one row a sample."""
-        made = self.model(_tensors(arrange(self.contract, columns)), training=False)
+        try:
+            made = self.model(as_tensors(arrange(self.contract, columns)), training=False)
+        except (ValueError, TypeError) as error:
+            why = str(error).splitlines()[0][:200]
+            raise SchemaMismatch(
+                f"the model does not take the inputs of its contract: {why}", at=str(self.path)
+            ) from None
         if isinstance(made, dict | list | tuple):
             raise SchemaMismatch("a model with several outputs cannot be asked for one class", at=str(self.path))
         return np.asarray(made)
@@ -150,14 +156,3 @@ def probabilities(task: str | None, raw: NDArray[Any]) -> NDArray[Any]:
         return raw
     shifted = np.exp(raw - raw.max(axis=1, keepdims=True))
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
-
-
-def _tensors(inputs: Any) -> Any:
-    """Text as tensors of TensorFlow's, which alone has text; numbers as they are."""
-    if isinstance(inputs, dict):
-        return {name: _tensors(value) for name, value in inputs.items()}
-    if isinstance(inputs, np.ndarray) and inputs.dtype == object:
-        import tensorflow as tf
-
-        return tf.constant(inputs)
-    return inputs
