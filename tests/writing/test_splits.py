@@ -149,3 +149,15 @@ def test_a_plan_says_splits_classes_shards_and_sizes_and_writes_nothing(tmp_path
     built = build(Numbers(1000), tmp_path / "out", run=Run(workers=1))
     assert outline.bytes == pytest.approx(built.bytes, rel=0.2)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_splits_whose_names_begin_alike_are_counted_and_read_apart(tmp_path):
+    names = np.array(["foo", "foo_bar", "foo.bar"])[np.arange(300) % 3]
+    bushel.build({"number": np.arange(300), "part": names}, tmp_path / "out", split="part", run=bushel.Run(workers=1))
+    manifest = bushel.read_manifest(tmp_path / "out")
+    counts = {name: sum(shard.records for shard in split.shards) for name, split in manifest.splits.items()}
+    assert counts == {"foo": 100, "foo_bar": 100, "foo.bar": 100}
+    dataset = bushel.open(tmp_path / "out")
+    for place, name in enumerate(["foo", "foo_bar", "foo.bar"]):
+        found = sorted(int(sample["number"]) for sample in dataset[name])
+        assert found == list(range(place, 300, 3))
