@@ -85,6 +85,7 @@ def cli() -> None:
     """Turn raw files into TFRecord datasets that train well.
 
     Results go to stdout, words and progress to stderr.
+    Every path may be one of s3://, gs:// or az://, too.
     """
 
 
