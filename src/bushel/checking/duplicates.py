@@ -100,7 +100,8 @@ class DuplicateFinder:
             if self._parts:
                 yield np.concatenate(self._parts)
             return
-        self._spill()
+        if self._parts:
+            self._spill()
         for file in self._files:
             file.seek(0)
             yield np.frombuffer(file.read(), ROW)
