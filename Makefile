@@ -22,11 +22,12 @@ $(STAMPS)/install: $(STAMPS)/build $(NATIVE) pyproject.toml
 	@cp $$($(BIN)/python -c 'import bushel._native as n, pathlib; print(pathlib.Path(n.__file__).parent)')/_native.pyi src/bushel/
 	@touch $@
 
-$(STAMPS)/test $(STAMPS)/slow $(STAMPS)/check $(STAMPS)/bench: $(STAMPS)/%: $(STAMPS)/install
+$(STAMPS)/test $(STAMPS)/slow $(STAMPS)/check $(STAMPS)/bench $(STAMPS)/demo: $(STAMPS)/%: $(STAMPS)/install
 	$(BIN)/pip install --quiet --group $*
 	@touch $@
 
-demo: $(STAMPS)/install
+# The demo trains: the frameworks come with it.
+demo: $(STAMPS)/demo
 	@$(BIN)/python examples/demo.py
 
 test: $(STAMPS)/test native

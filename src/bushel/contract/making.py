@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -52,7 +53,7 @@ def make(
     rows = _golden_rows(chosen, label, golden)
     columns = [name for name in (*preparation.features, label) if name is not None]
     feed = batches(
-        chosen.select(rows),
+        chosen if chosen.stream is not None else chosen.select(rows),
         batch_size=1,
         columns=list(dict.fromkeys(columns)),
         transforms=preparation.transforms,
@@ -60,7 +61,7 @@ def make(
         workers=Workers(threads=1, ahead=1),
     )
     with feed:
-        seen = [{name: as_array(name, column) for name, column in batch.items()} for batch in feed]
+        seen = [{name: as_array(name, column) for name, column in batch.items()} for batch in islice(feed, len(rows))]
     contract = _described(data, preparation, chosen.schema.select(list(dict.fromkeys(columns))), label)
     inputs = _inputs(contract.preparation, seen, label)
     contract = msgspec.structs.replace(contract, inputs=inputs)
@@ -94,6 +95,8 @@ def _refuse_chance(preparation: Preparation, split: Split) -> None:
 def _golden_rows(split: Split, label: str | None, count: int) -> Any:
     """Records spread over the split, the first of each class before a second of any."""
     count = min(max(count, 1), len(split))
+    if split.stream is not None:  # compressed shards are read from their beginning
+        return np.arange(count)
     spread = np.linspace(0, len(split) - 1, count).astype(np.int64)
     feature = split.schema.features.get(label) if label else None
     if feature is None or feature.dtype != "int64" or feature.shape != ():
