@@ -1,7 +1,7 @@
 """Does the verdict name what is wrong? python benchmarks/verdicts.py [--seeds 5] [--out benchmarks/verdicts.md].
 
-Each fault on each dataset with each seed, and as many clean runs, each a real run of `bushel train` with the small model
-that a user would write. A row of the table is what was wrong, a column what the first finding blames; clean runs must
+Each fault on each dataset with each seed, and as many clean runs, each a real run of `bushel train` with a small model
+as users write it. A row of the table is what was wrong, a column what the first finding blames; clean runs must
 have learned and blame nothing. Time is CPU time, all in one process.
 """
 
@@ -158,7 +158,8 @@ LEARNED, NOTHING, OTHER = "learned, nothing blamed", "did not learn, nothing bla
 
 def blamed(trained: Trained) -> str:
     """The fault that the first finding names; findings that stop nothing count as much as those that do."""
-    found = [finding.rule for finding in trained.findings if finding.severity != "info"]
+    told = ("error",) if trained.verdict.learned else ("error", "warning")  # a model that learned is blamed for errors
+    found = [finding.rule for finding in trained.findings if finding.severity in told]
     if not found:
         return LEARNED if trained.verdict.learned else NOTHING
     return next((fault for start, fault in BLAMES.items() if found[0].startswith(start)), f"{OTHER}: {found[0]}")

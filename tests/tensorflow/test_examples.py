@@ -9,10 +9,14 @@ pytest.importorskip("tensorflow")
 pytest.importorskip("keras")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = (
+    *("keras_fit", "gradient_tape", "foreign_tfrecords", "image_classifier", "imbalanced_table", "sensor_windows"),
+    *("text_classifier", "two_machines"),
+)
 
 
 @pytest.mark.filterwarnings("ignore:.*compressed shards cannot be read at random")
-@pytest.mark.parametrize("name", ["keras_fit", "gradient_tape", "foreign_tfrecords"])
+@pytest.mark.parametrize("name", NAMES)
 def test_an_example_runs_and_reaches_what_it_promises(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name != "gradient_tape":
         pytest.importorskip("sklearn")

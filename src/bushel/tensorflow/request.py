@@ -19,7 +19,18 @@ __all__ = ["Data", "Fields", "Request", "fields_of", "is_metadata", "open_split"
 
 Data: TypeAlias = AnyPath | Iterable[AnyPath] | Dataset | Split
 
-_ABOUT_IMAGES = ("height", "width", "channels", "format", "filename", "source_id", "key/sha256", "top", "left")
+_ABOUT_IMAGES = (
+    "height",
+    "width",
+    "channels",
+    "format",
+    "filename",
+    "source_id",
+    "key/sha256",
+    "top",
+    "left",
+    "timestamp",
+)
 _PROBED = 16  # records that are looked at to tell what transforms make of them
 
 

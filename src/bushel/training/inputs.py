@@ -147,8 +147,8 @@ def _add(plan: _Plan, name: str, feature: Feature, *, asked: bool) -> None:
 
 
 def _add_image(plan: _Plan, name: str, feature: Feature) -> None:
-    if feature.sequence:
-        plan.notes.append(f"{name!r} is left out: a sequence of encoded images is decoded when it is built")
+    if feature.sequence or feature.shape not in ((), (1,)):
+        _add_frames(plan, name)
         return
     sizes, channels = _look_at_images(plan.read(name, most=_IMAGES_LOOKED_AT)[name])
     sides = np.array(sizes)
@@ -166,6 +166,21 @@ def _add_image(plan: _Plan, name: str, feature: Feature) -> None:
         steps.append(resize(name, height, width))
     given = Input(name=name, kind="image", shape=(height, width, channels), dtype="uint8", range=(0.0, 255.0))
     plan.add(given, transforms=tuple(steps))
+
+
+def _add_frames(plan: _Plan, name: str) -> None:
+    """Clips of encoded frames: as many in each, of one size."""
+    column = plan.read(name, most=_IMAGES_LOOKED_AT)[name]
+    if not isinstance(column, Ragged) or len(set(column.lengths.tolist())) != 1:
+        plan.notes.append(f"{name!r} is left out: its clips have different numbers of frames")
+        return
+    sizes, channels = _look_at_images(column.values)
+    if len(set(sizes)) != 1 or max(sizes[0]) > _LARGEST:
+        plan.notes.append(f"{name!r} is left out: its frames are large or differ in size; resize them when building")
+        return
+    shape = (int(column.lengths[0]), *sizes[0], channels)
+    given = Input(name=name, kind="clip", shape=shape, dtype="uint8", range=(0.0, 255.0))
+    plan.add(given, transforms=(decode_image(name, channels=channels),))
 
 
 def _look_at_images(column: Any) -> tuple[list[tuple[int, int]], Literal[1, 3]]:

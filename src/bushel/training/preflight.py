@@ -16,17 +16,19 @@ from bushel.checking.probes import Probe, probe_batch
 from bushel.checking.rules import all_rules
 from bushel.training.baselines import ROWS, constant_outputs, fit_linear, linear_features, linear_outputs
 from bushel.training.compiling import Compiled, outputs_of
+from bushel.training.facts import first_facts
 from bushel.training.inputs import Preparation
 from bushel.training.options import Options
 from bushel.training.parts import Parts
 from bushel.training.steps import feature_rows, label_form, rows_of
 from bushel.training.task import Task
+from bushel.training.watch import Watch
 
 __all__ = ["Baselines", "Preflight", "fit_baselines", "look_before"]
 
 Array = NDArray[Any]
 
-BLOCKING = ("FIL", "SCH", "LBL", "ORD", "VAL", "MDL", "TRN")
+BLOCKING = ("FIL", "SCH", "LBL", "ORD", "VAL", "MDL", "TRN", "RUN")
 _OF_DATA = ("FIL", "SCH", "VAL", "LBL", "ORD")
 _OF_MODEL = ("MDL001", "MDL002", "MDL004", "MDL005", "MDL006", "MDL007")
 _CHECKED_BYTES = 256 << 20
@@ -75,6 +77,7 @@ def look_before(
     arrays, labels = rows_of(parts.train, preparation, task, options, most=rows)
     facts = look_at_model(model, None)
     out.findings += _of_model(model, facts, task, arrays, labels, options)
+    out.findings += _of_inputs(task, facts, preparation, arrays, options)
     if not out.blocking:
         out.probe = _probe(facts, task, preparation, compiled, arrays, labels, out.notes)
     if out.probe is not None:
@@ -141,6 +144,18 @@ def _of_model(
             )
         )
     return found
+
+
+def _of_inputs(
+    task: Task, facts: ModelFacts, preparation: Preparation, arrays: dict[str, Array], options: Options
+) -> list[Finding]:
+    """What is told of a run by its first rows alone: one class, constant inputs, inputs that are nearly nothing."""
+    watch = Watch.of(task)
+    for _ in range(2):  # a rule wants to see it twice
+        watch.look(arrays)
+    known = first_facts(task, preparation, options, facts, watch)
+    rules = [rule for rule in all_rules() if rule.id in ("RUN004", "RUN007", "RUN008")]
+    return [finding for rule in rules for finding in rule.run(known)]
 
 
 def _probe(

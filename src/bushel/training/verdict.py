@@ -13,6 +13,7 @@ from bushel.checking import Finding
 from bushel.checking.models import look_at_model
 from bushel.checking.rules import all_rules
 from bushel.checking.runs import RunFacts
+from bushel.training.facts import first_facts
 from bushel.training.inputs import Preparation
 from bushel.training.options import Options
 from bushel.training.preflight import Baselines, Preflight
@@ -24,10 +25,10 @@ __all__ = ["Verdict", "blocked", "judge", "run_facts"]
 
 # Which cause explains the others: with one class nothing else can be told, with constant inputs labels say nothing.
 _RANKS = (
-    *("FIL", "SCH", "LBL", "RUN007", "RUN004", "VAL", "ORD", "RUN005", "RUN001", "MDL", "RUN008", "TRN001", "RUN009"),
+    *("FIL", "SCH", "RUN007", "LBL", "RUN004", "VAL", "ORD", "RUN005", "MDL", "RUN008", "RUN001", "TRN001", "RUN009"),
     *("TRN003", "TRN002", "RUN010", "RUN011", "RUN012", "RUN003", "RUN002", "RUN013", "TRN004", "RUN006"),
 )
-_NORMALISING = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "GroupNormalization")
+_OF_DATA = ("FIL", "SCH", "VAL", "LBL", "ORD")
 _DRAWS_OF_AUC = 100
 _NAMES = {"constant": "the commonest answer", "linear": "a linear model"}
 
@@ -118,32 +119,8 @@ def run_facts(
     train_score: float | None = None,
 ) -> RunFacts:
     """What rules about runs are told; without a verdict, what is known so far."""
-    only = preparation.names[0] if len(preparation.names) == 1 else ""
-    layers = [type(layer).__name__ for layer in look_at_model(model, None).layers[:6]]
-    spans = {name or only: (watch.low[name], watch.high[name]) for name in watch.low}
-    facts = RunFacts(
-        task=task.kind,
-        label=task.label,
-        classes=task.classes if task.is_classes else [],
-        counts=task.counts if task.is_classes else [],
-        batch_size=options.batch_size,
-        batches=watch.batches,
-        classes_per_batch=watch.distinct / watch.batches if watch.is_classes and watch.batches else None,
-        losses=watch.losses,
-        guess_loss=guess_loss(task),
-        looked_at=watch.looked_at,
-        constant={name or only: count for name, count in watch.constant.items()},
-        spans=spans if all(given.kind != "tokens" for given in preparation.inputs) else {},
-        normalises=any(name in _NORMALISING for name in layers),
-        predicted=watch.predicted[-1] if watch.predicted else None,
-        share=watch.shares[-1] if watch.shares else 0.0,
-        waiting=watch.waited / watch.seconds if watch.seconds else 0.0,
-        seconds=watch.seconds,
-        slowest=watch.slowest,
-        advice=watch.advice,
-        augmentation=options.augment,
-        probe=preflight.probe if preflight is not None else None,
-    )
+    facts = first_facts(task, preparation, options, look_at_model(model, None), watch)
+    facts.probe = preflight.probe if preflight is not None else None
     if verdict is not None and baselines is not None:
         _add_scores(facts, task, verdict, baselines, train_score)
     return facts
@@ -169,15 +146,6 @@ def _add_scores(facts: RunFacts, task: Task, verdict: Verdict, baselines: Baseli
     facts.is_below_linear = verdict.advantages["linear"]["high"] < 0
 
 
-def guess_loss(task: Task) -> float | None:
-    """The loss of always saying the shares of the classes."""
-    total = sum(task.counts)
-    if not task.is_classes or not total:
-        return None
-    shares = np.array([count / total for count in task.counts if count])
-    return float(-(shares * np.log(shares)).sum())
-
-
 def run_findings(facts: RunFacts, ignore: Sequence[str] = ()) -> list[Finding]:
     """What the rules about runs find."""
     rules = [rule for rule in all_rules() if rule.needs == "run" and not rule.id.startswith(tuple(ignore) or ("-",))]
@@ -187,8 +155,9 @@ def run_findings(facts: RunFacts, ignore: Sequence[str] = ()) -> list[Finding]:
 def rank(findings: Sequence[Finding]) -> list[Finding]:
     """Causes in the order in which they explain others; of one rank, errors and what is proven first."""
 
-    def place(finding: Finding) -> tuple[int, int, int]:
+    def place(finding: Finding) -> tuple[bool, int, bool]:
         at = next((i for i, start in enumerate(_RANKS) if finding.rule.startswith(start)), len(_RANKS))
-        return (at, finding.severity != "error", finding.confidence != "proven")
+        is_aside = finding.severity != "error" and finding.rule.startswith(_OF_DATA)  # seldom why nothing is learned
+        return (is_aside, at, finding.confidence != "proven")
 
     return sorted(findings, key=place)

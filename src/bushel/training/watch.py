@@ -20,6 +20,11 @@ _LOOKED_AT = 50  # steps at the beginning whose inputs are looked at one by one;
 _KEPT = 2000  # losses of steps
 
 
+def is_same(rows: Array) -> bool:
+    """Whether all rows are equal."""
+    return bool((rows == rows[:1]).all())
+
+
 class Watch(msgspec.Struct, kw_only=True):
     """Counts and sums of what went through the model."""
 
@@ -65,18 +70,19 @@ class Watch(msgspec.Struct, kw_only=True):
             if len(self.losses) >= _KEPT:
                 self.losses, self.every = self.losses[1::2], 2 * self.every
         if self.batches <= _LOOKED_AT or self.batches % _LOOKED_AT == 0:
-            self._look(x)
+            self.look(x)
 
-    def _look(self, x: Any) -> None:
+    def look(self, x: Any) -> None:
+        """Note what the inputs of one batch are."""
         self.looked_at += 1
         for name, array in x.items() if isinstance(x, dict) else [("", x)]:
             if array.dtype.kind not in "biuf" or len(array) < 2:
                 continue
             rows = np.asarray(array[:32], np.float32).reshape(min(32, len(array)), -1)[:, :4096]
-            spread = float(np.nanstd(rows, axis=0).mean())
+            is_constant, spread = is_same(rows), float(np.nanstd(rows, axis=0).mean())
             if not np.isfinite(spread):
                 continue
-            self.constant[name] = self.constant.get(name, 0) + (spread == 0.0)
+            self.constant[name] = self.constant.get(name, 0) + is_constant
             self.low[name] = min(self.low.get(name, np.inf), float(np.nanmin(rows)))
             self.high[name] = max(self.high.get(name, -np.inf), float(np.nanmax(rows)))
             self.deviation[name] = self.deviation.get(name, 0.0) + spread

@@ -37,8 +37,14 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
         if self.channels not in MODES:
             raise ValueError(f"channels must be one of 1, 3, 4; got {self.channels}")
 
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
-        """Decode the image."""
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Decode the image; the frames of a clip become one array of as many steps."""
+        frames = value_of(sample, self.feature)
+        if isinstance(frames, list) and frames and all(isinstance(frame, bytes) for frame in frames):
+            alone = [self.apply({self.feature: frame}, draw)[self.feature] for frame in frames]
+            if len({pixels.shape for pixels in alone}) > 1:
+                raise SchemaMismatch("frames of one clip must have one size", at=self.feature)
+            return {**sample, self.feature: np.stack(alone)}
         data = bytes_of(sample, self.feature)
         try:
             pixels = decode_pixels(data, self.channels, upright=self.upright, at_least=self.at_least)

@@ -1,0 +1,174 @@
+"""What is found before, while and after training, and what is said of it."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel.checking.rules import all_rules
+from bushel.checking.runs import RunFacts
+from bushel.training import Options, train
+from bushel.training.scores import Predictions, auc, bootstrap, metrics, wilson
+from bushel.training.task import Task
+
+keras = pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
+
+
+def found(**facts: Any) -> set[str]:
+    base: dict[str, Any] = {"task": "multi_class", "label": "label", "classes": list("abcd"), "counts": [100] * 4}
+    run = RunFacts(**{**base, **facts})
+    return {finding.rule for rule in all_rules() if rule.needs == "run" for finding in rule.run(run)}
+
+
+FALLING = [float(value) for value in np.linspace(1.4, 0.2, 60)]
+SCORES: dict[str, Any] = {"constant_score": 0.25, "linear_score": 0.8, "linear_low": 0.4, "looked_at": 5}
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "good"),
+    [
+        ("RUN001", {"losses": [1.0, float("nan")]}, {"losses": [1.0, 0.9]}),
+        ("RUN002", {"losses": [1.39] * 60, "guess_loss": 1.386}, {"losses": FALLING, "guess_loss": 1.386}),
+        ("RUN003", {"predicted": 1, "share": 1.0}, {"predicted": 4, "share": 0.3}),
+        (
+            "RUN004",
+            {"looked_at": 9, "constant": {"x": 9}, "spans": {"x": (1.0, 1.0)}},
+            {"looked_at": 9, "constant": {"x": 1}, "spans": {"x": (0.0, 1.0)}},
+        ),
+        (
+            "RUN005",
+            {"classes_per_batch": 1.1, "batches": 20, "batch_size": 32},
+            {"classes_per_batch": 3.9, "batches": 20, "batch_size": 32},
+        ),
+        ("RUN006", {"waiting": 0.4, "seconds": 60.0}, {"waiting": 0.4, "seconds": 1.0}),
+        ("RUN007", {"counts": [400, 0, 0, 0]}, {"counts": [200, 200, 0, 0]}),
+        ("RUN008", {"spans": {"x": (0.0, 0.004)}}, {"spans": {"x": (0.0, 0.004)}, "normalises": True}),
+        (
+            "RUN009",
+            {**SCORES, "augmentation": "cutout=99", "score": 0.26, "augmented_score": 0.27},
+            {**SCORES, "augmentation": "flip", "score": 0.9, "augmented_score": 0.7},
+        ),
+        (
+            "RUN010",
+            {**SCORES, "linear_low": -0.1, "linear_score": 0.26, "is_learned": False, "score": 0.2, "train_score": 0.9},
+            {**SCORES, "is_learned": False, "score": 0.2, "train_score": 0.9},
+        ),
+        ("RUN011", {**SCORES, "is_learned": False, "score": 0.25}, {**SCORES, "is_learned": True, "score": 0.9}),
+        (
+            "RUN012",
+            {**SCORES, "is_learned": False, "score": 0.26, "train_score": 0.99},
+            {**SCORES, "is_learned": False, "score": 0.26, "train_score": 0.3},
+        ),
+        (
+            "RUN013",
+            {**SCORES, "is_learned": True, "score": 0.5, "is_below_linear": True},
+            {**SCORES, "is_learned": True, "score": 0.8},
+        ),
+    ],
+)
+def test_each_rule_about_runs_finds_its_fault_and_nothing_where_there_is_none(
+    rule: str, bad: dict[str, Any], good: dict[str, Any]
+) -> None:
+    assert rule in found(**bad)
+    assert rule not in found(**good)
+
+
+def test_every_rule_about_runs_is_tested() -> None:
+    mark = test_each_rule_about_runs_finds_its_fault_and_nothing_where_there_is_none.pytestmark[0]
+    assert {case[0] for case in mark.args[1]} == {rule.id for rule in all_rules() if rule.needs == "run"}
+
+
+def write(folder: Path, x: Any, label: Any) -> Path:
+    bushel.build({"x": x.astype(np.float32), "label": label}, folder, split="70/30")
+    return folder
+
+
+def test_shuffled_labels_are_told_from_a_model_that_does_not_learn(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    data = write(tmp_path / "data", generator.normal(size=(400, 5)), generator.integers(0, 2, 400))
+    trained = train(data, Options(epochs=6, tensorboard=False), out=tmp_path / "run")
+    assert not trained.verdict.learned
+    assert trained.verdict.summary.startswith("It did not learn: ")
+    assert trained.verdict.causes[0]["rule"] == "RUN010"
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "RUN010 labels-say-nothing" in page
+
+
+def test_what_blocks_is_said_before_anything_is_trained(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 5))
+    data = write(tmp_path / "data", x, np.zeros(300, int))
+    trained = train(data, Options(epochs=5), out=tmp_path / "run")
+    assert trained.history == []
+    assert trained.verdict.summary == "Not trained: all 200 records of train have the label '0'"
+    assert trained.verdict.causes[0]["rule"] == "RUN007"
+    assert not (tmp_path / "run" / "model.keras").exists()
+
+
+def logits(problem: Any) -> Any:
+    model = keras.Sequential([keras.Input(problem.input_shape), keras.layers.Dense(3)])
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model
+
+
+def test_a_loss_that_takes_logits_for_probabilities_blocks(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(300, 5))
+    data = write(tmp_path / "data", x, np.arange(300) % 3)
+    trained = train(data, Options(epochs=5, model=logits), out=tmp_path / "run")
+    assert [cause["rule"] for cause in trained.verdict.causes] == ["MDL002"]
+    again = train(data, Options(epochs=1, model=logits, ignore=("MDL", "TRN")), out=tmp_path / "other")
+    assert len(again.history) == 1
+
+
+def test_the_report_holds_all_it_shows(digits: Path, tmp_path: Path) -> None:
+    train(digits, Options(epochs=2, preflight=False), out=tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count("<svg") >= 4
+    assert "data:image/png;base64," in page
+    for part in ("Curves", "Confusion", "Worst mistakes", "Where the time went", "a linear model"):
+        assert part in page
+    assert "<script" not in page
+    assert "http" not in page
+
+
+def test_a_finished_run_is_measured_on_other_records_as_in_training(digits: Path, tmp_path: Path) -> None:
+    trained = train(digits, Options(epochs=2, preflight=False, range="-1..1"), out=tmp_path / "run")
+    measured = bushel.evaluate(tmp_path / "run", digits, split="test")
+    assert measured.metrics == pytest.approx(trained.metrics["test"], rel=1e-5)
+    assert measured.score["low"] <= measured.score["value"] <= measured.score["high"]
+    from bushel import contract
+
+    assert contract.verify(tmp_path / "run", model=str(tmp_path / "run" / "model.keras")) == []
+    assert contract.read(tmp_path / "run").classes == [str(digit) for digit in range(10)]
+
+
+def test_wilson_and_auc_have_the_values_of_the_books() -> None:
+    interval = wilson(8, 10)
+    assert (round(interval.low, 4), round(interval.high, 4)) == (0.4902, 0.9433)
+    assert auc(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8])) == 0.75
+    assert auc(np.array([0, 1]), np.array([0.5, 0.5])) == 0.5
+
+
+def test_metrics_agree_with_scikit_learn() -> None:
+    scores = pytest.importorskip("sklearn.metrics")
+    generator = np.random.default_rng(0)
+    labels, outputs = generator.integers(0, 7, 200), generator.dirichlet(np.ones(7), 200).astype(np.float32)
+    task = Task(kind="multi_class", label="label", classes=list("abcdefg"), counts=[1] * 7)
+    made = metrics(task, Predictions(labels, outputs, np.ones(200), np.arange(200)))
+    said = outputs.argmax(axis=1)
+    assert made["accuracy"] == pytest.approx(scores.accuracy_score(labels, said))
+    assert made["balanced_accuracy"] == pytest.approx(scores.balanced_accuracy_score(labels, said))
+    assert made["f1"] == pytest.approx(scores.f1_score(labels, said, average="macro"))
+    assert made["top_5"] == pytest.approx(scores.top_k_accuracy_score(labels, outputs, k=5))
+
+
+def test_a_bootstrap_holds_the_truth_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(0)
+    inside = 0
+    for seed in range(60):
+        hits = generator.random(200) < 0.7
+        interval = bootstrap(lambda drawn, hits=hits: float(hits[drawn].mean()), 200, seed=seed, draws=200)
+        inside += interval.low <= 0.7 <= interval.high
+    assert inside >= 51  # 95 % of 60 are 57
