@@ -174,7 +174,7 @@ def run_once(make: Any, dataset: str, seed: int, folder: Path) -> tuple[str, Tra
     return blamed(trained), trained
 
 
-def measure(seeds: int, folder: Path) -> tuple[dict[str, Counter[str]], int]:
+def measure(seeds: int, folder: Path, out: Path | None) -> None:
     table: dict[str, Counter[str]] = {name: Counter() for name in ("clean", *FAULTS)}
     runs = 0
     for seed in range(seeds):
@@ -185,8 +185,10 @@ def measure(seeds: int, folder: Path) -> tuple[dict[str, Counter[str]], int]:
                     table[name][answer] += 1
                     shutil.rmtree(folder / f"{runs}")
                     runs += 1
-        print(f"seed {seed}: {runs} runs, {time.process_time():.0f} s of CPU time", flush=True)
-    return table, runs
+        text = page(table, runs, time.process_time())
+        print(text, flush=True)
+        if out:
+            out.write_text(text)
 
 
 def page(table: dict[str, Counter[str]], runs: int, seconds: float) -> str:
@@ -219,11 +221,7 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore", bushel.reading.order.BufferedShuffle)
     with tempfile.TemporaryDirectory(prefix="bushel-verdicts-") as name:
-        table, runs = measure(given.seeds, Path(name))
-    text = page(table, runs, time.process_time())
-    print(text)
-    if given.out:
-        given.out.write_text(text)
+        measure(given.seeds, Path(name), given.out)
 
 
 if __name__ == "__main__":
