@@ -83,6 +83,7 @@ bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/write.py
 	$(BIN)/python benchmarks/start.py
 	$(BIN)/python benchmarks/build.py
+	$(BIN)/python benchmarks/prepare_images.py
 	$(BIN)/python benchmarks/batches.py
 	$(BIN)/python benchmarks/shuffle_quality.py
 	$(BIN)/python benchmarks/many_shards.py

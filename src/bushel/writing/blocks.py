@@ -54,6 +54,7 @@ class BlockEncoder:
     augment: Sequence[Transform] = ()  # of what comes again, behind the transforms
     narrowings: Narrowings = field(default_factory=Narrowings)
     counted: Counter[str] = field(default_factory=Counter)  # what transforms cut or did not know
+    probed: dict[int, Sample] = field(default_factory=dict)  # what was transformed already, by the hash of its key
 
     def encode(
         self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]
@@ -161,6 +162,8 @@ class BlockEncoder:
 
     def transform(self, sample: Sample, key_hash: int) -> Sample:
         """The sample as it is written."""
+        if (known := self.probed.pop(key_hash, None)) is not None:
+            return known
         for step, transform in enumerate(self.transforms):
             sample = transform.apply(sample, Draw(self.seed, 0, key_hash, step))
         return sample

@@ -80,7 +80,7 @@ def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
         encoder.schema = _schema(given, encoder, blocks)
         rows, lengths, refused = _encoded(given, encoder, blocks)
     finally:
-        encoder.transforms = before
+        encoder.transforms, encoder.probed = before, {}
     if not rows:
         first = f"The first: {refused[0].stage}: {refused[0].reason}" if refused else "The source gave none of them."
         raise BushelError(f"all of the {len(refused)} samples that were probed were refused", help=[first])
@@ -165,13 +165,16 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
     if not encoder.transforms:
         return stored_schema(encoder.source_schema, encoder.labels, None)
     samples, error = [], None
+    known: dict[int, Sample] = {}
     for sample, row in _samples(given, encoder, blocks):
         try:
             samples.append(encoder.transform(sample, int(given.hashes[row])))
+            known[int(given.hashes[row])] = samples[-1]
         except Exception as raised:  # of some samples only, or it is raised below
             error = raised
     if not samples and error is not None:
         raise BushelError(f"transforms fail on every sample probed: {type(error).__name__}: {error}") from error
+    encoder.probed = known  # images are not resized twice to learn their size
     schema = stored_schema(encoder.source_schema, encoder.labels, samples)
     return _with_required(_as_declared(schema, encoder.transforms), encoder.transforms)
 
