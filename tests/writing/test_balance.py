@@ -55,11 +55,11 @@ def test_a_ratio_is_kept(tmp_path, reads, balance):
 
 
 @pytest.mark.parametrize("reads", KINDS)
-def test_one_two_and_five_workers_repeat_and_change_the_same(tmp_path, reads):
+def test_any_number_of_workers_repeats_and_changes_the_same(tmp_path, reads):
     balance = Balance(method="oversample", augment=[{"transform": "jitter", "feature": "x", "std": 0.5}])
-    for workers in (1, 2, 5):
+    for workers in (1, 3):
         build(source(reads), tmp_path / str(workers), balance=balance, shards=4, run=Run(workers=workers))
-    assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "5")
+    assert digests(tmp_path / "1") == digests(tmp_path / "3")
     train = bushel.open(tmp_path / "1")["train"]
     columns = train[:]
     zero = columns["x"][columns["number"] == 0]
@@ -258,3 +258,11 @@ def test_class_weights_are_those_of_scikit_learn_by_label(tmp_path):
     build({"x": np.arange(5)}, tmp_path / "none", run=Run(workers=1))
     with pytest.raises(BushelError, match="there are no classes to weigh"):
         bushel.open(tmp_path / "none").class_weights()
+
+
+def test_an_addition_balances_what_it_adds_and_the_manifest_sums_up(tmp_path):
+    build(source("random"), tmp_path / "out", balance="oversample", run=Run(workers=1))
+    more = Numbers(100, first=2000, changes={"label": BytesColumn.of(["rare"] * 10 + ["often"] * 90)})
+    manifest = build(more, tmp_path / "out", run=Run(workers=1, append=True)).manifest
+    assert manifest.balance.before == {"often": 1040, "rare": 60}
+    assert manifest.balance.after == manifest.splits["train"].label_counts == {"often": 1040, "rare": 1040}

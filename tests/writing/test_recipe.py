@@ -38,6 +38,13 @@ def test_a_build_writes_its_recipe_into_the_dataset(tmp_path):
         ("shardsize = 5", "no key 'shardsize'; did you mean 'shard_size'?"),
         ("[constraints.age]\nminn = 5", "no key 'minn' in [constraints.*]; did you mean 'min'?"),
         ("seed = 'x'", "not a recipe: expected `int`, got `str` - at `$.seed`"),
+        (
+            "[balance]\nmethod = 'oversampl'",
+            "balance.method must be one of oversample, undersample, smote, "
+            "borderline_smote, adasyn; got 'oversampl'; did you mean 'oversample'?",
+        ),
+        ("[balance]\nmethd = 'oversample'", "no key 'methd' in [balance]; did you mean 'method'?"),
+        ("order = 'sorted'", "order must be one of shuffled, source; got 'sorted'; did you mean 'source'?"),
         ("seed = -1", "not a recipe: seed must be from 0 to 2^63 - 1, got -1"),
         ("shards = 0", "not a recipe: shards must be at least 1, got 0"),
         ("shard_size = 'large'", "shard_size must be a number of bytes such as 128M or 1G, got 'large'"),

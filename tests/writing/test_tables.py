@@ -60,13 +60,13 @@ def given(kind: str, rows: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["sequence", "random"])
-def test_one_two_and_five_workers_learn_and_write_the_same(tmp_path, rows, kind):
-    for workers in (1, 2, 5):
+def test_one_and_two_workers_learn_and_write_the_same(tmp_path, rows, kind):
+    for workers in (1, 2):
         build(given(kind, rows), tmp_path / str(workers), transforms=CHAIN, split="split", run=Run(workers=workers))
-    statistics = [bushel.read_manifest(tmp_path / str(workers)).statistics for workers in (1, 2, 5)]
-    assert statistics[0] == statistics[1] == statistics[2]
+    statistics = [bushel.read_manifest(tmp_path / str(workers)).statistics for workers in (1, 2)]
+    assert statistics[0] == statistics[1]
     assert len(statistics[0]) == 7
-    assert digests(tmp_path / "1") == digests(tmp_path / "2") == digests(tmp_path / "5")
+    assert digests(tmp_path / "1") == digests(tmp_path / "2")
 
 
 def test_columns_and_samples_make_the_same_bytes(tmp_path, rows, monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bushel.errors import FileProblem
-from bushel.manifest import ARTIFACTS_NAME, Manifest, Shard, Split, write_manifest
+from bushel.manifest import ARTIFACTS_NAME, Balanced, Manifest, Shard, Split, write_manifest
 from bushel.schema import Schema
 from bushel.storage import write_whole
 from bushel.transforms.fitted import keep
@@ -81,7 +81,7 @@ def _manifest(
         compression=recipe.compression,
         recipe=before.recipe if before else msgspec.to_builtins(recipe),
         seed=recipe.seed,
-        balance=plan.facts.balance or (before.balance if before else None),
+        balance=_balance(before.balance if before else None, plan.facts.balance),
         refused=sum(outcome.refused for outcome in by_path.values()) + (before.refused if before else 0),
         counted=dict(counted + Counter(before.counted if before else {})),
         narrowed=largest_narrowings(outcomes, before.narrowed if before else {}),
@@ -89,6 +89,14 @@ def _manifest(
         versions=versions(),
         generation=plan.facts.shards[0].generation,
     )
+
+
+def _balance(before: Balanced | None, added: Balanced | None) -> Balanced | None:
+    """What was done to the classes of train, in all generations."""
+    if before is None or added is None:
+        return before or added
+    counts = [dict(Counter(getattr(before, name)) + Counter(getattr(added, name))) for name in ("before", "after")]
+    return msgspec.structs.replace(before, before=counts[0], after=counts[1])
 
 
 def _split(before: Split | None, written: Sequence[Outcome], generation: int, labels: Labels | None) -> Split:

@@ -132,7 +132,15 @@ def _check_transforms(fields: dict[str, Any]) -> None:
     make_transforms(tables)
 
 
+_CHOICES = {"balance.method": get_args(Method), "order": get_args(Order), "compression": get_args(Compression)}
+
+
 def _in_words(message: str) -> tuple[str]:
+    found = re.fullmatch(r"Invalid enum value '(.*)' - at `\$\.(.*)`", message)
+    if found is not None and found[2] in _CHOICES:
+        close = nearest(found[1], _CHOICES[found[2]])
+        hint = f"; did you mean {close!r}?" if close else ""
+        return (f"{found[2]} must be one of {', '.join(_CHOICES[found[2]])}; got {found[1]!r}{hint}",)
     found = re.search(r"unknown field `([^`]+)`(?: - at `\$\.?([^`]*)`)?", message)
     if found is None:
         return (f"not a recipe: {message[0].lower()}{message[1:]}",)
