@@ -65,9 +65,8 @@ class RowWriter {
 
 }  // namespace
 
-TermCounter::Entry& TermCounter::entry_of(Bytes term, const std::uint8_t* limit) {
-  const Head head = head_of(term, limit);
-  const std::uint64_t hash = hash_token(term, head);
+TermCounter::Entry& TermCounter::entry_of(const Sought& given) {
+  const auto [term, head, hash] = given;
   const auto is_same = [&](std::size_t place) {
     const Entry& entry = entries_[place];
     return entry.head == head && entry.size == term.size() &&
@@ -90,21 +89,32 @@ TermCounter::Entry& TermCounter::entry_of(Bytes term, const std::uint8_t* limit)
 void TermCounter::add(const Texts& texts) {
   std::vector<Bytes> tokens;
   std::string joined;
-  // Terms of several tokens lie in memory of their own.
-  const std::uint8_t* limit = terms_.longest == 1 ? texts.data.data() + texts.data.size() : nullptr;
-  for (std::size_t i = 0; i < texts.count(); ++i, ++text_)
-    for_each_term(texts.row(i), terms_, tokens, joined, [&](Bytes term) {
-      Entry& entry = entry_of(term, limit ? limit : term.data() + term.size());
-      ++entry.count;
-      entry.texts += entry.last != text_;
-      entry.last = text_;
+  const auto count = [&](Entry& entry) {
+    ++entry.count;
+    entry.texts += entry.last != text_;
+    entry.last = text_;
+  };
+  if (terms_.longest > 1) {
+    for (std::size_t i = 0; i < texts.count(); ++i, ++text_)
+      for_each_term(texts.row(i), terms_, tokens, joined,
+                    [&](Bytes term) { count(entry_of(sought(term, term.data() + term.size()))); });
+    return;
+  }
+  std::vector<Sought> row;
+  for (std::size_t i = 0; i < texts.count(); ++i, ++text_) {
+    row.clear();
+    for_each_token(texts.row(i), terms_.unit, [&](Bytes token) {
+      row.push_back(sought(token, texts.data.data() + texts.data.size()));
+      slots_.prefetch(row.back().hash);
     });
+    for (const Sought& token : row) count(entry_of(token));
+  }
 }
 
 void TermCounter::add_counts(const Texts& terms, std::span<const std::int64_t> counts,
                              std::span<const std::int64_t> texts) {
   for (std::size_t i = 0; i < terms.count(); ++i) {
-    Entry& entry = entry_of(terms.row(i), terms.data.data() + terms.data.size());
+    Entry& entry = entry_of(sought(terms.row(i), terms.data.data() + terms.data.size()));
     entry.count += counts[i];
     entry.texts += texts[i];
   }

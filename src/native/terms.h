@@ -38,7 +38,7 @@ class TermCounter {
   Bytes term(const Entry& entry) const { return Bytes(data_).subspan(entry.begin, entry.size); }
 
  private:
-  Entry& entry_of(Bytes term, const std::uint8_t* limit);
+  Entry& entry_of(const Sought& term);
 
   TermsOf terms_;
   std::vector<std::uint8_t> data_;

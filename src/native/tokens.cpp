@@ -61,10 +61,9 @@ Vocabulary::Vocabulary(const Texts& tokens)
   }
 }
 
-std::int64_t Vocabulary::find(Bytes wanted, const std::uint8_t* limit) const {
-  const Head head = head_of(wanted, limit);
+std::int64_t Vocabulary::find(const Sought& wanted) const {
   const std::int64_t place =
-      slots_.find(hash_token(wanted, head), [&](std::size_t at) { return is_same(known_[at], wanted, head); });
+      slots_.find(wanted.hash, [&](std::size_t at) { return is_same(known_[at], wanted.token, wanted.head); });
   return place < 0 ? kUnknown : place + kReserved;
 }
 
@@ -81,20 +80,26 @@ Tokenised tokenise(const Texts& texts, Unit unit, const Vocabulary* vocabulary, 
     out.ids = Buffer(rows * length * sizeof(std::int64_t));
     std::fill_n(out.ids.as<std::int64_t>(), rows * length, kPad);
   }
+  std::vector<Sought> tokens;
   for (std::size_t i = 0; i < rows; ++i) {
     std::size_t count = 0;
-    std::int64_t* row = is_ragged ? nullptr : out.ids.as<std::int64_t>() + i * length;
+    tokens.clear();
     for_each_token(texts.row(i), unit, [&](Bytes token) {
       if (count++ >= length) return;
-      const std::int64_t id = unit == Unit::byte ? token[0] + kReserved
-                              : vocabulary       ? vocabulary->find(token, limit)
+      tokens.push_back(sought(token, limit));
+      if (vocabulary) vocabulary->prefetch(tokens.back().hash);
+    });
+    std::int64_t* row = is_ragged ? nullptr : out.ids.as<std::int64_t>() + i * length;
+    for (const Sought& token : tokens) {
+      const std::int64_t id = unit == Unit::byte ? token.token[0] + kReserved
+                              : vocabulary       ? vocabulary->find(token)
                                                  : kUnknown;
       out.unknown += id == kUnknown;
       if (is_ragged)
         found.push_back(id);
       else
-        row[count - 1] = id;
-    });
+        *row++ = id;
+    }
     out.tokens += std::min(count, length);
     if (count > length) {
       ++out.cut_rows;

@@ -65,6 +65,18 @@ inline Head head_of(Bytes token, const std::uint8_t* limit) {
 
 std::uint64_t hash_token(Bytes token, Head head);
 
+// A token that is to be found, and what it is found by.
+struct Sought {
+  Bytes token;
+  Head head;
+  std::uint64_t hash;
+};
+
+inline Sought sought(Bytes token, const std::uint8_t* limit) {
+  const Head head = head_of(token, limit);
+  return {token, head, hash_token(token, head)};
+}
+
 // Places in a list by hash: 32 bits of the hash tell nearly all that do not match without a look at the list.
 class HashSlots {
  public:
@@ -85,6 +97,9 @@ class HashSlots {
     }
   }
 
+  // Has the slots of a hash fetched from memory while other work is done.
+  void prefetch(std::uint64_t hash) const { __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]); }
+
   // `slot` is what find gave; places are below 2^32 - 1.
   void put(std::int64_t slot, std::uint64_t hash, std::size_t place) {
     slots_[static_cast<std::size_t>(-(slot + 1))] = hash >> 32 << 32 | (place + 1);
@@ -99,8 +114,9 @@ class HashSlots {
 class Vocabulary {
  public:
   explicit Vocabulary(const Texts& tokens);
-  std::int64_t find(Bytes token, const std::uint8_t* limit) const;
-  std::int64_t find(Bytes token) const { return find(token, token.data() + token.size()); }
+  std::int64_t find(const Sought& token) const;
+  std::int64_t find(Bytes token) const { return find(sought(token, token.data() + token.size())); }
+  void prefetch(std::uint64_t hash) const { slots_.prefetch(hash); }
   std::size_t size() const { return offsets_.size() - 1; }
   Bytes token(std::size_t i) const {
     return Bytes(data_).subspan(static_cast<std::size_t>(offsets_[i]),
