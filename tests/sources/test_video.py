@@ -13,7 +13,7 @@ from gather import blocks_of, keys_of, listed
 from making import digests
 
 import bushel
-from bushel import sources
+from bushel import sources, transforms
 from bushel.errors import FileProblem
 from bushel.pixels.decoding import decode_pixels
 from bushel.sources.opening import kind_of
@@ -134,6 +134,15 @@ def test_clips_of_one_file_stay_in_one_split_and_tensorflow_reads_them(tmp_path:
     assert context["image/height"] == 48
     assert [tf.io.decode_jpeg(frame).shape.as_list() for frame in steps["image"]] == [[48, 64, 3]] * 4
     assert np.diff(steps["image/timestamp"].numpy()).tolist() == [100_000] * 3
+
+
+def test_transforms_leave_the_steps_of_a_clip_as_they_are(tmp_path: Path) -> None:
+    source = sources.video(make_clip(tmp_path / "a.mp4", 12), frames=4)
+    bushel.build(source, tmp_path / "plain", order="source")
+    steps = [transforms.cast("image/height", "int64")]
+    built = bushel.build(source, tmp_path / "changed", order="source", transforms=steps)
+    assert built.refused == 0
+    assert digests(tmp_path / "plain") == digests(tmp_path / "changed")
 
 
 def test_one_example_a_clip_if_asked(tmp_path: Path) -> None:

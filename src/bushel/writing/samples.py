@@ -28,7 +28,7 @@ def to_sample(columns: Mapping[str, Column], row: int, features: Mapping[str, Fe
             value = [text.decode() for text in value] if feature.dtype == "str" else value
         elif isinstance(value, bytes) and feature.dtype == "str":
             value = value.decode()
-        if isinstance(column, Ragged) and feature.shape == () and len(value) == 1:
+        if isinstance(column, Ragged) and feature.shape == () and not feature.sequence and len(value) == 1:
             value = value[0]
         sample[name] = value.item() if isinstance(value, np.generic) else value
     return sample
@@ -48,7 +48,8 @@ def check_sample(sample: Sample, features: Mapping[str, Feature]) -> Sample:
             continue
         is_text = feature.dtype in ("bytes", "str")
         array = np.asarray(value, object if is_text else None)
-        if not _fits(array.shape, feature.shape) or (not is_text and array.dtype.kind not in "biufc"):
+        wanted = (None, *feature.shape) if feature.sequence else feature.shape
+        if not _fits(array.shape, wanted) or (not is_text and array.dtype.kind not in "biufc"):
             found = f"{array.dtype} of shape {array.shape}" if not is_text else f"shape {array.shape}"
             raise SchemaMismatch(f"expected {feature.describe()}, got {found}", at=name)
         if is_text and not all(isinstance(text, bytes | str) for text in array.reshape(-1).tolist()):
@@ -80,7 +81,9 @@ def to_columns(samples: Sequence[Sample], features: Mapping[str, Feature]) -> di
         if feature.encoding == "sparse":
             columns[name] = _sparse(values, feature)  # type: ignore[assignment]
             continue
-        if present.all() and not feature.is_ragged and feature.dtype not in ("bytes", "str"):
+        if feature.sequence:  # steps, as many as each sample has
+            columns[name] = _ragged(values, present, feature)
+        elif present.all() and not feature.is_ragged and feature.dtype not in ("bytes", "str"):
             columns[name] = np.stack(values) if values else np.empty((0, *feature.shape))  # type: ignore[arg-type]
         elif present.all() and feature.shape == ():
             columns[name] = BytesColumn.of([value.item() for value in values if value is not None])
