@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import pickle
+import subprocess
+import sys
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -480,3 +482,18 @@ def test_a_column_of_encoded_images_is_checked(tmp_path: Path) -> None:
     assert [(r.row, r.stage) for r in refused] == [(1, "decode"), (2, "read")]
     with pytest.raises(MissingName, match="no column 'imge'; did you mean 'image'"):
         table(tmp_path / "a.parquet", image_column="imge")
+
+
+def test_a_table_of_numbers_and_text_is_read_without_pandas(tmp_path: Path) -> None:
+    made = pa.table({"x": [1, None, 3], "y": [1.5, 2.5, 3.5], "ok": [True, False, None], "t": list("abc")})
+    pq.write_table(made, tmp_path / "a.parquet")
+    program = (
+        "import sys; from bushel.sources import table\n"
+        f"source = table({str(tmp_path / 'a.parquet')!r})\n"
+        "keys = source.list(0, ['t']).keys\n"
+        "(block,) = source.read(0, None)\n"
+        "values = [block.columns[name].values.tolist() for name in ('x', 'ok')]\n"
+        "print(keys.to_list(), *values, 'pandas' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[b'0', b'1', b'2'] [1, 3] [True, False] False\n"

@@ -100,7 +100,7 @@ def to_column(array: Any, bad: BadRows) -> Column:
         array = array.dictionary_decode()
     if not array.null_count:
         return _lists(array, bad, None) if _is_list(array.type) else _scalars(array, bad, None)
-    present: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    present: NDArray[np.bool_] = to_numbers(array.is_valid())
     rows = np.flatnonzero(present)
     array = array.drop_null()
     values = _lists(array, bad, rows) if _is_list(array.type) else _scalars(array, bad, rows)
@@ -142,12 +142,31 @@ def _scalars(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column
         return BytesColumn.of([b""] * len(array))
     if _dtype_of(array.type) in ("str", "bytes"):
         return to_bytes(array)
-    numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    numbers = to_numbers(array)
     if numbers.dtype == np.uint64 and numbers.size and numbers.max() > _INT64_MAX:
         for row in np.flatnonzero(numbers > _INT64_MAX).tolist():
             bad[row if rows is None else int(rows[row])] = f"{numbers[row]} does not fit int64"
         numbers = np.minimum(numbers, np.uint64(_INT64_MAX))
     return numbers
+
+
+def to_numbers(array: Any) -> NDArray[Any]:
+    """Numbers or booleans without nulls, as they lie in Arrow's memory. Arrow's own way there loads all of pandas."""
+    import pyarrow as pa
+
+    if not len(array):
+        return np.empty(0, array.type.to_pandas_dtype())
+    if pa.types.is_boolean(array.type):
+        return to_numbers(array.cast(pa.uint8())).view(bool)
+    found: NDArray[Any] = np.frombuffer(array.buffers()[1], array.type.to_pandas_dtype())
+    return found[array.offset : array.offset + len(array)]
+
+
+def from_integers(numbers: NDArray[np.int64]) -> Any:
+    """The same the other way."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def to_bytes(array: Any) -> BytesColumn:

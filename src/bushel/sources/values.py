@@ -131,7 +131,7 @@ def number_keys(first: int, count: int, prefix: str = "") -> BytesColumn:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    digits = pa.array(np.arange(first, first + count)).cast(pa.large_string())
+    digits = arrow.from_integers(np.arange(first, first + count)).cast(pa.large_string())
     if prefix:
         before, between = (pa.scalar(text, pa.large_string()) for text in (prefix, ""))
         digits = pc.binary_join_element_wise(before, digits, between)
