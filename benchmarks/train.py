@@ -99,7 +99,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bushel-train-") as name:
         folder = Path(name)
-        write_photos(folder, given.images)
+        write_photos(folder, given.images // BATCH * BATCH)  # a smaller last batch would be compiled for itself
         ours, theirs, shares = [], [], []
         for _ in range(given.rounds):
             rate, waiting = by_bushel(folder, given.steps)
