@@ -292,6 +292,28 @@ def test_a_dataset_can_be_rebuilt_in_its_own_place(tmp_path):
     assert sorted(numbers_in(tmp_path / "out")) == list(range(200))
 
 
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_shards_that_are_few_are_cut_into_parts_and_are_the_same(tmp_path, monkeypatch, compression):
+    def make(name, **settings):
+        made = build(
+            Numbers(500, "random", refuse=frozenset({7, 130, 131, 499})),
+            tmp_path / name,
+            split="80/20",
+            shards=2,
+            compression=compression,
+            run=Run(max_bad=10, **settings),
+        )
+        assert made.refused == 4
+        quarantine = (tmp_path / name / "_quarantine.jsonl").read_text().splitlines()
+        return digests(tmp_path / name), sorted(quarantine)
+
+    whole = make("whole", workers=1)
+    monkeypatch.setattr("bushel.writing.building._LONG", -1.0)
+    for workers in (1, 2, 5):
+        assert make(f"parts-{workers}", workers=workers) == whole
+    assert len(whole[0]) == 3
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_samples_that_python_yields_are_built_once_each(tmp_path, workers):
     samples = ({"number": n, "label": "odd" if n % 2 else "even"} for n in range(500))

@@ -58,6 +58,8 @@ __all__ = ["Built", "Run", "build", "build_recipe"]
 
 
 _SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
+_LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are so many shards
+_PARTS, _PART_BYTES = 32, 32 << 20  # how many parts at least, and how large they are at most
 _LONG_PLAN = 0.3  # seconds after which a plan is one of a build that is not short
 
 
@@ -309,17 +311,23 @@ class _Build:
 
     def _run_tasks(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[list[Outcome], int]:
         shards = range(len(made.facts.shards))
-        stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
+        part_rows = 0
         if self.source.reads == "sequence":
             partitions = [i for i, planned in enumerate(made.facts.planned) if planned]
             reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
+        else:
+            part_rows = _rows_of_part(made)
+            parts = range(-(-made.samples // part_rows) if part_rows else 0)
+            reading = [Task("part", number, number) for number in parts]
+        stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
+        if reading:
             stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
         outcomes: list[Outcome] = []
         resumed = 0
         for stage, tasks in stages:
             counters = engine.counters(self.journal.progress, len(tasks))
             job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
-            job = replace(job, durable_runs=engine.is_remote)
+            job = replace(job, durable_runs=engine.is_remote, part_rows=part_rows)
             found, skipped = self._run_stage(stage, tasks, job, engine, made)
             outcomes += found
             resumed += skipped
@@ -384,7 +392,8 @@ class _Build:
         raise TooManyRefused(self.site.out, refused, job.max_refused, first=f"The first: {first}")
 
     def _check_disk(self, made: Plan) -> None:
-        needed = self.site.bytes_needed(made.bytes, in_runs=self.source.reads == "sequence")
+        in_runs = self.source.reads == "sequence" or _rows_of_part(made) > 0
+        needed = self.site.bytes_needed(made.bytes, in_runs=in_runs)
         free = shutil.disk_usage(self.site.folder).free
         if needed > free:
             raise FileProblem(
@@ -427,6 +436,18 @@ def _paths_in(table: Mapping[str, Any]) -> list[Path]:
 def _is_short(made: Plan) -> bool:
     """Whether it is done before other processes would be there."""
     return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
+
+
+def _rows_of_part(made: Plan) -> int:
+    """How many samples a part has where shards are too few for all workers to be busy; 0 where they are not.
+
+    A function of the plan alone, so that a build goes on as it began whatever the number of workers.
+    """
+    is_long = made.facts.sample_seconds * made.samples > _LONG
+    if len(made.facts.shards) >= _MANY_SHARDS or not is_long:
+        return 0
+    parts = max(_PARTS, -(-made.bytes // _PART_BYTES))
+    return -(-made.samples // parts)
 
 
 def _check_outside(source: Source, out: Path) -> None:

@@ -154,7 +154,7 @@ class Journal:
         """
         if self._boot.exists() and self._boot.read_text() == _boot():
             return
-        for path in self._done.glob("partition-*.json"):
+        for path in self._done.glob("part*.json"):
             path.unlink()
         for folder in (self.plan, self.runs):
             shutil.rmtree(folder)

@@ -42,10 +42,11 @@ _CHUNK_ROWS = 1 << 16
 class Task(NamedTuple):
     """One piece of work, by number.
 
-    It is of a shard (written from the source, or merged from runs), of a partition, or of what transforms learn from.
+    It is of a shard (written from the source, or merged from runs), of a partition, of a part of all planned places,
+    or of what transforms learn from.
     """
 
-    kind: Literal["shard", "merge", "partition", "fit"]
+    kind: Literal["shard", "merge", "partition", "part", "fit"]
     number: int
     slot: int  # in the counters of progress
     layer: int = 0  # of what is fitted
@@ -55,7 +56,7 @@ class Task(NamedTuple):
         """What the journal calls it."""
         if self.kind == "fit":
             return f"fit-{self.layer:02d}-{self.number:06d}"
-        return f"{'partition' if self.kind == 'partition' else 'shard'}-{self.number:06d}"
+        return f"{'shard' if self.kind == 'merge' else self.kind}-{self.number:06d}"
 
 
 @dataclass
@@ -72,6 +73,7 @@ class Job:
     durable_runs: bool = False  # to the disk at once: workers on machines that fail one by one
     layer: Layer | None = None  # of transforms that are fitted now
     fit_rows: int = 0  # of a task that fits
+    part_rows: int = 0  # of a part, where shards are merged from those
     delivery: Delivery | None = None  # where finished shards go, if they do not stay
 
     @property
@@ -128,6 +130,8 @@ class _Work:
         """What the kind of task says."""
         if self.task.kind == "fit":
             return self.fit()
+        if self.task.kind == "part":
+            return self.write_part()
         return self.scatter() if self.task.kind == "partition" else self.write_shard()
 
     def fit(self) -> Outcome:
@@ -169,6 +173,22 @@ class _Work:
             _close(blocks)
         self._check_all_read(partition, left)
         return self._outcome(samples=planned, bytes=written)
+
+    def write_part(self) -> Outcome:
+        """Leave the records of some planned places in a run: shards that are few are made by many workers so."""
+        begin = self.task.number * self.job.part_rows
+        rows = np.asarray(self.plan.order[begin : begin + self.job.part_rows])
+        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable_runs)
+        try:
+            for segments in self._read_chunks(rows, begin):
+                for segment in segments:
+                    runs.add(segment)
+                    self.progress[1] += len(segment.data)
+            written = runs.close()
+        except BaseException:
+            runs.discard()
+            raise
+        return self._outcome(samples=len(rows), bytes=written)
 
     def write_shard(self) -> Outcome:
         """Write one shard, from the source or from the runs of all partitions."""
@@ -212,11 +232,13 @@ class _Work:
         return self.job.source
 
     def _from_source(self, shard: ShardPlan) -> Iterator[list[Segment]]:
-        """The records of a shard, a chunk of its planned order at a time."""
-        rows = np.asarray(self.plan.order[shard.first : shard.end])
+        return self._read_chunks(np.asarray(self.plan.order[shard.first : shard.end]), shard.first)
+
+    def _read_chunks(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
+        """The records of planned places, from `first` on, a chunk at a time."""
         step = max(1, min(_CHUNK_ROWS, int(CHUNK_BYTES / max(1.0, self.plan.facts.sample_bytes))))
         for begin in range(0, len(rows), step):
-            yield from self._read_chunk(rows[begin : begin + step], shard.first + begin)
+            yield from self._read_chunk(rows[begin : begin + step], first + begin)
 
     def _read_chunk(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
         partitions = self.plan.partition_of(rows)
@@ -237,9 +259,13 @@ class _Work:
             yield found
 
     def _from_runs(self) -> Iterator[list[Segment]]:
-        planned = enumerate(self.plan.facts.planned)
-        stems = [self.job.journal.runs / Task("partition", part, 0).name for part, samples in planned if samples]
-        return merge_runs(stems, self.task.number, self.plan.facts.shards[self.task.number])
+        shard = self.plan.facts.shards[self.task.number]
+        if self.job.part_rows:
+            parts = range(shard.first // self.job.part_rows, -(-shard.end // self.job.part_rows))
+            tasks = [Task("part", part, 0) for part in parts]
+        else:
+            tasks = [Task("partition", part, 0) for part, samples in enumerate(self.plan.facts.planned) if samples]
+        return merge_runs([self.job.journal.runs / task.name for task in tasks], self.task.number, shard)
 
     def _encode(self, partition: int, block: Block, place: NDArray[np.int64] | None) -> tuple[list[Piece], int]:
         """Encode a block; returns its records, and how many planned samples it held."""
