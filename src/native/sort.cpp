@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <vector>
 
 #include "threads.h"
@@ -50,8 +51,9 @@ void sort_order(std::span<const std::uint64_t> keys, std::size_t threads, std::i
     return;
   }
   const Buckets buckets(keys);
-  Buffer memory(keys.size() * sizeof(Keyed));
-  Keyed* const sorted = memory.as<Keyed>();
+  // Given back to the system behind it, unlike the memory of buffers: this is large, and not needed again soon.
+  const std::unique_ptr<Keyed[]> memory(new Keyed[keys.size()]);
+  Keyed* const sorted = memory.get();
   std::vector<std::size_t> next(buckets.begins.begin(), buckets.begins.end() - 1);
   for (std::size_t i = 0; i < keys.size(); ++i)
     sorted[next[buckets.of(keys[i])]++] = {keys[i], static_cast<std::uint32_t>(i)};

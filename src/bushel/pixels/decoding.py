@@ -15,7 +15,7 @@ __all__ = ["decode_pixels", "format_of", "orientation_of"]
 
 JPEG = b"\xff\xd8\xff"
 MODES = {1: ("GRAY", "L"), 3: ("RGB", "RGB"), 4: ("RGBA", "RGBA")}
-_EXIF_WITHIN = 1 << 16  # bytes of a JPEG that may hold its EXIF data
+_SCAN = b"\xff\xda"  # begins the pixels of a JPEG, and of a thumbnail within its EXIF data: those stand before both
 _WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
 
 
@@ -43,7 +43,7 @@ def decode_pixels(
 
 def orientation_of(data: bytes) -> int:
     """The orientation that EXIF data ask for; 1 is upright."""
-    if data[:3] == JPEG and data.find(b"Exif\0\0", 0, _EXIF_WITHIN) < 0:
+    if data[:3] == JPEG and data.find(b"Exif\0\0", 0, data.find(_SCAN)) < 0:
         return 1
     try:
         return parse_header(data).orientation
