@@ -14,8 +14,10 @@ from bushel import Order, Workers
 
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
+# A program that was started in the background may have been told to take no notice of Ctrl-C.
 LOOP = """
-import sys, threading, bushel
+import signal, sys, threading, bushel
+signal.signal(signal.SIGINT, signal.default_int_handler)
 feed = bushel.batches(bushel.open(sys.argv[1])["train"], batch_size=4, epochs=None, order=bushel.Order(shuffle=True),
                       workers=bushel.Workers(process=sys.argv[2] == "process"))
 try:
