@@ -204,6 +204,7 @@ def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path) -> None:
             writer.write_batch({"x": random.normal(size=(150_000, 64)).astype(np.float32)})
     code = (
         "import os, signal, sys, bushel.checking.reading as reading\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "take = reading._Reader._read_file\n"
         "def stop(self, file, *rest):\n"
         "    if file.number == 2: os.kill(os.getpid(), signal.SIGINT)\n"
