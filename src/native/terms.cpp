@@ -69,8 +69,8 @@ TermCounter::Entry& TermCounter::entry_of(const Sought& given) {
   const auto [term, head, hash] = given;
   const auto is_same = [&](std::size_t place) {
     const Entry& entry = entries_[place];
-    return entry.head == head && entry.size == term.size() &&
-           (entry.size <= 16 || std::memcmp(data_.data() + entry.begin, term.data(), entry.size) == 0);
+    return entry.head == given.head && entry.size == given.token.size() &&
+           (entry.size <= 16 || std::memcmp(data_.data() + entry.begin, given.token.data(), entry.size) == 0);
   };
   const std::int64_t place = slots_.find(hash, is_same);
   if (place >= 0) return entries_[static_cast<std::size_t>(place)];
