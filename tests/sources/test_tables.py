@@ -497,3 +497,9 @@ def test_a_table_of_numbers_and_text_is_read_without_pandas(tmp_path: Path) -> N
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[b'0', b'1', b'2'] [1, 3] [True, False] False\n"
+
+
+def test_a_key_without_a_name_is_refused_as_any_other_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\n")
+    with pytest.raises(MissingName, match="no column ''"):
+        table(tmp_path / "t.csv", key="")

@@ -205,7 +205,7 @@ class TableSource:
         """Raise what is wrong with names and types before anything is built."""
         if not any(part.rows for _, part in self.parts):
             raise FileProblem(self.files[0], "there are no rows in it")
-        for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key else [])):
+        for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key is not None else [])):
             if name not in self.all_fields and not (self.image and name == self.image.name):
                 raise MissingName("column", name, self.all_fields, where=self.files[0])
         if self.image and not self.image.made_of(self.all_fields):
