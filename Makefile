@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
-NATIVE := CMakeLists.txt $(wildcard src/native/*)
+NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
+CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
 .PHONY: demo test test-slow check native fuzz arm64 bench format clean
 
@@ -71,12 +72,12 @@ check: $(STAMPS)/check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run --Werror src/native/*.cpp src/native/*.h tests/native/*.cpp tests/native/*.h
+	$(BIN)/clang-format --dry-run --Werror $(CXX_SOURCES)
 
 format: $(STAMPS)/check
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
-	$(BIN)/clang-format -i src/native/*.cpp src/native/*.h tests/native/*.cpp tests/native/*.h
+	$(BIN)/clang-format -i $(CXX_SOURCES)
 
 bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/read.py

@@ -1,0 +1,88 @@
+// What batches are made of: memory used again, rows padded and packed.
+#include <memory>
+
+#include "bindings/bindings.h"
+#include "bindings/conversion.h"
+#include "pad.h"
+#include "pool.h"
+
+namespace bushel {
+namespace {
+
+// Buffers that are used again while this lives, and when nothing holds their arrays any more.
+class PyPool {
+ public:
+  explicit PyPool(std::size_t most) : shelf_(std::make_shared<Shelf>(most)) {}
+
+  nb::object empty(std::size_t size) const {
+    auto* lent = new Lent(shelf_, size);
+    nb::capsule owner(lent, [](void* p) noexcept { delete static_cast<Lent*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(lent->buffer.data(), {size}, owner));
+  }
+
+ private:
+  std::shared_ptr<Shelf> shelf_;
+};
+
+Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
+  const Rows rows{values.bytes(), fill.bytes().size(), {splits.data(), splits.shape(0)}};
+  if (!rows.is_valid()) throw nb::value_error("splits must be in order and within values");
+  return rows;
+}
+
+// (values, mask), flat. `fill` is one value's bytes.
+nb::tuple pad_rows(nb::handle values, const Int64s& splits, std::size_t length, nb::handle fill) {
+  const View view(values, PyBUF_C_CONTIGUOUS), filling(fill);
+  const Rows rows = rows_of(view, splits, filling);
+  Padded padded;
+  {
+    nb::gil_scoped_release nogil;
+    padded = pad(rows, length, filling.bytes().data());
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(padded.values)), to_array<bool>(std::move(padded.mask)));
+}
+
+// (bin of each row, number of bins)
+nb::tuple pack_lengths(const Int64s& lengths, std::int64_t capacity) {
+  std::vector<std::int64_t> bin_of;
+  std::int64_t bins = 0;
+  {
+    nb::gil_scoped_release nogil;
+    bin_of = pack({lengths.data(), lengths.shape(0)}, capacity, bins);
+  }
+  return nb::make_tuple(copy_to_array(bin_of, {bin_of.size()}), bins);
+}
+
+// (values, segments, positions), flat.
+nb::tuple lay_out_rows(nb::handle values, const Int64s& splits, const Int64s& bins, std::size_t count,
+                       std::size_t length, nb::handle fill) {
+  const View view(values, PyBUF_C_CONTIGUOUS), filling(fill);
+  const Rows rows = rows_of(view, splits, filling);
+  for (std::size_t i = 0; i < bins.shape(0); ++i)
+    if (bins.data()[i] < 0 || static_cast<std::size_t>(bins.data()[i]) >= count)
+      throw nb::value_error("bins must be at least 0 and below count");
+  if (bins.shape(0) != rows.count()) throw nb::value_error("bins must have one value a row");
+  Packed packed;
+  {
+    nb::gil_scoped_release nogil;
+    packed = lay_out(rows, {bins.data(), bins.shape(0)}, count, length, filling.bytes().data());
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(packed.values)),
+                        to_array<std::int32_t>(std::move(packed.segments)),
+                        to_array<std::int32_t>(std::move(packed.positions)));
+}
+
+}  // namespace
+
+void bind_batches(nb::module_& m) {
+  nb::class_<PyPool>(m, "Pool", "Keeps up to `most` buffers that nothing holds any more, to use them again.")
+      .def(nb::init<std::size_t>(), "most"_a)
+      .def("empty", &PyPool::empty, "size"_a, "So many bytes, not filled, aligned to 64.");
+  m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
+        "(values, mask), flat, of rows cut or filled up to `length`.");
+  m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");
+  m.def("lay_out", &lay_out_rows, "values"_a, "splits"_a, "bins"_a, "count"_a, "length"_a, "fill"_a,
+        "(values, segments, positions), flat, of rows laid side by side in their bins.");
+}
+
+}  // namespace bushel

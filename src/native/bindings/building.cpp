@@ -1,0 +1,104 @@
+// What a build needs: files read whole, their headers, and records put in order.
+#include <deque>
+
+#include "bindings/bindings.h"
+#include "bindings/conversion.h"
+#include "gather.h"
+#include "jpeg.h"
+#include "sort.h"
+#include "wholes.h"
+
+namespace bushel {
+namespace {
+
+nb::object order_of(const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>& keys,
+                    std::size_t threads) {
+  Buffer order(keys.shape(0) * sizeof(std::int64_t));
+  {
+    nb::gil_scoped_release nogil;
+    sort_order({keys.data(), keys.shape(0)}, threads, order.as<std::int64_t>());
+  }
+  return to_array<std::int64_t>(std::move(order));
+}
+
+// (bytes of all files, one behind the other; a fault each). `offsets` and `data` are the paths, below `folder`.
+nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, const Int64s& sizes,
+                      std::size_t threads) {
+  const View view(data);
+  std::vector<std::string_view> paths;
+  for (const Bytes row : rows_of(offsets, view.bytes()))
+    paths.emplace_back(reinterpret_cast<const char*>(row.data()), row.size());
+  if (sizes.shape(0) != paths.size()) throw nb::value_error("sizes must have one number a path");
+  const std::string top(folder.c_str(), folder.size());
+  std::vector<std::size_t> lengths;
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    if (sizes.data()[i] < 0) throw nb::value_error("sizes must not be negative");
+    lengths.push_back(static_cast<std::size_t>(sizes.data()[i]));
+    total += lengths.back();
+  }
+  Buffer out(total), faults(paths.size() * sizeof(std::int32_t));
+  {
+    nb::gil_scoped_release nogil;
+    read_wholes(top, paths, lengths, threads, out.data(), faults.as<std::int32_t>());
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(out)), to_array<std::int32_t>(std::move(faults)));
+}
+
+// Height, width and channels of each row that is a plain JPEG, one behind the other; zeros of others.
+nb::object jpeg_headers(const Int64s& offsets, nb::handle data) {
+  const View view(data);
+  const std::vector<Bytes> rows = rows_of(offsets, view.bytes());
+  Buffer out(rows.size() * 3 * sizeof(std::int64_t));
+  {
+    nb::gil_scoped_release nogil;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      JpegHeader header;
+      if (!read_plain_jpeg(rows[i], header)) header = {};
+      static_assert(sizeof header == 3 * sizeof(std::int64_t));
+      std::memcpy(out.data() + i * sizeof header, &header, sizeof header);
+    }
+  }
+  return to_array<std::int64_t>(std::move(out));
+}
+
+// `which`, `starts` and `lengths` have one number a range: its piece, and where it is in it.
+nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths) {
+  if (which.shape(0) != starts.shape(0) || which.shape(0) != lengths.shape(0))
+    throw nb::value_error("which, starts and lengths must be as long as each other");
+  std::deque<View> held;
+  std::vector<Bytes> views;
+  for (const nb::handle piece : pieces) views.push_back(held.emplace_back(piece).bytes());
+  Buffer out;
+  bool is_within = true;
+  {
+    nb::gil_scoped_release nogil;
+    std::vector<Place> places(which.shape(0));
+    std::uint64_t size = 0;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      is_within = is_within && lengths.data()[i] >= 0;
+      places[i] = {static_cast<std::uint32_t>(which.data()[i]), static_cast<std::uint64_t>(starts.data()[i]),
+                   static_cast<std::uint64_t>(lengths.data()[i])};
+      size += places[i].length;
+    }
+    out = Buffer(is_within ? size : 0);
+    is_within = is_within && gather(views, places, out.data());
+  }
+  if (!is_within) throw nb::index_error("a range is not within its piece");
+  return to_array<std::uint8_t>(std::move(out));
+}
+
+}  // namespace
+
+void bind_building(nb::module_& m) {
+  m.def("read_files", &read_files, "folder"_a, "offsets"_a, "data"_a, "sizes"_a, "threads"_a,
+        "(the files below `folder` whose paths are a bytes column, one behind the other; of each 0, an errno, or -1 if "
+        "it has another size).");
+  m.def("jpeg_headers", &jpeg_headers, "offsets"_a, "data"_a,
+        "Height, width and channels of each plain JPEG of a bytes column; zeros of what is none.");
+  m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal ones stay as they are.");
+  m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
+        "Ranges of several buffers, one behind the other.");
+}
+
+}  // namespace bushel

@@ -1,0 +1,105 @@
+// Many records as columns, and columns as records.
+#include "columns.h"
+
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "bindings/bindings.h"
+#include "bindings/conversion.h"
+#include "encode.h"
+#include "hash.h"
+
+namespace bushel {
+namespace {
+
+nb::tuple decode_records(nb::handle file, const Extents& extents, nb::sequence names, bool verify, std::size_t threads,
+                         bool note_others) {
+  const View view(file);
+  const std::vector<Name> wanted = names_of(names);
+  Decoded decoded;
+  {
+    nb::gil_scoped_release nogil;
+    decoded = decode(view.bytes(), span_of(extents), wanted, {verify, threads, note_others});
+  }
+  nb::list columns;
+  for (Column& column : decoded.columns) columns.append(to_dict(std::move(column)));
+  nb::list others;
+  for (const Name& name : decoded.others) others.append(nb::make_tuple(to_str(name.text), name.sequence));
+  return nb::make_tuple(columns, to_list(decoded.faults), others);
+}
+
+// The views of one column's arrays, held while it is encoded.
+template <typename T>
+const T* pointer_to(nb::handle array, std::deque<View>& held) {
+  if (array.is_none()) return nullptr;
+  return reinterpret_cast<const T*>(held.emplace_back(array, PyBUF_C_CONTIGUOUS).bytes().data());
+}
+
+// (name, sequence, kind, numbers, ends, data, splits, width, present, step_splits), as checked by columns.py.
+ColumnView column_from(nb::handle column, std::deque<View>& held, std::deque<std::string>& names) {
+  ColumnView view;
+  view.name = names.emplace_back(from_str(column[0]));
+  view.sequence = nb::cast<bool>(column[1]);
+  view.kind = static_cast<Kind>(nb::cast<int>(column[2]));
+  view.ints = pointer_to<std::int64_t>(column[3], held);
+  view.floats = reinterpret_cast<const float*>(view.ints);
+  view.ends = pointer_to<std::int64_t>(column[4], held);
+  view.data = pointer_to<std::uint8_t>(column[5], held);
+  view.splits = pointer_to<std::int64_t>(column[6], held);
+  view.width = nb::cast<std::size_t>(column[7]);
+  view.present = pointer_to<std::uint8_t>(column[8], held);
+  view.step_splits = pointer_to<std::int64_t>(column[9], held);
+  return view;
+}
+
+// (pieces of framed records, lengths), or the number of the record that is too large.
+nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t threads, std::optional<Int64s> order) {
+  if (order && !std::all_of(order->data(), order->data() + order->shape(0),
+                            [&](std::int64_t row) { return row >= 0 && static_cast<std::size_t>(row) < rows; }))
+    throw nb::index_error("order names a row that is not there");
+  std::deque<View> held;
+  std::deque<std::string> names;
+  std::vector<ColumnView> views;
+  for (const nb::handle column : columns) views.push_back(column_from(column, held, names));
+  Encoded encoded;
+  {
+    nb::gil_scoped_release nogil;
+    encoded = encode(std::move(views), order ? order->shape(0) : rows, threads, order ? order->data() : nullptr);
+  }
+  if (encoded.too_large) return nb::int_(encoded.too_large_row);
+  nb::list pieces;
+  for (Piece& piece : encoded.pieces) pieces.append(to_array<std::uint8_t>(std::move(piece.memory), piece.size));
+  return nb::make_tuple(pieces, to_array<std::uint64_t>(std::move(encoded.lengths)));
+}
+
+// `offsets` must be in order and within `data`, as those of a BytesColumn are.
+nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t seed) {
+  const View view(data);
+  const std::size_t rows = offsets.shape(0) == 0 ? 0 : offsets.shape(0) - 1;
+  Buffer hashes(rows * sizeof(std::uint64_t));
+  {
+    nb::gil_scoped_release nogil;
+    for (std::size_t i = 0; i < rows; ++i) {
+      const auto begin = static_cast<std::size_t>(offsets.data()[i]),
+                 end = static_cast<std::size_t>(offsets.data()[i + 1]);
+      hashes.as<std::uint64_t>()[i] = xxh64(view.bytes().subspan(begin, end - begin), seed);
+    }
+  }
+  return to_array<std::uint64_t>(std::move(hashes));
+}
+
+}  // namespace
+
+void bind_columns(nb::module_& m) {
+  m.def("decode", &decode_records, "file"_a, "extents"_a, "names"_a, "verify"_a = true, "threads"_a = 1,
+        "note_others"_a = false,
+        "(columns, faults, names not asked for) of the features `names`, each (name, is a feature list, kind).");
+  m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a, "order"_a = nb::none(),
+        "(pieces of framed records, lengths), or the number of a record that is too large. Record i is row i, or row "
+        "order[i].");
+  m.def("hash_column", &hash_column, "offsets"_a, "data"_a, "seed"_a = 0, "XXH64 of each row of a bytes column.");
+}
+
+}  // namespace bushel

@@ -1,0 +1,151 @@
+// Mapped shards, their records by number, and the order in which they are read.
+#include "shards.h"
+
+#include <cerrno>
+#include <chrono>
+
+#include "bindings/bindings.h"
+#include "bindings/conversion.h"
+#include "order.h"
+
+namespace bushel {
+namespace {
+
+nb::object permute(const Int64s& positions, std::uint64_t size, std::uint64_t key) {
+  const std::span<const std::int64_t> asked{positions.data(), positions.shape(0)};
+  Buffer out(asked.size() * sizeof(std::int64_t));
+  bool inside = true;
+  {
+    nb::gil_scoped_release nogil;
+    const std::span<std::int64_t> places{out.as<std::int64_t>(), asked.size()};
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      inside = inside && static_cast<std::uint64_t>(asked[i]) < size;
+      places[i] = asked[i];
+    }
+    if (inside) Permutation(size, key).apply(places);
+  }
+  if (!inside) throw nb::index_error("positions must be at least 0 and below size");
+  return to_array<std::int64_t>(std::move(out));
+}
+
+// Files mapped behind each other: [(path, size)].
+class PyMapping {
+ public:
+  PyMapping(nb::sequence files, bool own) : mapping_(files_of(files), own) {
+    if (mapping_.error() == 0) return;
+    const nb::object path = nb::object(files[mapping_.failed()])[0];
+    errno = mapping_.error();
+    PyErr_SetFromErrnoWithFilenameObject(PyExc_OSError, path.ptr());
+    throw nb::python_error();
+  }
+
+  const Mapping& mapping() const { return mapping_; }
+  nb::list starts() const {
+    nb::list list;
+    for (const std::uint64_t start : mapping_.starts()) list.append(start);
+    return list;
+  }
+
+ private:
+  static std::vector<MappedFile> files_of(nb::sequence files) {
+    std::vector<MappedFile> list;
+    for (const nb::handle file : files) list.push_back({from_str(file[0]), nb::cast<std::uint64_t>(file[1])});
+    return list;
+  }
+
+  Mapping mapping_;
+};
+
+nb::object memory_of(nb::handle self) {
+  const Mapping& mapping = nb::cast<PyMapping&>(self).mapping();
+  const std::size_t size = mapping.bytes().size();
+  if (mapping.is_own())
+    return nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(mapping.data(), {size}, self));
+  return nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(mapping.data(), {size}, self));
+}
+
+using Offsets = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Lengths = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The records of mapped shards, by one number over all of them: [(offsets, lengths, start in the mapping)].
+class PyShards {
+ public:
+  PyShards(nb::object mapping, nb::sequence indexes)
+      : mapping_(mapping), memory_(nb::cast<PyMapping&>(mapping).mapping().bytes()), places_(take(indexes)) {}
+
+  std::uint64_t records() const { return places_.records(); }
+
+  nb::object extents(const Int64s& rows) const {
+    std::vector<Extent> found;
+    {
+      nb::gil_scoped_release nogil;
+      found = find(rows);
+    }
+    return copy_to_array(found, {found.size(), 2});
+  }
+
+  // (columns, faults, seconds it took to have the records in memory)
+  nb::tuple decode_rows(const Int64s& rows, nb::sequence names, bool verify) const {
+    const std::vector<Name> wanted = names_of(names);
+    Decoded decoded;
+    double seconds = 0;
+    {
+      nb::gil_scoped_release nogil;
+      const std::vector<Extent> found = find(rows);
+      const auto begin = std::chrono::steady_clock::now();
+      const volatile std::uint64_t fetched = fetch(memory_, found);
+      static_cast<void>(fetched);
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      decoded = decode(memory_, found, wanted, {verify, 1, false});
+    }
+    nb::list columns;
+    for (Column& column : decoded.columns) columns.append(to_dict(std::move(column)));
+    return nb::make_tuple(columns, to_list(decoded.faults), seconds);
+  }
+
+ private:
+  std::vector<ShardIndex> take(nb::sequence indexes) {
+    std::vector<ShardIndex> list;
+    for (const nb::handle index : indexes) {
+      const auto offsets = nb::cast<Offsets>(index[0]);
+      const auto lengths = nb::cast<Lengths>(index[1]);
+      if (offsets.shape(0) != lengths.shape(0)) throw nb::value_error("offsets and lengths must be of one size");
+      list.push_back({offsets.data(), lengths.data(), offsets.shape(0), nb::cast<std::uint64_t>(index[2])});
+      offsets_.push_back(offsets);
+      lengths_.push_back(lengths);
+    }
+    return list;
+  }
+
+  std::vector<Extent> find(const Int64s& rows) const {
+    std::vector<Extent> found(rows.shape(0));
+    if (!places_.find({rows.data(), rows.shape(0)}, found.data()))
+      throw nb::index_error("rows must be at least 0 and below the number of records");
+    return found;
+  }
+
+  nb::object mapping_;
+  Bytes memory_;
+  std::vector<Offsets> offsets_;  // held, not copied
+  std::vector<Lengths> lengths_;
+  Places places_;
+};
+
+}  // namespace
+
+void bind_shards(nb::module_& m) {
+  m.def("permute", &permute, "positions"_a, "size"_a, "key"_a,
+        "Where each position of 0 .. size - 1 goes in the permutation chosen by `key`.");
+  nb::class_<PyMapping>(m, "Mapping", "Files mapped behind each other; [(path, size)].")
+      .def(nb::init<nb::sequence, bool>(), "files"_a, "own"_a = false)
+      .def_prop_ro("starts", &PyMapping::starts, "Where each file begins in the memory.")
+      .def_prop_ro("memory", &memory_of, "All of them as one array of bytes, which keeps the mapping.");
+  nb::class_<PyShards>(m, "Shards", "Records of mapped shards by number; [(offsets, lengths, start)].")
+      .def(nb::init<nb::object, nb::sequence>(), "mapping"_a, "indexes"_a)
+      .def("__len__", &PyShards::records)
+      .def("extents", &PyShards::extents, "rows"_a, "Where in the mapping the records are.")
+      .def("decode", &PyShards::decode_rows, "rows"_a, "names"_a, "verify"_a = true,
+           "(columns, faults, seconds it took to have the records in memory) of the features `names`.");
+}
+
+}  // namespace bushel

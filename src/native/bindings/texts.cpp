@@ -1,0 +1,197 @@
+// Texts cut into tokens, counted and weighed.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings/bindings.h"
+#include "bindings/conversion.h"
+#include "terms.h"
+
+namespace bushel {
+namespace {
+
+// Rows of text that live as long as the objects given.
+class TextView {
+ public:
+  TextView(const Int64s& offsets, nb::handle data)
+      : data_(data, PyBUF_C_CONTIGUOUS), texts_{{offsets.data(), offsets.shape(0)}, data_.bytes()} {
+    if (!texts_.is_valid()) throw nb::value_error("offsets must be in order and within data");
+  }
+  const Texts& texts() const { return texts_; }
+
+ private:
+  View data_;
+  Texts texts_;
+};
+
+Unit unit_named(std::string_view name) {
+  if (name == "whitespace") return Unit::whitespace;
+  if (name == "word") return Unit::word;
+  if (name == "character") return Unit::character;
+  if (name == "byte") return Unit::byte;
+  throw nb::value_error("unit must be one of whitespace, word, character, byte");
+}
+
+TermsOf terms_of(std::string_view unit, std::size_t shortest, std::size_t longest) {
+  if (shortest < 1 || longest < shortest) throw nb::value_error("terms must have 1 token or more, the longest most");
+  return {unit_named(unit), shortest, longest};
+}
+
+Weighing weighing_of(std::string_view norm, bool sublinear, bool binary) {
+  if (norm != "none" && norm != "l1" && norm != "l2") throw nb::value_error("norm must be one of none, l1, l2");
+  return {norm == "l1" ? Norm::l1 : norm == "l2" ? Norm::l2 : Norm::none, sublinear, binary};
+}
+
+// (ids, splits or None, [tokens, unknown, rows cut, tokens cut])
+nb::tuple tokenise_texts(const Int64s& offsets, nb::handle data, const std::string& unit, const Vocabulary* vocabulary,
+                         std::int64_t length) {
+  const TextView view(offsets, data);
+  const Unit cut_into = unit_named(unit);
+  const std::size_t most = length < 0 ? kAnyLength : static_cast<std::size_t>(length);
+  if (most != kAnyLength && most != 0 && view.texts().count() > std::numeric_limits<std::int32_t>::max() / most * 64)
+    throw nb::value_error("length must be such that a block of rows fits in memory");
+  Tokenised made;
+  {
+    nb::gil_scoped_release nogil;
+    made = tokenise(view.texts(), cut_into, vocabulary, most);
+  }
+  nb::object splits = made.splits.data() ? to_array<std::int64_t>(std::move(made.splits)) : nb::none();
+  nb::object ids = made.ids.data() ? to_array<std::int64_t>(std::move(made.ids)) : copy_to_array<std::int64_t>({}, {0});
+  return nb::make_tuple(ids, splits, nb::make_tuple(made.tokens, made.unknown, made.cut_rows, made.cut_tokens));
+}
+
+// (data, rows with more than ASCII)
+nb::tuple lower_texts(const Int64s& offsets, nb::handle data) {
+  const TextView view(offsets, data);
+  Lowered made;
+  {
+    nb::gil_scoped_release nogil;
+    made = lower_ascii(view.texts());
+  }
+  return nb::make_tuple(
+      made.data.data() ? to_array<std::uint8_t>(std::move(made.data)) : copy_to_array<std::uint8_t>({}, {0}),
+      made.others.data() ? to_array<std::uint8_t>(std::move(made.others)) : copy_to_array<std::uint8_t>({}, {0}));
+}
+
+std::size_t find_not_utf8(const Int64s& offsets, nb::handle data) {
+  const TextView view(offsets, data);
+  nb::gil_scoped_release nogil;
+  return first_not_utf8(view.texts());
+}
+
+void make_vocabulary(Vocabulary* self, const Int64s& offsets, nb::handle data) {
+  const TextView view(offsets, data);
+  new (self) Vocabulary(view.texts());
+}
+
+void make_counter(TermCounter* self, const std::string& unit, std::size_t shortest, std::size_t longest) {
+  new (self) TermCounter(terms_of(unit, shortest, longest));
+}
+
+void count_terms(TermCounter& self, const Int64s& offsets, nb::handle data) {
+  const TextView view(offsets, data);
+  nb::gil_scoped_release nogil;
+  self.add(view.texts());
+}
+
+void add_term_counts(TermCounter& self, const Int64s& offsets, nb::handle data, const Int64s& counts,
+                     const Int64s& texts) {
+  const TextView view(offsets, data);
+  const std::size_t rows = view.texts().count();
+  if (counts.shape(0) != rows || texts.shape(0) != rows) throw nb::value_error("counts must have one number a term");
+  nb::gil_scoped_release nogil;
+  self.add_counts(view.texts(), {counts.data(), rows}, {texts.data(), rows});
+}
+
+// (offsets, data, counts, texts) of the terms, most frequent first.
+nb::tuple ranked_terms(const TermCounter& self) {
+  std::vector<std::int64_t> offsets{0}, counts, texts;
+  std::vector<std::uint8_t> data;
+  {
+    nb::gil_scoped_release nogil;
+    for (const TermCounter::Entry& entry : self.ranked()) {
+      const Bytes term = self.term(entry);
+      data.insert(data.end(), term.begin(), term.end());
+      offsets.push_back(static_cast<std::int64_t>(data.size()));
+      counts.push_back(entry.count);
+      texts.push_back(entry.texts);
+    }
+  }
+  return nb::make_tuple(copy_to_array(offsets, {offsets.size()}), copy_to_array(data, {data.size()}),
+                        copy_to_array(counts, {counts.size()}), copy_to_array(texts, {texts.size()}));
+}
+
+// (indices, values, splits)
+nb::tuple to_tuple(SparseRows&& rows) {
+  nb::object indices =
+      rows.indices.data() ? to_array<std::int64_t>(std::move(rows.indices)) : copy_to_array<std::int64_t>({}, {0});
+  nb::object values = rows.values.data() ? to_array<float>(std::move(rows.values)) : copy_to_array<float>({}, {0});
+  return nb::make_tuple(indices, values, to_array<std::int64_t>(std::move(rows.splits)));
+}
+
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::tuple weigh_texts(const Int64s& offsets, nb::handle data, const std::string& unit,
+                      std::pair<std::size_t, std::size_t> ngrams, const Vocabulary& vocabulary, const Doubles& weights,
+                      const std::string& norm, bool sublinear, bool binary) {
+  const TextView view(offsets, data);
+  const TermsOf terms = terms_of(unit, ngrams.first, ngrams.second);
+  const Weighing weighing = weighing_of(norm, sublinear, binary);
+  if (weights.shape(0) != vocabulary.size()) throw nb::value_error("weights must have one number a term");
+  SparseRows made;
+  {
+    nb::gil_scoped_release nogil;
+    made = weigh_terms(view.texts(), terms, vocabulary, {weights.data(), weights.shape(0)}, weighing);
+  }
+  return to_tuple(std::move(made));
+}
+
+nb::tuple hash_texts(const Int64s& offsets, nb::handle data, const std::string& unit,
+                     std::pair<std::size_t, std::size_t> ngrams, std::int64_t size, bool is_signed,
+                     const std::string& norm, bool binary) {
+  const TextView view(offsets, data);
+  const TermsOf terms = terms_of(unit, ngrams.first, ngrams.second);
+  const Weighing weighing = weighing_of(norm, false, binary);
+  if (size < 1 || size > std::numeric_limits<std::int32_t>::max())
+    throw nb::value_error("size must be at least 1 and below 2^31");
+  SparseRows made;
+  {
+    nb::gil_scoped_release nogil;
+    made = hash_terms(view.texts(), terms, size, is_signed, weighing);
+  }
+  return to_tuple(std::move(made));
+}
+
+nb::list to_list(std::span<const CodeRange> ranges) {
+  nb::list out;
+  for (const CodeRange& range : ranges) out.append(nb::make_tuple(range.first, range.last));
+  return out;
+}
+
+}  // namespace
+
+void bind_texts(nb::module_& m) {
+  m.def("tokenise", &tokenise_texts, "offsets"_a, "data"_a, "unit"_a, "vocabulary"_a.none(), "length"_a,
+        "(ids, splits, (tokens, unknown, rows cut, tokens cut)); splits is None where there is a length, -1 is none.");
+  m.def("lower_ascii", &lower_texts, "offsets"_a, "data"_a,
+        "(data with ASCII letters made small, rows that hold more).");
+  m.def("first_not_utf8", &find_not_utf8, "offsets"_a, "data"_a, "The first such row; the number of rows if none is.");
+  m.def("word_ranges", [] { return to_list(word_ranges()); }, "First and last of the characters that make words.");
+  m.def(
+      "space_ranges", [] { return to_list(space_ranges()); }, "First and last of the characters that are whitespace.");
+  nb::class_<Vocabulary>(m, "Vocabulary", "The ids of tokens: 2 and up, in the order given; 1 is any other.")
+      .def("__init__", &make_vocabulary, "offsets"_a, "data"_a)
+      .def("__len__", &Vocabulary::size);
+  nb::class_<TermCounter>(m, "TermCounter", "How often each term occurs, and in how many texts.")
+      .def("__init__", &make_counter, "unit"_a, "shortest"_a = 1, "longest"_a = 1)
+      .def("add", &count_terms, "offsets"_a, "data"_a, "Counts the terms of more texts.")
+      .def("add_counts", &add_term_counts, "offsets"_a, "data"_a, "counts"_a, "texts"_a,
+           "Takes over what was counted elsewhere.")
+      .def("ranked", &ranked_terms, "(offsets, data, counts, texts), most frequent first, then by code point.")
+      .def("__len__", &TermCounter::size);
+  m.def("weigh_terms", &weigh_texts, "offsets"_a, "data"_a, "unit"_a, "ngrams"_a, "vocabulary"_a, "weights"_a, "norm"_a,
+        "sublinear"_a, "binary"_a, "(indices, values, splits) of counts times weights.");
+  m.def("hash_terms", &hash_texts, "offsets"_a, "data"_a, "unit"_a, "ngrams"_a, "size"_a, "is_signed"_a, "norm"_a,
+        "binary"_a, "(indices, values, splits) of counts by hash.");
+}
+
+}  // namespace bushel
