@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -18,15 +17,14 @@ import msgspec
 from bushel.errors import FileProblem, TooManyRefused, readable_size
 from bushel.files import Compression
 from bushel.manifest import Manifest
-from bushel.records import available_cores
 from bushel.sources.protocol import Source
 from bushel.sources.spool import spooling_into
-from bushel.sources.spreading import spreading
-from bushel.storage import AnyPath, as_path, is_object
+from bushel.storage import AnyPath, as_path
 from bushel.transforms import Transform
 from bushel.transforms.fitted import next_layer, restore_all
 from bushel.transforms.tables import describe_transforms, make_transforms
 from bushel.writing import recipe as recipes
+from bushel.writing.agreement import check_outside, check_schema, same_recipe
 from bushel.writing.blocks import BlockEncoder
 from bushel.writing.code import code_of
 from bushel.writing.engines import Engine
@@ -42,16 +40,17 @@ from bushel.writing.fitting import (
     save_fits,
 )
 from bushel.writing.journal import Identity, Journal, Outcome, versions
+from bushel.writing.options import Run, on_all, paths_in
 from bushel.writing.outlines import NothingToAdd, encoder_of, open_any, plan_build
 from bushel.writing.planning import Frozen
 from bushel.writing.plans import Plan, load_plan, recut
 from bushel.writing.probe import probe_plan
-from bushel.writing.progress import Counters, ProgressHandler, watch, watch_plan
+from bushel.writing.progress import Counters, watch, watch_plan
 from bushel.writing.publish import largest_narrowings, publish
 from bushel.writing.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
 from bushel.writing.recipe import Balance, Constraint, Method, Order, Recipe
 from bushel.writing.repeats import balanced_source
-from bushel.writing.site import Site, open_site
+from bushel.writing.site import open_site
 from bushel.writing.tasks import Job, Task, do, memory_of, perform
 
 __all__ = ["Built", "Run", "build", "build_recipe"]
@@ -60,7 +59,6 @@ __all__ = ["Built", "Run", "build", "build_recipe"]
 _SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
 _LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are so many shards
 _PARTS, _PART_BYTES = 32, 32 << 20  # how many parts at least, and how large they are at most
-_LONG_PLAN = 0.3  # seconds after which a plan is one of a build that is not short
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,53 +75,6 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     narrowed: dict[str, float]  # by feature, the largest difference that float32 made
     problems: list[str]  # that the plan found
     is_acceptable: bool  # nothing was refused, or no more than was allowed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """How a build is done: nothing here changes a byte of the dataset."""
-
-    workers: int | None = None
-    max_bad: int | str | None = None
-    strict: bool = False
-    check: bool = True
-    append: bool = False
-    overwrite: bool = False
-    engine: Engine | None = None
-    progress: ProgressHandler | None = None
-
-    def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers must be at least 1, got {self.workers}")
-        self.allowed(0)
-
-    @contextmanager
-    def opening(self, source: Mapping[str, Any] | AnyPath | None) -> Iterator[None]:
-        """Open a source here: on a cluster, when all nodes see it, and with all of them looking through its files."""
-        if self.engine is None or not self.engine.is_remote:
-            yield
-            return
-        table = source if isinstance(source, Mapping) else {"path": source}
-        try:
-            self.engine.look(_paths_in(table), None, versions())
-            with _on_all(self.engine):
-                yield
-        except BaseException:
-            self.engine.close()
-            raise
-
-    def allowed(self, samples: int) -> int | None:
-        """How many of so many samples may be refused before the build stops; None if all may."""
-        if self.strict or self.max_bad is None:
-            return 0 if self.strict else None
-        text = str(self.max_bad).strip()
-        try:
-            share = float(text[:-1]) / 100 * samples if text.endswith("%") else int(text)
-        except ValueError:
-            share = -1
-        if share < 0:
-            raise ValueError(f"max_bad must be a count or a share such as 0.1%, got {self.max_bad!r}")
-        return int(share)
 
 
 def build(
@@ -173,9 +124,10 @@ def build(
         balance=Balance(method=balance) if isinstance(balance, str) else balance,
     )
     run = run or Run()
-    with run.opening(source if isinstance(source, str | PathLike) else None):
-        opened = open_any(source)
-    return _Build(opened, recipe, as_path(out), transforms, run).do()
+    with run.hired(source if isinstance(source, str | PathLike) else None) as engine:
+        with on_all(engine):
+            opened = open_any(source)
+        return _Build(opened, recipe, as_path(out), transforms, run, engine).do()
 
 
 def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
@@ -190,19 +142,22 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     transforms = make_transforms(recipe.transforms)
     recipe = msgspec.structs.replace(recipe, transforms=describe_transforms(transforms))
     run = run or Run()
-    with run.opening(recipe.source):
-        opened = sources.open_source(recipe.source)
-    return _Build(opened, recipe, as_path(out), transforms, run).do()
+    with run.hired(recipe.source) as engine:
+        with on_all(engine):
+            opened = sources.open_source(recipe.source)
+        return _Build(opened, recipe, as_path(out), transforms, run, engine).do()
 
 
 class _Build:
     """One build, from its source to its dataset."""
 
-    def __init__(self, source: Source, recipe: Recipe, out: Path, transforms: Sequence[Transform], run: Run) -> None:
-        _check_outside(source, out)
-        self.source, self.run = source, run
+    def __init__(
+        self, source: Source, recipe: Recipe, out: Path, transforms: Sequence[Transform], run: Run, engine: Engine
+    ) -> None:
+        check_outside(source, out)
+        self.source, self.run, self.engine = source, run, engine
         self.site = open_site(out, overwrite=run.overwrite, append=run.append)
-        self.recipe = _same_recipe(self.site, recipe, source.describe())
+        self.recipe = same_recipe(self.site, recipe, source.describe())
         self.transforms = self._frozen_transforms(transforms)
         self.journal: Journal = self.site.journal
         self.begun = time.perf_counter()
@@ -241,18 +196,15 @@ class _Build:
             code=code_of(self.transforms),
         )
         self.site.prepare(identity)
-        engine = self.run.engine or self._local_engine()
-        try:
-            engine.look(_paths_in(self.source.describe()), self.journal.folder, versions())
-            with _on_all(engine), spooling_into(self.journal.spool if engine.is_remote else None):
-                made, encoder = self._make_plan(frozen)
-            encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
-            self.source = balanced_source(self.source, made.folder, made.facts.originals)
-            runner = self._runner(made, engine)
-            made = self._fit(made, encoder, runner)
-            outcomes, resumed = self._run_tasks(made, encoder, runner)
-        finally:
-            engine.close()
+        self.engine.look(paths_in(self.source.describe()), self.journal.folder, versions())
+        with on_all(self.engine), spooling_into(self.journal.spool if self.engine.is_remote else None):
+            made, encoder = self._make_plan(frozen)
+        encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
+        self.source = balanced_source(self.source, made.folder, made.facts.originals)
+        runner = self._runner(made)
+        made = self._fit(made, encoder, runner)
+        outcomes, resumed = self._run_tasks(made, encoder, runner)
+        self.engine.close()  # a worker that was lost, and whose task another did, may have left something until now
         self.journal.clean()  # of what tasks left whose workers were lost, and that others did
         manifest = publish(self.site, self.recipe, made, encoder, outcomes)
         self.site.finish()
@@ -267,7 +219,7 @@ class _Build:
                 known = self.site.known_keys()
                 with watch_plan(self.run.progress):
                     fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
-                _check_schema(self.site, fresh)
+                check_schema(self.site, fresh)
                 self._check_disk(fresh)
                 made = fresh
         except BaseException:
@@ -275,12 +227,6 @@ class _Build:
                 self.site.give_up()
             raise
         return made, encoder
-
-    def _local_engine(self) -> LocalEngine:
-        """As many workers as asked for, or one a core, started while the plan is made; soon, if it may be short."""
-        engine = LocalEngine(self.run.workers or available_cores())
-        engine.start(after=0 if self.run.workers else _LONG_PLAN)
-        return engine
 
     def _fit(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> Plan:
         """Let transforms learn from the train split, and cut the shards by what they then make of samples."""
@@ -295,7 +241,7 @@ class _Build:
                 tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
                 job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
                 self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
-                with _on_all(engine):
+                with on_all(engine):
                     learnt = load_merged([self.journal.fits_path(task.name) for task in tasks])
                 encoder.transforms = merge_layer(encoder.transforms, layer, learnt)
                 passes += 1
@@ -333,8 +279,9 @@ class _Build:
             resumed += skipped
         return outcomes, resumed
 
-    def _runner(self, made: Plan, engine: Engine) -> Engine:
+    def _runner(self, made: Plan) -> Engine:
         """The engine; this process where workers would not be there before it is done."""
+        engine = self.engine
         is_asked = self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started
         return engine if is_asked or not _is_short(made) else LocalEngine(1)
 
@@ -420,19 +367,6 @@ class _Build:
         )
 
 
-def _on_all(engine: Engine) -> AbstractContextManager[None]:
-    """Have work on many files done by a cluster; this machine's workers are not there yet when it begins."""
-    return spreading(engine.run) if engine.is_remote else nullcontext()
-
-
-def _paths_in(table: Mapping[str, Any]) -> list[Path]:
-    """The files and folders of machines that the table of a source names, as patterns or as they are."""
-    named = [table.get(name) for name in ("path", "labels", "image_root")]
-    texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
-    paths = [as_path(text) for text in texts if isinstance(text, str | PathLike)]
-    return [path for path in paths if not is_object(path)]
-
-
 def _is_short(made: Plan) -> bool:
     """Whether it is done before other processes would be there."""
     return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
@@ -448,51 +382,6 @@ def _rows_of_part(made: Plan) -> int:
         return 0
     parts = max(_PARTS, -(-made.bytes // _PART_BYTES))
     return -(-made.samples // parts)
-
-
-def _check_outside(source: Source, out: Path) -> None:
-    """Refuse to write into the folder that is read: the dataset would become part of its own source."""
-    path = source.describe().get("path")
-    if not isinstance(path, str | PathLike) or not as_path(path).is_dir():
-        return
-    inside, folder = out.resolve(), as_path(path).resolve()
-    if inside != folder and inside.is_relative_to(folder):
-        raise FileProblem(out, f"is inside its own source, {path}", help=["Choose a folder outside of it."])
-
-
-_KEY_HELP = "The key tells which samples are there already: --key COL"
-
-
-def _same_recipe(site: Site, recipe: Recipe, source: dict[str, Any]) -> Recipe:
-    """The recipe with its source; that of the dataset for an addition, which may not ask for another."""
-    if site.manifest is None:
-        return msgspec.structs.replace(recipe, source=source)
-    before = msgspec.convert(site.manifest.recipe, Recipe)
-    default = Recipe()
-    if source.get("key") != before.source.get("key"):
-        raise FileProblem(
-            site.out,
-            f"was built with key {before.source.get('key')!r}, and what is added must be too",
-            help=[_KEY_HELP],
-        )
-    for name in Recipe.__struct_fields__:
-        mine, theirs = getattr(recipe, name), getattr(before, name)
-        if name not in ("source", "out", "limit") and mine not in (getattr(default, name), theirs):
-            raise FileProblem(
-                site.out, f"was built with {name} {theirs!r}, and what is added must be too; got {mine!r}"
-            )
-    return msgspec.structs.replace(before, source=source, limit=recipe.limit)
-
-
-def _check_schema(site: Site, made: Plan) -> None:
-    if site.manifest is None:
-        return
-    if found := site.manifest.schema.differences(made.facts.schema):
-        raise FileProblem(
-            site.out,
-            f"what is to be added differs from what is there: {found[0]}",
-            help=[str(difference) for difference in found[1:3]],
-        )
 
 
 def _disk_full(out: Path) -> FileProblem:

@@ -1,0 +1,89 @@
+"""How a build is done: on which workers, and what it may refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from bushel.records import available_cores
+from bushel.sources.spreading import spreading
+from bushel.storage import AnyPath, as_path, is_object
+from bushel.writing.engines import Engine
+from bushel.writing.engines.local import LocalEngine
+from bushel.writing.journal import versions
+from bushel.writing.progress import ProgressHandler
+
+__all__ = ["Run", "on_all", "paths_in"]
+
+# Seconds after which a source is there, and after which a plan is one of a build that is not short.
+_OPENED, _LONG_PLAN = 0.05, 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How a build is done: nothing here changes a byte of the dataset."""
+
+    workers: int | None = None
+    max_bad: int | str | None = None
+    strict: bool = False
+    check: bool = True
+    append: bool = False
+    overwrite: bool = False
+    engine: Engine | None = None
+    progress: ProgressHandler | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        self.allowed(0)
+
+    @contextmanager
+    def hired(self, source: Mapping[str, Any] | AnyPath | None) -> Iterator[Engine]:
+        """The engine, for the opening of a source and for all that follows; its workers are let go at the end.
+
+        Local workers, as many as asked for or one a core, start while the source is opened and the plan is made; soon,
+        not at once, if the build may be short. On a cluster a source is opened when all nodes see it, and with all of
+        them looking through its files.
+        """
+        engine = self.engine or self._local()
+        try:
+            if engine.is_remote:
+                engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), None, versions())
+            yield engine
+        finally:
+            engine.close()
+
+    def _local(self) -> LocalEngine:
+        engine = LocalEngine(self.workers or available_cores())
+        engine.start(after=_OPENED if self.workers else _LONG_PLAN)
+        return engine
+
+    def allowed(self, samples: int) -> int | None:
+        """How many of so many samples may be refused before the build stops; None if all may."""
+        if self.strict or self.max_bad is None:
+            return 0 if self.strict else None
+        text = str(self.max_bad).strip()
+        try:
+            share = float(text[:-1]) / 100 * samples if text.endswith("%") else int(text)
+        except ValueError:
+            share = -1
+        if share < 0:
+            raise ValueError(f"max_bad must be a count or a share such as 0.1%, got {self.max_bad!r}")
+        return int(share)
+
+
+def on_all(engine: Engine) -> AbstractContextManager[None]:
+    """Have work on many files done by a cluster; this machine's workers are not there yet when it begins."""
+    return spreading(engine.run) if engine.is_remote else nullcontext()
+
+
+def paths_in(table: Mapping[str, Any]) -> list[Path]:
+    """The files and folders of machines that the table of a source names, as patterns or as they are."""
+    named = [table.get(name) for name in ("path", "labels", "image_root")]
+    texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
+    paths = [as_path(text) for text in texts if isinstance(text, str | PathLike)]
+    return [path for path in paths if not is_object(path)]
