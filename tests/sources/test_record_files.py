@@ -11,7 +11,6 @@ import bushel
 from bushel.errors import FileProblem, MissingName
 from bushel.manifest import Label, Manifest, Shard, Split, write_manifest
 from bushel.sources import records
-from bushel.sources.record_files import split_of
 
 
 def write(path: Path, count: int = 5, first: int = 0, compression: "bushel.files.Compression | None" = None) -> Path:
@@ -96,24 +95,6 @@ def test_names_of_files_tell_the_split(tmp_path: Path) -> None:
     assert (
         records(write(tmp_path / "other" / "x.tfrecord") if (tmp_path / "other").mkdir() is None else "").split is None
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "split"),
-    [
-        ("train-00000-of-00008.tfrecord", "train"),
-        ("x-train.tfrecord-00000-of-00008", "train"),
-        ("train.tfrecord-3", "train"),
-        ("val-g001-00000-of-00002.tfrecord.gz", "val"),
-        ("cifar10_test.tfrecords", "test"),
-        ("train-00000-of-00001-b0a3c2f1d4e59876.parquet", "train"),
-        ("train_extra-00000-of-00001.tfrecord", None),
-        ("trained.tfrecord", None),
-        ("000.tfrecord", None),
-    ],
-)
-def test_only_a_whole_last_word_is_a_split(name: str, split: str | None) -> None:
-    assert split_of(name) == split
 
 
 def test_a_dataset_of_bushels_keeps_names_of_classes_and_splits(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from bushel.checking.findings import Location
 from bushel.errors import FileProblem
 from bushel.files import Skipped
 from bushel.manifest import Manifest
+from bushel.names import split_named
 from bushel.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
 from bushel.storage import AnyPath, as_path
 
@@ -229,16 +229,7 @@ class Data:
         return f"{self.records:,} of {self.records:,} records read"
 
 
-_SPLIT = re.compile(
-    r"(?:^|[-_.])(train(?:ing)?|val(?:id(?:ation)?)?|dev|eval(?:uation)?|test(?:ing)?)(?=[-_.\d]|$)", re.IGNORECASE
-)
-_SPLIT_NAMES = {"tra": "train", "val": "val", "dev": "val", "eva": "val", "tes": "test"}
-
-
 def split_of(path: AnyPath) -> str:
     """The split that a file's name says, or its folder's; `all` if neither says one."""
     path = as_path(path)
-    for name in (path.name, path.parent.name):
-        if found := _SPLIT.search(name):
-            return _SPLIT_NAMES[found[1][:3].lower()]
-    return "all"
+    return split_named(path.name) or split_named(path.parent.name) or "all"

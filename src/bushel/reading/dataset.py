@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -17,6 +16,7 @@ from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, 
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.index import hash_keys, row_lengths
 from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.names import split_of_shard
 from bushel.reading.rows import sample_at
 from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
 from bushel.reading.streams import Stream
@@ -33,16 +33,6 @@ __all__ = ["Dataset", "Share", "Split", "mix", "open"]
 Ints: TypeAlias = NDArray[np.int64]
 
 _AT_A_TIME = 8192  # records that a whole column is read in
-_NAMED_SPLITS = {
-    "train": "train",
-    "training": "train",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "test": "test",
-    "testing": "test",
-}
-_SPLIT_IN_NAME = re.compile(rf"(?:^|[-_.])({'|'.join(_NAMED_SPLITS)})(?=[-_.]|$)", re.IGNORECASE)
 
 
 def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) -> Dataset:
@@ -79,18 +69,13 @@ def _open_manifest(folder: Path, schema: Schema | None) -> Dataset:
 
 
 def _group_by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
-    names = [_split_named_by(file) for file in files]
+    names = [split_of_shard(file.name) for file in files]
     if None in names:
         return {"all": list(files)}
     groups: dict[str, list[Path]] = {}
     for file, name in zip(files, names, strict=True):
         groups.setdefault(str(name), []).append(file)
     return groups
-
-
-def _split_named_by(file: Path) -> str | None:
-    found = _SPLIT_IN_NAME.search(file.name)
-    return _NAMED_SPLITS[found[1].lower()] if found else None
 
 
 class Dataset:

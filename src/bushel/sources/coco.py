@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import FileProblem
+from bushel.names import split_named
 from bushel.sources.annotations import Annotated, Gathering
-from bushel.sources.folders import SPLITS
 from bushel.storage import as_path, open_to_read
 
 __all__ = ["encode_mask", "find_images", "is_coco", "read_coco"]
@@ -65,7 +65,7 @@ def read_coco(paths: Sequence[str], classes: Mapping[str, int] | None, *, masks:
     shift = int(any(number == 0 for number in names))
     more: dict[str, type] = {"is_crowd": int, "area": float} | ({"mask": bytes} if masks else {})
     gathering = Gathering("pixels", more)
-    splits = [_split_of(path) for path in paths] if len(paths) > 1 else [""]
+    splits = [split_named(Path(path).stem) or "" for path in paths] if len(paths) > 1 else [""]
     for path, document, split in zip(paths, documents, splits, strict=True):
         _gather(gathering, document, names, path=path, split=split if all(splits) else "", masks=masks)
     if shift and classes is None:
@@ -94,13 +94,6 @@ def _class_names(documents: Sequence[_Coco], paths: Sequence[str]) -> dict[int, 
     if twice:
         raise FileProblem(paths[0], f"two categories have the name {twice[0]!r}")
     return names
-
-
-def _split_of(path: str) -> str:
-    for word in re.split(r"[^a-z]+", Path(path).stem.lower()):
-        if word in SPLITS:
-            return SPLITS[word]
-    return ""
 
 
 def _gather(

@@ -16,23 +16,14 @@ from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, Ragged
 from bushel.errors import FileProblem, nearest
+from bushel.names import SPLITS
 from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import ObjectPath
 
-__all__ = ["ClassFolder", "FileList", "classes_of", "walk"]
+__all__ = ["SPLITS", "ClassFolder", "FileList", "classes_of", "walk"]
 
 ClassFolder: TypeAlias = Literal["first", "last", "path"]
 
-SPLITS = {
-    "train": "train",
-    "training": "train",
-    "test": "test",
-    "testing": "test",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-}
 _OF_SYSTEMS = {b"thumbs.db", b"desktop.ini", b"ehthumbs.db", b"__macosx", b"$recycle.bin", b"icon\r"}
 # Says of a file's name, in lower case, what it is if it is to be left out.
 LeaveOut: TypeAlias = Callable[[bytes], str | None]

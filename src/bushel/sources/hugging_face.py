@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from bushel.errors import FileProblem
+from bushel.names import split_of_shard
 from bushel.sources.image_checks import ImageCheck, Verify
 from bushel.sources.image_columns import ImageColumn
-from bushel.sources.record_files import split_of
 from bushel.sources.tables import Format, TableSource
 from bushel.storage import AnyPath, as_path, natural_order
 from bushel.storage.cache import local_copy
@@ -79,7 +79,7 @@ def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
         found = [(file, "") for file in _saved_files(folder)]
     elif folder.is_dir():
         files = sorted((*folder.rglob("*.parquet"), *folder.rglob("*.arrow")), key=natural_order)
-        found = [(file, split_of(file.name) or split_of(file.parent.name) or "") for file in files]
+        found = [(file, split_of_shard(file.name) or split_of_shard(file.parent.name) or "") for file in files]
     else:
         raise FileProblem(folder, "there is no such folder" if not folder.exists() else "is a file, not a folder")
     if not found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,10 +18,10 @@ from bushel.errors import Fault, FileProblem, MissingName, fault_words
 from bushel.files import Skipped, open_file
 from bushel.index import StaleIndex, load_index
 from bushel.manifest import Manifest, read_manifest
+from bushel.names import split_of_shard
 from bushel.records import shape_column, to_column
 from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar
 from bushel.sources.fingerprints import as_given, fingerprint_of
-from bushel.sources.folders import SPLITS
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.table_columns import as_text, named
 from bushel.sources.values import number_keys
@@ -133,7 +132,7 @@ class RecordSource:
         told: dict[str, str] = {}
         if self.manifest is not None:
             told = {shard.path: name for name, split in self.manifest.splits.items() for shard in split.shards}
-        return tuple(told.get(Path(file).name) or split_of(Path(file).name) for file in self.files)
+        return tuple(told.get(Path(file).name) or split_of_shard(Path(file).name) for file in self.files)
 
     @property
     def split(self) -> str | None:
@@ -288,16 +287,3 @@ def _all_present(column: Column) -> Column:
         width = int(column.lengths[0])
         return column.values if width == 1 else column.values.reshape(len(column), width)
     return column.values if (column.lengths == 1).all() else Ragged(column.values, column.row_splits)
-
-
-# What may follow a split in a file's name: numbers of shards and generations, endings, the hash of a file of the Hub.
-_NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
-
-
-def split_of(name: str) -> str | None:
-    """The split that a file's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
-
-    Only the last word tells it: `train_extra-00000-of-00001` is not of `train`.
-    """
-    words = [word for word in re.split(r"[-_.]", name.lower()) if not _NO_SPLIT.fullmatch(word)]
-    return SPLITS.get(words[-1]) if words else None
