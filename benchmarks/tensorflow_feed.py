@@ -1,4 +1,4 @@
-"""`for batch in dataset(...)` beside the pipeline that people write: python benchmarks/tensorflow_feed.py [--quick].
+"""`for batch in dataset(...)` beside the usual pipeline: python benchmarks/tensorflow_feed.py [--only jpeg|tabular].
 
 The rival parses one record at a time, decodes, and shuffles what it decoded. All run in one process on the same cores,
 in turns; the best of each counts. Equal samples are asserted before timing. CPU seconds are printed too: they tell the
@@ -24,6 +24,7 @@ from bushel import transforms as t
 from bushel.tensorflow import dataset
 
 SHARDS = 4
+ENGINES = ("native", "graph")
 SHUFFLED = Order(shuffle=True, seed=0, buffer=1000)
 
 
@@ -105,7 +106,7 @@ def compare(title: str, records: int, pipelines: dict[str, Any], rounds: int, ai
         for name, made in pipelines.items():
             best[name] = Timed(*map(min, best[name], read(made)))
     rival = best["usual"]
-    print(f"\n{title}")
+    print(f"\n{title}", flush=True)
     for name, timed in best.items():
         aim = f"   (aim {aims[name]:g} x)" if name in aims else ""
         print(
@@ -114,28 +115,34 @@ def compare(title: str, records: int, pipelines: dict[str, Any], rounds: int, ai
         )
 
 
+def compare_photos(folder: Path, count: int, rounds: int) -> None:
+    paths = write_photos(folder, count)
+    steps = [t.decode_image("image"), t.resize("image", 224, 224, dtype="float32")]
+    made = {e: dataset(paths, batch_size=32, order=SHUFFLED, transforms=steps, engine=e) for e in ENGINES}
+    images = {"usual": usual(paths, 32, parse_photo), **made}
+    compare("JPEG 256 -> 224 float32, batches of 32", count, images, rounds, {"native": 1.8, "graph": 1.2})
+
+
+def compare_floats(folder: Path, count: int, rounds: int) -> None:
+    paths = write_floats(folder, count)
+    made = {e: dataset(paths, batch_size=1024, order=SHUFFLED, engine=e) for e in ENGINES}
+    floats = {"usual": usual(paths, 1024, parse_floats), **made}
+    compare("64 floats, batches of 1024", count, floats, rounds, {"native": 30, "graph": 10})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=("jpeg", "tabular"), help="one of the two comparisons")
     parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
-    quick = parser.parse_args().quick
+    given = parser.parse_args()
     import tensorflow as tf
 
-    rounds = 2 if quick else 5
+    rounds = 2 if given.quick else 5
     with tempfile.TemporaryDirectory(prefix="bushel-bench-") as name:
-        count = 1_200 if quick else 8_000
-        paths = write_photos(Path(name), count)
-        steps = [t.decode_image("image"), t.resize("image", 224, 224, dtype="float32")]
-        made = {
-            e: dataset(paths, batch_size=32, order=SHUFFLED, transforms=steps, engine=e) for e in ("native", "graph")
-        }
-        images = {"usual": usual(paths, 32, parse_photo), **made}
-        compare("JPEG 256 -> 224 float32, batches of 32", count, images, rounds, {"native": 1.8, "graph": 1.2})
-
-        count = 40_000 if quick else 400_000
-        paths = write_floats(Path(name), count)
-        made = {e: dataset(paths, batch_size=1024, order=SHUFFLED, engine=e) for e in ("native", "graph")}
-        floats = {"usual": usual(paths, 1024, parse_floats), **made}
-        compare("64 floats, batches of 1024", count, floats, rounds, {"native": 30, "graph": 10})
+        if given.only != "tabular":
+            compare_photos(Path(name), 1_200 if given.quick else 4_000, rounds)
+        if given.only != "jpeg":
+            compare_floats(Path(name), 40_000 if given.quick else 200_000, rounds)
     print(f"\nTensorFlow {tf.__version__}, {os.cpu_count()} cores")
 
 

@@ -137,6 +137,9 @@ struct alignas(32) Octet {
   std::size_t first;               // of the sixteen in the row
 };
 constexpr std::size_t kOctet = 8, kSlack = 16;  // values behind a row that may be read, and are not used
+constexpr std::size_t kStreamed = 256 << 10;    // bytes of an image that is gone from the cache before it is used
+
+bool is_aligned(const float* p) { return reinterpret_cast<std::uintptr_t>(p) % (kOctet * sizeof(float)) == 0; }
 
 // Empty if the values lie too far apart, as they do when an image shrinks by much.
 std::vector<Octet> octets_of(const Taps& taps, std::size_t width, std::size_t channels) {
@@ -172,17 +175,25 @@ const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
   return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at), _mm256_permutevar8x32_ps(high, at), is_high);
 }
 
+// `streams` writes past the cache; `out` must be aligned then.
+template <bool streams>
 [[gnu::target("avx2")]] void blend_octets(const std::vector<Octet>& octets, const float* in, float* out) {
   for (const Octet& octet : octets) {
     const __m256 low = _mm256_loadu_ps(in + octet.first), high = _mm256_loadu_ps(in + octet.first + kOctet);
     const __m256 left = _mm256_mul_ps(pick(low, high, octet.left), _mm256_load_ps(octet.left_weight));
     const __m256 right = _mm256_mul_ps(pick(low, high, octet.right), _mm256_load_ps(octet.right_weight));
-    _mm256_storeu_ps(out, _mm256_add_ps(left, right));
+    const __m256 sum = _mm256_add_ps(left, right);
+    if constexpr (streams)
+      _mm256_stream_ps(out, sum);
+    else
+      _mm256_storeu_ps(out, sum);
     out += kOctet;
   }
+  if constexpr (streams) _mm_sfence();
 }
 #else
 constexpr bool kHasAvx2 = false;
+template <bool streams>
 void blend_octets(const std::vector<Octet>&, const float*, float*) {}
 #endif
 
@@ -199,10 +210,10 @@ class Across {
     }
   }
 
-  // May read kSlack values behind `in`.
-  void resize(const float* in, float* out) const {
+  // May read kSlack values behind `in`. `streams`: `out` is so large that the cache is better used for something else.
+  void resize(const float* in, float* out, bool streams) const {
     if (!octets_.empty()) {
-      blend_octets(octets_, in, out);
+      (streams && is_aligned(out) ? blend_octets<true> : blend_octets<false>)(octets_, in, out);
       resize_values(in, out, octets_.size() * kOctet);
     } else {
       if (pairs_.empty())
@@ -343,15 +354,16 @@ void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias
   const Taps down = taps_of(from.height, to.height, antialias, kernel);
   const Across across(columns, to.width, to.channels);
   const std::size_t in_row = from.width * from.channels, row = to.width * to.channels;
+  [[maybe_unused]] const bool streams = to.height * row * sizeof(float) >= kStreamed;
   std::vector<float> line(in_row + kSlack), exact(std::is_same_v<Out, float> ? 0 : row);
   for (std::size_t y = 0; y < to.height; ++y) {
     const In* const first = in + down.first[y] * in_row;
     const float* const weights = down.weights.data() + y * down.count;
     sum_rows(first, in_row, weights, down.count, in_row, line.data());
     if constexpr (std::is_same_v<Out, float>) {
-      across.resize(line.data(), out + y * row);
+      across.resize(line.data(), out + y * row, streams);
     } else {
-      across.resize(line.data(), exact.data());
+      across.resize(line.data(), exact.data(), false);
       round_row(exact.data(), row, out + y * row);
     }
   }

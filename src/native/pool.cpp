@@ -7,10 +7,11 @@ namespace bushel {
 Buffer Shelf::take(std::size_t size) {
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(free_.begin(), free_.end(), [&](const Buffer& b) { return b.size() == size; });
-    if (found != free_.end()) {
+    // The one given back last: most of it may still be in the cache.
+    const auto found = std::find_if(free_.rbegin(), free_.rend(), [&](const Buffer& b) { return b.size() == size; });
+    if (found != free_.rend()) {
       Buffer buffer = std::move(*found);
-      free_.erase(found);
+      free_.erase(std::next(found).base());
       return buffer;
     }
   }

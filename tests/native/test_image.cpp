@@ -91,3 +91,14 @@ TEST(image, an_area_is_the_mean_of_what_it_covers_parts_of_pixels_too) {
   CHECK(std::abs(out[0] - (0 + 10 + 20 * 0.5f) / 2.5f) < 1e-4f);
   CHECK(std::abs(out[1] - (20 * 0.5f + 30 + 40) / 2.5f) < 1e-4f);
 }
+
+TEST(image, a_large_image_is_the_same_wherever_it_is_written) {
+  const ImageSize from{256, 256, 3}, to{224, 224, 3};
+  const std::size_t count = to.height * to.width * to.channels;
+  std::vector<std::uint8_t> in(from.height * from.width * from.channels);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint8_t>(i * 7919 >> 3);
+  Buffer aligned(count * sizeof(float)), other((count + 1) * sizeof(float));
+  resize(in.data(), from, aligned.as<float>(), to, false);
+  resize(in.data(), from, other.as<float>() + 1, to, false);
+  CHECK(std::memcmp(aligned.data(), other.data() + sizeof(float), count * sizeof(float)) == 0);
+}

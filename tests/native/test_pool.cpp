@@ -14,6 +14,15 @@ TEST(pool, a_buffer_given_back_is_used_again) {
   CHECK(again.buffer.data() == first && other.buffer.data() != first);
 }
 
+TEST(pool, the_buffer_given_back_last_is_used_first) {
+  const auto shelf = std::make_shared<Shelf>(2);
+  auto first = std::make_unique<Lent>(shelf, 1000), second = std::make_unique<Lent>(shelf, 1000);
+  const std::uint8_t* const last = second->buffer.data();
+  first.reset();
+  second.reset();
+  CHECK(Lent(shelf, 1000).buffer.data() == last);
+}
+
 TEST(pool, another_size_is_another_buffer) {
   const auto shelf = std::make_shared<Shelf>(1);
   {

@@ -355,3 +355,10 @@ def test_random_augmentation_at_build_gives_the_same_bytes_for_any_number_of_wor
     again = bushel.build_recipe(read_recipe(tmp_path / "out1" / "recipe.toml"), tmp_path / "again")
     assert again.refused == 0
     assert digests(tmp_path / "again") == found[0]
+
+
+def test_pixels_that_are_kept_are_not_written_over_by_the_next_image() -> None:
+    files = [encoded(noise(64, 64 + number), "JPEG") for number in range(20)]
+    kept = [decode_pixels(data, 3) for data in files]
+    for data, pixels in zip(files, kept, strict=True):
+        assert np.array_equal(pixels, np.asarray(Image.open(io.BytesIO(data))))

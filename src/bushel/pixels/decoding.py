@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.pixels.turning import turn_pixels
 
@@ -16,6 +18,9 @@ __all__ = ["decode_pixels", "format_of", "orientation_of"]
 JPEG = b"\xff\xd8\xff"
 MODES = {1: ("GRAY", "L"), 3: ("RGB", "RGB"), 4: ("RGBA", "RGBA")}
 _SCAN = b"\xff\xda"  # begins the pixels of a JPEG, and of a thumbnail within its EXIF data: those stand before both
+# Pixels are mostly resized and dropped: memory that was dropped is taken again, since the system clears what it gives.
+_POOL = _native.Pool(max(8, os.cpu_count() or 1))
+_POOLED_BYTES = 4 << 20  # larger images are too few, and too much to keep
 _WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
 
 
@@ -66,20 +71,25 @@ def _decode_jpeg(data: bytes, channels: int | None, at_least: tuple[int, int] | 
     import simplejpeg
 
     height, width = at_least or (0, 0)
+    scaled = {"min_height": height, "min_width": width, "min_factor": 2}
     try:
-        colours = simplejpeg.decode_jpeg_header(data)[2] if channels is None else ""
-        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
-            data,
-            colorspace=MODES[channels or (1 if colours == "Gray" else 3)][0],
-            min_height=height,
-            min_width=width,
-            min_factor=2,
-        )
+        *size, colours, _ = simplejpeg.decode_jpeg_header(data, **scaled)
+        wanted = channels or (1 if colours == "Gray" else 3)
+        buffer = _memory(size[0] * size[1] * wanted)
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, colorspace=MODES[wanted][0], **scaled, buffer=buffer)
     except ValueError as error:
         if _is_rare(data, error):
             return None
         raise ValueError(str(error).removeprefix("b'").rstrip("'")) from None
     return pixels
+
+
+def _memory(size: int) -> Any:
+    """Memory for so many bytes, or a little more, so that images of nearly the same size share it; None: fresh."""
+    if size > _POOLED_BYTES:
+        return None
+    step = 1 << max(12, size.bit_length() - 4)
+    return _POOL.empty(-(-size // step) * step)
 
 
 def _is_rare(data: bytes, error: ValueError) -> bool:
