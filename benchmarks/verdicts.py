@@ -176,28 +176,31 @@ def run_once(make: Any, dataset: str, seed: int, folder: Path) -> tuple[str, Tra
 
 def measure(seeds: int, folder: Path, out: Path | None) -> None:
     table: dict[str, Counter[str]] = {name: Counter() for name in ("clean", *FAULTS)}
+    misses: list[str] = []
     runs = 0
     for seed in range(seeds):
         for dataset in DATASETS:
             for number, (fault, make) in enumerate(FAULTS.items()):
                 for name, way, own in ((fault, make, seed), ("clean", clean, seed + 1000 * (number + 1))):
-                    answer, _ = run_once(way, dataset, own, folder / f"{runs}")
+                    answer, trained = run_once(way, dataset, own, folder / f"{runs}")
                     table[name][answer] += 1
+                    if answer != (LEARNED if name == "clean" else name):
+                        misses.append(f"{name}, {dataset}, seed {own}: {answer}. {trained.verdict.summary}")
                     shutil.rmtree(folder / f"{runs}")
                     runs += 1
-        text = page(table, runs, time.process_time())
+        text = page(table, runs, misses, time.process_time())
         print(text, flush=True)
         if out:
             out.write_text(text)
 
 
-def page(table: dict[str, Counter[str]], runs: int, seconds: float) -> str:
+def page(table: dict[str, Counter[str]], runs: int, misses: list[str], seconds: float) -> str:
     answers = [LEARNED, *FAULTS, *sorted({a for row in table.values() for a in row} - {LEARNED, *FAULTS})]
     lines = [
         "# Does the verdict name what is wrong?",
         "",
         "Written by `python benchmarks/verdicts.py`: down what was wrong, across what the first finding blames.",
-        f"{runs} runs in {seconds:.0f} s of CPU time.",
+        f"{runs} runs in {seconds:.0f} s of CPU time: seven faults and as many clean runs, three datasets.",
         "",
         f"| | {' | '.join(answers)} |",
         f"|---{'|---:' * len(answers)}|",
@@ -211,6 +214,7 @@ def page(table: dict[str, Counter[str]], runs: int, seconds: float) -> str:
     fine, all_clean = table["clean"][LEARNED], sum(table["clean"].values())
     lines += ["", f"Faults named: {right} of {total}; noticed at all: {noticed} of {total}. "
                   f"Clean runs without an alarm: {fine} of {all_clean}."]  # fmt: skip
+    lines += ["", "Missed:", "", *(f"* {miss}" for miss in misses)] if misses else []
     return "\n".join(lines) + "\n"
 
 
