@@ -107,17 +107,38 @@ void TermCounter::add(const Texts& texts) {
       row.push_back(sought(token, texts.data.data() + texts.data.size()));
       slots_.prefetch(row.back().hash);
     });
+    prefetch_entries(row);
     for (const Sought& token : row) count(entry_of(token));
   }
 }
 
 void TermCounter::add_counts(const Texts& terms, std::span<const std::int64_t> counts,
                              std::span<const std::int64_t> texts) {
-  for (std::size_t i = 0; i < terms.count(); ++i) {
-    Entry& entry = entry_of(sought(terms.row(i), terms.data.data() + terms.data.size()));
-    entry.count += counts[i];
-    entry.texts += texts[i];
+  constexpr std::size_t kTogether = 256;  // looked up at a time: memory is fetched for all before it is used
+  std::vector<Sought> some;
+  if (entries_.empty()) {
+    entries_.reserve(terms.count());
+    slots_ = HashSlots(terms.count() + 1024);
   }
+  for (std::size_t first = 0; first < terms.count(); first += kTogether) {
+    const std::size_t end = std::min(terms.count(), first + kTogether);
+    some.clear();
+    for (std::size_t i = first; i < end; ++i) {
+      some.push_back(sought(terms.row(i), terms.data.data() + terms.data.size()));
+      slots_.prefetch(some.back().hash);
+    }
+    prefetch_entries(some);
+    for (std::size_t i = first; i < end; ++i) {
+      Entry& entry = entry_of(some[i - first]);
+      entry.count += counts[i];
+      entry.texts += texts[i];
+    }
+  }
+}
+
+void TermCounter::prefetch_entries(std::span<const Sought> terms) const {
+  if (entries_.empty()) return;
+  for (const Sought& term : terms) __builtin_prefetch(&entries_[slots_.guess(term.hash)]);
 }
 
 std::vector<TermCounter::Entry> TermCounter::ranked() const {

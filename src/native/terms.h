@@ -33,12 +33,16 @@ class TermCounter {
     std::int64_t last = -1;  // text that it was seen in
   };
 
+  // As they were first seen.
+  const std::vector<Entry>& entries() const { return entries_; }
   // The most frequent terms first, those of the same count by their bytes, which is by code point.
   std::vector<Entry> ranked() const;
   Bytes term(const Entry& entry) const { return Bytes(data_).subspan(entry.begin, entry.size); }
 
  private:
   Entry& entry_of(const Sought& term);
+  // Has fetched from memory what entry_of will most likely look at.
+  void prefetch_entries(std::span<const Sought> terms) const;
 
   TermsOf terms_;
   std::vector<std::uint8_t> data_;

@@ -1,18 +1,58 @@
 #include "tokens.h"
 
-#include <bit>
-
-#include "hash.h"
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace bushel {
 
 namespace {
 
-constexpr bool is_ascii_word(int byte) {
-  return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
+#if defined(__SSE2__)
+
+// Bytes of `first` to `last`, as 0xff each.
+__m128i between(__m128i bytes, char first, char last) {
+  const __m128i moved = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
+  return _mm_cmpeq_epi8(_mm_min_epu8(moved, _mm_set1_epi8(static_cast<char>(last - first))), moved);
 }
 
-constexpr bool is_ascii_no_space(int byte) { return !(byte >= 9 && byte <= 13) && !(byte >= 28 && byte <= 32); }
+struct AsciiWords {
+  static __m128i inside(__m128i bytes) {
+    const __m128i letters = between(_mm_or_si128(bytes, _mm_set1_epi8(0x20)), 'a', 'z');
+    const __m128i underscores = _mm_cmpeq_epi8(bytes, _mm_set1_epi8('_'));
+    return _mm_or_si128(_mm_or_si128(letters, underscores), between(bytes, '0', '9'));
+  }
+};
+
+struct AsciiNoSpaces {
+  static __m128i inside(__m128i bytes) {
+    const __m128i spaces = _mm_or_si128(between(bytes, 9, 13), between(bytes, 28, 32));
+    return _mm_andnot_si128(spaces, _mm_set1_epi8(-1));
+  }
+};
+
+template <typename Ascii>
+Bits look_at(const std::uint8_t* bytes, std::size_t size) {
+  std::uint8_t padded[64];
+  if (size < 64) {
+    std::memset(padded, 0, sizeof padded);
+    std::memcpy(padded, bytes, size);
+    bytes = padded;
+  }
+  Bits found{0, 0};
+  for (int part = 0; part < 4; ++part) {
+    const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes) + part);
+    const auto bits = [&](__m128i mask) {
+      return static_cast<std::uint64_t>(static_cast<std::uint32_t>(_mm_movemask_epi8(mask))) << 16 * part;
+    };
+    found.others |= bits(sixteen);
+    found.inside |= bits(Ascii::inside(sixteen));
+  }
+  const std::uint64_t there = bits_of(0, size);
+  return {found.inside & ~found.others & there, found.others & there};
+}
+
+#else
 
 constexpr std::array<std::uint8_t, 256> table_of(bool (*is_inside)(int)) {
   std::array<std::uint8_t, 256> kinds{};
@@ -20,16 +60,37 @@ constexpr std::array<std::uint8_t, 256> table_of(bool (*is_inside)(int)) {
   return kinds;
 }
 
-// Both halves of the result depend on all bits: the low ones choose a slot, the high ones tell what is in it.
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  const std::uint64_t hash = (a ^ 0x9e3779b185ebca87u) * 0xc2b2ae3d27d4eb4fu ^ std::rotl(b * 0x165667b19e3779f9u, 29);
-  return (hash ^ hash >> 32) * 0x9e3779b185ebca87u;
+constexpr bool is_ascii_word(int byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
 }
+
+constexpr bool is_ascii_no_space(int byte) { return !(byte >= 9 && byte <= 13) && !(byte >= 28 && byte <= 32); }
+
+struct AsciiWords {
+  static constexpr std::array<std::uint8_t, 256> kinds = table_of(is_ascii_word);
+};
+
+struct AsciiNoSpaces {
+  static constexpr std::array<std::uint8_t, 256> kinds = table_of(is_ascii_no_space);
+};
+
+template <typename Ascii>
+Bits look_at(const std::uint8_t* bytes, std::size_t size) {
+  Bits found{0, 0};
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint64_t kind = Ascii::kinds[bytes[i]];
+    found.inside |= (kind & 1) << i;
+    found.others |= (kind >> 1) << i;
+  }
+  return found;
+}
+
+#endif
 
 }  // namespace
 
-const std::array<std::uint8_t, 256> Words::kinds = table_of(is_ascii_word);
-const std::array<std::uint8_t, 256> NoSpaces::kinds = table_of(is_ascii_no_space);
+Bits Words::look(const std::uint8_t* bytes, std::size_t size) { return look_at<AsciiWords>(bytes, size); }
+Bits NoSpaces::look(const std::uint8_t* bytes, std::size_t size) { return look_at<AsciiNoSpaces>(bytes, size); }
 
 bool Texts::is_valid() const {
   if (offsets.empty() || offsets.front() < 0 || static_cast<std::uint64_t>(offsets.back()) > data.size()) return false;
@@ -40,10 +101,6 @@ std::size_t first_not_utf8(const Texts& texts) {
   for (std::size_t i = 0; i < texts.count(); ++i)
     if (!is_utf8(texts.row(i))) return i;
   return texts.count();
-}
-
-std::uint64_t hash_token(Bytes token, Head head) {
-  return token.size() > 16 ? xxh64(token, 0) : mix(head.low + token.size(), head.high);
 }
 
 Vocabulary::Vocabulary(const Texts& tokens)
@@ -89,6 +146,8 @@ Tokenised tokenise(const Texts& texts, Unit unit, const Vocabulary* vocabulary, 
       tokens.push_back(sought(token, limit));
       if (vocabulary) vocabulary->prefetch(tokens.back().hash);
     });
+    if (vocabulary)
+      for (const Sought& token : tokens) vocabulary->prefetch_guess(token.hash);
     std::int64_t* row = is_ragged ? nullptr : out.ids.as<std::int64_t>() + i * length;
     for (const Sought& token : tokens) {
       const std::int64_t id = unit == Unit::byte ? token.token[0] + kReserved
@@ -116,15 +175,18 @@ Tokenised tokenise(const Texts& texts, Unit unit, const Vocabulary* vocabulary, 
 
 Lowered lower_ascii(const Texts& texts) {
   Lowered out{Buffer(texts.data.size()), Buffer(texts.count())};
-  std::uint8_t* to = out.data.data();
-  for (std::size_t i = 0; i < texts.data.size(); ++i) {
-    const std::uint8_t byte = texts.data[i];
-    to[i] = byte >= 'A' && byte <= 'Z' ? static_cast<std::uint8_t>(byte + ('a' - 'A')) : byte;
+  const std::uint8_t* __restrict from = texts.data.data();
+  std::uint8_t* __restrict to = out.data.data();
+  const std::size_t size = texts.data.size();
+  for (std::size_t i = 0; i < size; ++i) {
+    const bool is_large = static_cast<std::uint8_t>(from[i] - 'A') < 26;
+    to[i] = static_cast<std::uint8_t>(from[i] + is_large * ('a' - 'A'));
   }
-  for (std::size_t i = 0; i < texts.count(); ++i) {
+  for (std::size_t row = 0; row < texts.count(); ++row) {
     std::uint8_t bits = 0;
-    for (const std::uint8_t byte : texts.row(i)) bits |= byte;
-    out.others.data()[i] = bits >> 7;
+    const auto end = static_cast<std::size_t>(texts.offsets[row + 1]);
+    for (auto i = static_cast<std::size_t>(texts.offsets[row]); i < end; ++i) bits |= from[i];
+    out.others.data()[row] = bits >> 7;
   }
   return out;
 }

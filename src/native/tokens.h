@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "hash.h"
 #include "letters.h"
 
 namespace bushel {
@@ -47,23 +48,34 @@ struct Head {
   bool operator==(const Head&) const = default;
 };
 
+// What of the two words belongs to a token of so many bytes.
+inline constexpr std::array<Head, 17> kHeadMasks = [] {
+  std::array<Head, 17> masks{};
+  for (std::size_t size = 1; size <= 16; ++size) {
+    masks[size].low = size >= 8 ? ~0ull : (1ull << 8 * size) - 1;
+    masks[size].high = size >= 16 ? ~0ull : size > 8 ? (1ull << 8 * (size - 8)) - 1 : 0;
+  }
+  return masks;
+}();
+
 // `limit` is the end of the memory that the token is in: what lies before it may be read.
 inline Head head_of(Bytes token, const std::uint8_t* limit) {
-  const std::size_t size = token.size();
-  const auto first = [](std::size_t bytes) { return bytes >= 8 ? ~0ull : (1ull << 8 * bytes) - 1; };
-  Head head;
-  if (limit - token.data() >= 16) {
-    head.low = load64(token.data()) & first(size);
-    if (size > 8) head.high = load64(token.data() + 8) & first(size - 8);
-  } else if (size > 0) {
-    std::uint8_t bytes[16] = {};
-    std::memcpy(bytes, token.data(), std::min<std::size_t>(size, 16));
-    head = {load64(bytes), load64(bytes + 8)};
-  }
-  return head;
+  const std::size_t size = std::min<std::size_t>(token.size(), 16);
+  if (limit - token.data() >= 16)  // no branch on the size: nobody could guess it
+    return {load64(token.data()) & kHeadMasks[size].low, load64(token.data() + 8) & kHeadMasks[size].high};
+  std::uint8_t bytes[16] = {};
+  if (size > 0) std::memcpy(bytes, token.data(), size);
+  return {load64(bytes), load64(bytes + 8)};
 }
 
-std::uint64_t hash_token(Bytes token, Head head);
+// Both halves of the result depend on all bits: the low ones choose a slot, the high ones tell what is in it.
+inline std::uint64_t hash_token(Bytes token, Head head) {
+  if (token.size() > 16) return xxh64(token, 0);
+  const std::uint64_t a = head.low + token.size();
+  const std::uint64_t hash =
+      (a ^ 0x9e3779b185ebca87u) * 0xc2b2ae3d27d4eb4fu ^ std::rotl(head.high * 0x165667b19e3779f9u, 29);
+  return (hash ^ hash >> 32) * 0x9e3779b185ebca87u;
+}
 
 // A token that is to be found, and what it is found by.
 struct Sought {
@@ -100,6 +112,12 @@ class HashSlots {
   // Has the slots of a hash fetched from memory while other work is done.
   void prefetch(std::uint64_t hash) const { __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]); }
 
+  // The place that find will most likely give, before anything is compared; 0 where it will give none.
+  std::size_t guess(std::uint64_t hash) const {
+    const std::uint64_t slot = slots_[hash & (slots_.size() - 1)];
+    return slot == 0 ? 0 : static_cast<std::size_t>((slot & 0xffffffff) - 1);
+  }
+
   // `slot` is what find gave; places are below 2^32 - 1.
   void put(std::int64_t slot, std::uint64_t hash, std::size_t place) {
     slots_[static_cast<std::size_t>(-(slot + 1))] = hash >> 32 << 32 | (place + 1);
@@ -116,7 +134,11 @@ class Vocabulary {
   explicit Vocabulary(const Texts& tokens);
   std::int64_t find(const Sought& token) const;
   std::int64_t find(Bytes token) const { return find(sought(token, token.data() + token.size())); }
+  // Two steps ahead of find: have fetched from memory what it will look at first, and what it will look at then.
   void prefetch(std::uint64_t hash) const { slots_.prefetch(hash); }
+  void prefetch_guess(std::uint64_t hash) const {
+    if (!known_.empty()) __builtin_prefetch(&known_[slots_.guess(hash)]);
+  }
   std::size_t size() const { return offsets_.size() - 1; }
   Bytes token(std::size_t i) const {
     return Bytes(data_).subspan(static_cast<std::size_t>(offsets_[i]),
@@ -163,38 +185,80 @@ struct Lowered {
 // ASCII letters made small. Other scripts have rules of their own.
 Lowered lower_ascii(const Texts& texts);
 
-// How tokens are found in runs of characters that belong. `kinds` says of a byte: 0 between, 1 inside, 2 not ASCII.
+// Of up to 64 bytes, one bit each, the first one lowest.
+struct Bits {
+  std::uint64_t inside;  // ASCII that belongs to a token
+  std::uint64_t others;  // not ASCII
+};
+
+// How tokens are found in runs of characters that belong. `look` takes 1 to 64 bytes.
 struct Words {
-  static const std::array<std::uint8_t, 256> kinds;
+  static Bits look(const std::uint8_t* bytes, std::size_t size);
   static constexpr bool takes_broken = false;  // bytes that are not UTF-8
   static bool belongs(std::uint32_t code) { return is_word(code); }
 };
 
 struct NoSpaces {
-  static const std::array<std::uint8_t, 256> kinds;
+  static Bits look(const std::uint8_t* bytes, std::size_t size);
   static constexpr bool takes_broken = true;
   static bool belongs(std::uint32_t code) { return !is_space(code); }
 };
 
+// The bits of `size` places from `first` on.
+inline std::uint64_t bits_of(std::size_t first, std::size_t size) {
+  const std::uint64_t ones = size >= 64 ? ~0ull : (1ull << size) - 1;
+  return first >= 64 ? 0 : ones << first;
+}
+
+// A character that began in the 64 bytes before.
+struct Carried {
+  std::size_t size = 0;
+  bool belongs = false;
+};
+
+// The bits, of the 64 bytes from `base` on, of characters that belong and are not ASCII.
+template <typename Runs>
+std::uint64_t others_inside(Bytes text, std::size_t base, std::uint64_t others, Carried& carried) {
+  std::uint64_t inside = carried.belongs ? bits_of(0, carried.size) : 0;
+  others &= ~bits_of(0, carried.size);
+  carried = {};
+  while (others != 0) {
+    const auto at = static_cast<std::size_t>(std::countr_zero(others));
+    const Character character = character_at(text, base + at);
+    const std::size_t size = std::max<std::size_t>(1, character.size);
+    const bool belongs = character.size == 0 ? Runs::takes_broken : Runs::belongs(character.code);
+    if (belongs) inside |= bits_of(at, size);
+    others &= ~bits_of(at, size);
+    if (at + size > 64) carried = {at + size - 64, belongs};
+  }
+  return inside;
+}
+
+// 64 bytes at a time: where runs begin and end is where the bits of neighbours differ, and no byte takes a branch.
 template <typename Runs, typename Each>
 void for_each_run(Bytes text, Each&& each) {
-  std::size_t begin = 0, at = 0;
-  while (at < text.size()) {
-    const std::uint8_t kind = Runs::kinds[text[at]];
-    std::size_t step = 1;
-    bool belongs = kind == 1;
-    if (kind == 2) {
-      const Character character = character_at(text, at);
-      step = std::max<std::size_t>(1, character.size);
-      belongs = character.size == 0 ? Runs::takes_broken : Runs::belongs(character.code);
+  std::size_t begin = 0;
+  std::uint64_t is_open = 0;  // 1 within a run that began before
+  Carried carried;
+  for (std::size_t base = 0; base < text.size(); base += 64) {
+    const Bits bits = Runs::look(text.data() + base, std::min<std::size_t>(64, text.size() - base));
+    std::uint64_t inside = bits.inside;
+    if ((bits.others | carried.size) != 0) inside |= others_inside<Runs>(text, base, bits.others, carried);
+    std::uint64_t edges = inside ^ (inside << 1 | is_open);
+    const auto next = [&] {
+      const std::size_t at = base + static_cast<std::size_t>(std::countr_zero(edges));
+      edges &= edges - 1;
+      return at;
+    };
+    if (is_open && edges != 0) each(text.subspan(begin, next() - begin));
+    while (edges != 0) {
+      begin = next();
+      if (edges == 0) break;
+      each(text.subspan(begin, next() - begin));
     }
-    if (!belongs) {
-      if (at > begin) each(text.subspan(begin, at - begin));
-      begin = at + step;
-    }
-    at += step;
+    is_open = inside >> 63;
   }
-  if (at > begin) each(text.subspan(begin, at - begin));
+  if (is_open) each(text.subspan(begin));
 }
 
 template <typename Each>

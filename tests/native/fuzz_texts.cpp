@@ -1,6 +1,7 @@
-// Any bytes as texts: tokens lie within them and in order, ids are those of the tokens, counts add up.
+// Any bytes as texts: tokens lie within them and in order, ids are those of the tokens, counts add up; or as JSON.
 #include <cstdlib>
 
+#include "json.h"
 #include "terms.h"
 #include "texts.h"
 
@@ -50,5 +51,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const texts::Rows rows({text.substr(cut), "", text.substr(0, cut)});
   for (const Unit unit : {Unit::whitespace, Unit::word, Unit::character, Unit::byte}) check_unit(rows, unit);
   lower_ascii(rows.view());
+  parse_flat_lines({data, size});
   return 0;
 }

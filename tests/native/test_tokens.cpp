@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 
 #include "check.h"
 #include "texts.h"
@@ -27,6 +28,30 @@ TEST(tokens, whitespace_alone_ends_the_others) {
   CHECK(texts::tokens("  Don't\tstop,\xc2\xa0now\xe3\x80\x80! ", Unit::whitespace) ==
         Strings{"Don't", "stop,", "now", "!"});
   CHECK(texts::tokens("a\xffz", Unit::whitespace) == Strings{"a\xffz"});
+}
+
+TEST(tokens, runs_are_the_same_wherever_they_lie) {
+  // Bytes are looked at 64 at a time: characters and runs that begin in one such stretch go on in the next.
+  for (std::size_t before = 0; before < 140; ++before) {
+    const std::string spaces(before, ' ');
+    CHECK(texts::tokens(spaces + "caf\xc3\xa9 \xe3\x81\x82\xf0\xa0\x80\x80-b\xff\xc3", Unit::word) ==
+          Strings{"caf\xc3\xa9", "\xe3\x81\x82\xf0\xa0\x80\x80", "b"});
+    CHECK(texts::tokens(spaces + "a\xe3\x80\x80\xe2\x80\x94\xff\xc3 c", Unit::whitespace) ==
+          Strings{"a", "\xe2\x80\x94\xff\xc3", "c"});
+    const std::string letters(before + 1, 'x');
+    CHECK(texts::tokens(letters, Unit::word) == Strings{letters});
+    CHECK(texts::tokens(letters + "\xc3\xa9" + letters + ".", Unit::word) == Strings{letters + "\xc3\xa9" + letters});
+  }
+}
+
+TEST(tokens, every_ascii_character_belongs_where_it_did) {
+  for (int byte = 0; byte < 128; ++byte) {
+    const std::string one(1, static_cast<char>(byte));
+    const bool is_word = std::isalnum(byte) || byte == '_';
+    const bool is_space = (byte >= 9 && byte <= 13) || (byte >= 28 && byte <= 32);
+    CHECK(texts::tokens(one, Unit::word).size() == (is_word ? 1u : 0u));
+    CHECK(texts::tokens(one, Unit::whitespace).size() == (is_space ? 0u : 1u));
+  }
 }
 
 TEST(tokens, characters_are_whole) {

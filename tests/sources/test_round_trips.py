@@ -14,7 +14,7 @@ from gather import keys_of, read_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bushel.sources import delimited, json_lines, table, text_blocks
+from bushel.sources import surveys, table, text_blocks
 
 # No lone carriage returns: CSV reads them as ends of rows.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=12)
@@ -26,8 +26,7 @@ ROWS = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), NUMBER, TEXT), min_s
 def small_blocks() -> Iterator[None]:
     with (
         patch.object(text_blocks.TextFile.blocks, "__defaults__", (0, None, 50)),
-        patch.object(delimited, "PART_BYTES", 120),
-        patch.object(json_lines, "PART_BYTES", 120),
+        patch.object(surveys, "PART_BYTES", 120),
     ):
         yield
 

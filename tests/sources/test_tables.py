@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import pickle
 import subprocess
@@ -16,8 +17,11 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from gather import keys_of, listed, read_all
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
+from bushel import _native
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources import surveys, table, text_blocks
 from bushel.sources.tables import TableSource
@@ -36,11 +40,8 @@ def types_of(source: TableSource) -> dict[str, str]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 bytes and parts of 256, so that small files have many."""
-    from bushel.sources import delimited, json_lines
-
     monkeypatch.setattr(text_blocks.TextFile.blocks, "__defaults__", (0, None, 64))
-    for module in (surveys, delimited, json_lines):
-        monkeypatch.setattr(module, "PART_BYTES", 256)
+    monkeypatch.setattr(surveys, "PART_BYTES", 256)
 
 
 def test_csv_columns_are_typed_and_rows_numbered(tmp_path: Path) -> None:
@@ -503,3 +504,43 @@ def test_a_key_without_a_name_is_refused_as_any_other_that_is_not_there(tmp_path
     (tmp_path / "t.csv").write_text("a,label\n1,x\n2,y\n")
     with pytest.raises(MissingName, match="no column ''"):
         table(tmp_path / "t.csv", key="")
+
+
+FLAT = st.lists(
+    st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), st.integers(-(10**20), 10**20)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(rows=FLAT, ascii_only=st.booleans(), spaced=st.booleans())
+def test_flat_json_is_read_as_any_parser_reads_it(rows: list[tuple[str, int]], ascii_only: bool, spaced: bool) -> None:
+    separators = (" , ", "\t: ") if spaced else (",", ":")
+    objects = [{"text": text, "n": number} for text, number in rows]
+    lines = [json.dumps(one, ensure_ascii=ascii_only, separators=separators) for one in objects]
+    found = _native.parse_flat_lines("\r\n".join(lines).encode())
+    if any(len(str(abs(number))) > 18 for _, number in rows):
+        assert found is None
+        return
+    (_, offsets, data), (_, none, numbers) = found[0]
+    texts = [bytes(data[begin:end]).decode() for begin, end in itertools.pairwise(offsets)]
+    assert [*zip(texts, numbers.tolist(), strict=True)] == rows
+    assert none is None
+    assert found[1] == len(rows)
+
+
+def test_lines_that_are_not_flat_are_read_among_those_that_are(tmp_path: Path, small_blocks: None) -> None:
+    lines = [{"text": f"row {i}", "n": i} for i in range(40)]
+    lines[17] = {"n": 17, "text": "in another order"}
+    lines[30] = {"text": None, "n": 30}
+    source = table(write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines))))
+    columns, refused = read_all(source)
+    assert columns["n"] == [row["n"] for row in lines]
+    assert columns["text"][17] in (b"in another order", [b"in another order"])
+    assert not refused
+
+
+def test_parts_are_told_by_the_file_alone() -> None:
+    assert surveys.part_bytes(1 << 20) == surveys.part_bytes(64 << 20) == 8 << 20  # small files are shared too
+    assert surveys.part_bytes(512 << 20) == 32 << 20
+    assert surveys.part_bytes(1 << 40) == 64 << 20

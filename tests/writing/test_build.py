@@ -437,7 +437,7 @@ def test_what_many_learnt_is_merged_in_groups_to_the_last_bit(tmp_path):
         fit = t.standardise("x").begin_fit()
         fit.add([{"x": np.float32(value)}, {"x": np.float32(value / 3)}])
         paths.append(tmp_path / f"{number}")
-        fitting.save_fits(paths[-1], [fit])
+        fitting.save_fits(paths[-1], [fit], durable=False)
     layer = fitting.next_layer([t.standardise("x")])
     alone = fitting.merge_layer([t.standardise("x")], layer, fitting.load_merged(paths))
     with spreading(lambda work, tasks: map(work, reversed(tasks))):

@@ -17,7 +17,7 @@ from bushel.sources.arrow import BadRows
 from bushel.sources.captures import Capture, few_values
 from bushel.sources.casting import cast_text
 from bushel.sources.protocol import Refused
-from bushel.sources.surveys import PART_BYTES, Field, Part, Piece, Survey
+from bushel.sources.surveys import Field, Part, Piece, Survey, part_bytes
 from bushel.sources.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline
 
 __all__ = ["DelimitedFile"]
@@ -57,13 +57,14 @@ class DelimitedFile:
         parts: list[Part] = []
         capture = Capture(names)
         lines = 1
+        least = part_bytes(self.path.stat().st_size)
         for block, parsed in map_in_threads(partial(self._infer, names, delimiter, capture), blocks):
             if parsed.lines < 0:
                 check_utf8(self.path, block.text, lines)
                 raise _unclosed_quote(self.path, block.text, delimiter, lines)
             lines += parsed.lines
             fields = {name: _merge(fields[name], parsed.fields[name]) for name in names}
-            if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < PART_BYTES):
+            if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < least):
                 parts[-1] = parts[-1]._replace(last=block.stop, rows=parts[-1].rows + parsed.rows)
             else:
                 first_row = parts[-1].first_row + parts[-1].rows if parts else 0

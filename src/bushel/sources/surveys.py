@@ -11,9 +11,19 @@ from numpy.typing import NDArray
 
 from bushel.sources.protocol import Refused
 
-__all__ = ["Field", "Part", "Piece", "Survey", "TableFile"]
+__all__ = ["Field", "Part", "Piece", "Survey", "TableFile", "part_bytes"]
 
-PART_BYTES = 64 << 20  # a part has at least this much of a file, if the file has it
+PART_BYTES = 64 << 20  # no part of a file need have more
+_LEAST_BYTES = 8 << 20  # nor less: each is a task, and leaves files
+_PARTS = 16
+
+
+def part_bytes(size: int) -> int:
+    """How much of a file of this size a part has at least: so much that workers share a small file too.
+
+    A function of the file alone: parts are the same for any number of workers.
+    """
+    return min(PART_BYTES, max(_LEAST_BYTES, size // _PARTS))
 
 
 class Part(NamedTuple):

@@ -221,7 +221,7 @@ class TableSource:
         return [(file, part) for file, survey in enumerate(self.surveys) for part in survey.parts]
 
     def partitions(self) -> int:
-        """Parts of about 64 MB: row groups, batches, or ranges of bytes."""
+        """Parts of up to about 64 MB: row groups, batches, or ranges of bytes."""
         return len(self.parts)
 
     def schema(self) -> Schema:

@@ -15,7 +15,7 @@ from bushel.storage import is_object, open_to_read
 
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 1 << 20  # so little that caches hold what is made of it, and memory is used again
 LONGEST_ROW = 128 << 20
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\x28\xb5": "zstd", b"\x04\x22": "lz4"}
 _BOMS = (
@@ -79,7 +79,8 @@ class TextFile:
                 stream.seek(start)
             at, carried = start, b""
             while True:
-                left = size if stop is None else min(size, stop - at - len(carried))
+                left = max(size, len(carried))  # a long row is not put together from ever more pieces
+                left = left if stop is None else min(left, stop - at - len(carried))
                 piece = stream.read(left) if left > 0 else b""
                 text = carried + piece
                 end = cut(text) if piece else len(text)

@@ -20,7 +20,7 @@ from bushel.sources.fingerprints import fingerprint_of
 from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
-from bushel.sources.surveys import PART_BYTES, Part
+from bushel.sources.surveys import Part, part_bytes
 from bushel.sources.text_blocks import TextFile, cut_at_newline, detect_encoding
 from bushel.sources.values import number_keys
 from bushel.storage import AnyPath, as_path
@@ -204,9 +204,10 @@ class LineSource:
         file = self._open()
         parts: list[Part] = []
         row = 0
+        least = part_bytes(file.path.stat().st_size)
         for block in file.blocks(cut_at_newline):
             rows = block.text.count(b"\n") + (not block.text.endswith(b"\n"))
-            if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < PART_BYTES):
+            if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < least):
                 parts[-1] = parts[-1]._replace(last=block.stop, rows=parts[-1].rows + rows)
             else:
                 parts.append(Part(block.start, block.stop, row, rows))
@@ -217,7 +218,7 @@ class LineSource:
         return TextFile.open(as_path(self.path), self.encoding)
 
     def partitions(self) -> int:
-        """Parts of about 64 MB."""
+        """Parts of 8 to 64 MB."""
         return len(self.parts)
 
     def schema(self) -> Schema:

@@ -76,7 +76,7 @@ class Counts:
 
     def merge(self, other: Counts) -> None:
         """Take over what was counted elsewhere."""
-        self._counter.add_counts(*other.ranked())
+        self._counter.add_counts(*other._counter.counted())
         self.texts += other.texts
 
     def ranked(self) -> tuple[Any, Any, Any, Any]:
@@ -84,12 +84,12 @@ class Counts:
         return self._counter.ranked()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"unit": self.unit, "ngrams": self.ngrams, "texts": self.texts, "ranked": self.ranked()}
+        return {"unit": self.unit, "ngrams": self.ngrams, "texts": self.texts, "counted": self._counter.counted()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["unit"], state["ngrams"])  # type: ignore[misc]
         self.texts = state["texts"]
-        self._counter.add_counts(*state["ranked"])
+        self._counter.add_counts(*state["counted"])
 
 
 class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):

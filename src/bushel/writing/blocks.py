@@ -67,10 +67,10 @@ class BlockEncoder:
         left_out = set(np.flatnonzero(~wanted).tolist())
         varies = block.is_repeat and bool(self.augment)
         if self.transforms or varies:
-            places = np.setdiff1d(np.flatnonzero(wanted), [place for place, _ in refused])
+            places = _without(np.flatnonzero(wanted), refused)
             columns, failed = self._transformed(columns, places, hashes, varies=varies)
             refused += failed
-            places = np.setdiff1d(places, [place for place, _ in failed])
+            places = _without(places, failed)
             left_out = set()
         else:
             left_out |= {place for place, _ in refused}
@@ -266,6 +266,10 @@ def _on_wire(columns: Mapping[str, Any]) -> dict[str, Column]:
 
 def _refusal(stage: str, why: str) -> Refused:
     return Refused(-1, stage, why)
+
+
+def _without(places: NDArray[np.int64], refused: list[tuple[int, Refused]]) -> NDArray[np.int64]:
+    return np.setdiff1d(places, [place for place, _ in refused]) if refused else places
 
 
 def _one_each(refused: list[tuple[int, Refused]], rows: Any, wanted: Any) -> list[Refused]:

@@ -240,13 +240,15 @@ class _Build:
                 numbers, fit_rows = fit_tasks(made, self.source)
                 tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
                 job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
-                self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
+                self._run_stage(
+                    "fit", tasks, replace(job, layer=layer, fit_rows=fit_rows, durable=engine.is_remote), engine, made
+                )
                 with on_all(engine):
                     learnt = load_merged([self.journal.fits_path(task.name) for task in tasks])
                 encoder.transforms = merge_layer(encoder.transforms, layer, learnt)
                 passes += 1
             check_learnt(encoder.transforms)
-            save_fits(kept, encoder.transforms)
+            save_fits(kept, encoder.transforms, durable=engine.is_remote)
             looked = probe_plan(self.source, made, encoder)
             return recut(
                 made, looked.sizes, looked.schema, shard_size=self.recipe.shard_size, shards=self.recipe.shards
@@ -273,7 +275,7 @@ class _Build:
         for stage, tasks in stages:
             counters = engine.counters(self.journal.progress, len(tasks))
             job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
-            job = replace(job, durable_runs=engine.is_remote, part_rows=part_rows)
+            job = replace(job, durable=engine.is_remote, part_rows=part_rows)
             found, skipped = self._run_stage(stage, tasks, job, engine, made)
             outcomes += found
             resumed += skipped

@@ -187,10 +187,10 @@ class _Together:
         return _Together([mine.merge(theirs) for mine, theirs in zip(self.fits, other.fits, strict=True)])
 
 
-def save_fits(path: Path, fits: Sequence[Fit] | Sequence[Transform]) -> None:
-    """Write what was learnt."""
+def save_fits(path: Path, fits: Sequence[Fit] | Sequence[Transform], *, durable: bool) -> None:
+    """Write what was learnt; what is not `durable` may never reach the disk, as runs."""
     path.parent.mkdir(exist_ok=True)
-    with write_whole(path) as file:
+    with write_whole(path, sync=durable) as file:
         file.write(cloudpickle.dumps(fits))
 
 

@@ -148,15 +148,15 @@ class Journal:
             file.write(msgspec.json.encode(identity))
 
     def _forget_what_was_not_on_disk(self) -> None:
-        """Shards are on the disk when they are noted; plan and runs are only sure to be there until the power fails.
+        """Shards are on the disk when they are noted; all before them is only sure to be there until the power fails.
 
-        Plan and runs are made again then, and are the same; the shards that are done stay.
+        Plan, fits and runs are made again then, and are the same; the shards that are done stay.
         """
         if self._boot.exists() and self._boot.read_text() == _boot():
             return
-        for path in self._done.glob("part*.json"):
+        for path in (*self._done.glob("part*.json"), *self._done.glob("fit-*.json")):
             path.unlink()
-        for folder in (self.plan, self.runs):
+        for folder in (self.plan, self.fits, self.runs):
             shutil.rmtree(folder)
             folder.mkdir()
         self._note_boot()

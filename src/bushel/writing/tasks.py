@@ -70,7 +70,7 @@ class Job:
     max_refused: int | None
     check: bool  # read finished shards back
     counters: Counters
-    durable_runs: bool = False  # to the disk at once: workers on machines that fail one by one
+    durable: bool = False  # runs and fits too are on the disk at once: workers are on machines that fail one by one
     layer: Layer | None = None  # of transforms that are fitted now
     fit_rows: int = 0  # of a task that fits
     part_rows: int = 0  # of a part, where shards are merged from those
@@ -113,7 +113,7 @@ def perform(job: Job, task: Task) -> Outcome:
         job.counters.end(task.slot)
     if job.delivery is not None and outcome.path:
         job.delivery.take(job.out, outcome)
-    job.journal.write(outcome)
+    job.journal.write(outcome, sync=job.durable or bool(outcome.path))
     return outcome
 
 
@@ -146,7 +146,7 @@ class _Work:
             hashes = np.asarray(self.plan.hashes[int(self.plan.starts[partition]) + listed])
             learnt += learner.add_block(block, hashes, wanted)
             self.progress[0] += int(wanted.sum())
-        save_fits(self.job.journal.fits_path(self.task.name), learner.fits)
+        save_fits(self.job.journal.fits_path(self.task.name), learner.fits, durable=self.job.durable)
         return self._outcome(samples=learnt, bytes=0)
 
     def scatter(self) -> Outcome:
@@ -155,7 +155,7 @@ class _Work:
         begin = int(self.plan.starts[partition])
         place = np.asarray(self.plan.place[begin : int(self.plan.starts[partition + 1])])
         left = planned = int((place >= 0).sum())
-        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable_runs)
+        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
         blocks = source.read(partition, None)
         try:
             for block in blocks:
@@ -178,7 +178,7 @@ class _Work:
         """Leave the records of some planned places in a run: shards that are few are made by many workers so."""
         begin = self.task.number * self.job.part_rows
         rows = np.asarray(self.plan.order[begin : begin + self.job.part_rows])
-        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable_runs)
+        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
         try:
             for segments in self._read_chunks(rows, begin):
                 for segment in segments:

@@ -4,6 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/conversion.h"
+#include "json.h"
 #include "terms.h"
 
 namespace bushel {
@@ -78,6 +79,28 @@ std::size_t find_not_utf8(const Int64s& offsets, nb::handle data) {
   return first_not_utf8(view.texts());
 }
 
+// [(name, offsets or None, data or integers)] and the number of rows; None where there is more to it.
+nb::object parse_lines(nb::bytes text) {
+  std::optional<JsonRows> found;
+  {
+    const Bytes view(static_cast<const std::uint8_t*>(text.data()), text.size());
+    nb::gil_scoped_release nogil;
+    found = parse_flat_lines(view);
+  }
+  if (!found) return nb::none();
+  nb::list columns;
+  for (JsonColumn& column : found->columns) {
+    if (column.is_text) {
+      const auto size = static_cast<std::size_t>(column.offsets.back());
+      columns.append(nb::make_tuple(column.name, copy_to_array(column.offsets, {column.offsets.size()}),
+                                    to_array<std::uint8_t>(std::move(column.data), size)));
+    } else {
+      columns.append(nb::make_tuple(column.name, nb::none(), copy_to_array(column.integers, {column.integers.size()})));
+    }
+  }
+  return nb::make_tuple(columns, found->rows);
+}
+
 void make_vocabulary(Vocabulary* self, const Int64s& offsets, nb::handle data) {
   const TextView view(offsets, data);
   new (self) Vocabulary(view.texts());
@@ -102,19 +125,26 @@ void add_term_counts(TermCounter& self, const Int64s& offsets, nb::handle data, 
   self.add_counts(view.texts(), {counts.data(), rows}, {texts.data(), rows});
 }
 
-// (offsets, data, counts, texts) of the terms, most frequent first.
-nb::tuple ranked_terms(const TermCounter& self) {
+// (offsets, data, counts, texts) of the terms: the most frequent first, or as they were first seen.
+template <bool is_ranked>
+nb::tuple counted_terms(const TermCounter& self) {
   std::vector<std::int64_t> offsets{0}, counts, texts;
   std::vector<std::uint8_t> data;
-  {
-    nb::gil_scoped_release nogil;
-    for (const TermCounter::Entry& entry : self.ranked()) {
+  const auto add = [&](const std::vector<TermCounter::Entry>& entries) {
+    for (const TermCounter::Entry& entry : entries) {
       const Bytes term = self.term(entry);
       data.insert(data.end(), term.begin(), term.end());
       offsets.push_back(static_cast<std::int64_t>(data.size()));
       counts.push_back(entry.count);
       texts.push_back(entry.texts);
     }
+  };
+  {
+    nb::gil_scoped_release nogil;
+    if constexpr (is_ranked)
+      add(self.ranked());
+    else
+      add(self.entries());
   }
   return nb::make_tuple(copy_to_array(offsets, {offsets.size()}), copy_to_array(data, {data.size()}),
                         copy_to_array(counts, {counts.size()}), copy_to_array(texts, {texts.size()}));
@@ -175,6 +205,8 @@ void bind_texts(nb::module_& m) {
   m.def("lower_ascii", &lower_texts, "offsets"_a, "data"_a,
         "(data with ASCII letters made small, rows that hold more).");
   m.def("first_not_utf8", &find_not_utf8, "offsets"_a, "data"_a, "The first such row; the number of rows if none is.");
+  m.def("parse_flat_lines", &parse_lines, "text"_a,
+        "([(name, offsets or None, data or integers)], rows) of flat JSON objects, one a line; None of anything else.");
   m.def("word_ranges", [] { return to_list(word_ranges()); }, "First and last of the characters that make words.");
   m.def(
       "space_ranges", [] { return to_list(space_ranges()); }, "First and last of the characters that are whitespace.");
@@ -186,7 +218,8 @@ void bind_texts(nb::module_& m) {
       .def("add", &count_terms, "offsets"_a, "data"_a, "Counts the terms of more texts.")
       .def("add_counts", &add_term_counts, "offsets"_a, "data"_a, "counts"_a, "texts"_a,
            "Takes over what was counted elsewhere.")
-      .def("ranked", &ranked_terms, "(offsets, data, counts, texts), most frequent first, then by code point.")
+      .def("counted", &counted_terms<false>, "(offsets, data, counts, texts), as they were first seen.")
+      .def("ranked", &counted_terms<true>, "(offsets, data, counts, texts), most frequent first, then by code point.")
       .def("__len__", &TermCounter::size);
   m.def("weigh_terms", &weigh_texts, "offsets"_a, "data"_a, "unit"_a, "ngrams"_a, "vocabulary"_a, "weights"_a, "norm"_a,
         "sublinear"_a, "binary"_a, "(indices, values, splits) of counts times weights.");

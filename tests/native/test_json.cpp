@@ -1,0 +1,84 @@
+#include "check.h"
+#include "json.h"
+#include "texts.h"
+
+using namespace bushel;
+using Strings = std::vector<std::string>;
+
+namespace {
+
+std::optional<JsonRows> parse(std::string_view text) { return parse_flat_lines(texts::bytes(text)); }
+
+Strings strings(const JsonColumn& column) {
+  Strings found;
+  for (std::size_t i = 0; i + 1 < column.offsets.size(); ++i)
+    found.emplace_back(column.data.data() + column.offsets[i], column.data.data() + column.offsets[i + 1]);
+  return found;
+}
+
+}  // namespace
+
+TEST(json, flat_objects_become_columns) {
+  const auto rows = parse(
+      "{\"text\": \"a b\", \"label\": -12}\n\n \t\r\n{ \"text\" :\"\" ,\"label\":0 }\r\n{\"text\":\"c\",\"label\":7}");
+  CHECK(rows.has_value() && rows->rows == 3 && rows->columns.size() == 2);
+  CHECK(rows->columns[0].name == "text" && rows->columns[0].is_text);
+  CHECK(strings(rows->columns[0]) == Strings{"a b", "", "c"});
+  CHECK(!rows->columns[1].is_text && rows->columns[1].integers == std::vector<std::int64_t>{-12, 0, 7});
+}
+
+TEST(json, escapes_are_undone) {
+  const auto rows = parse(R"({"t": "\"\\\/\b\f\n\r\t\u0041\u00e9\u20AC\ud83d\ude00 and more than sixteen bytes"})");
+  CHECK(rows.has_value());
+  CHECK(strings(rows->columns[0]) ==
+        Strings{"\"\\/\b\f\n\r\tA\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80 and more than sixteen bytes"});
+}
+
+TEST(json, whatever_is_different_is_for_another_parser) {
+  for (const char* text : {
+           "{\"a\": 1}\n{\"b\": 1}",
+           "{\"a\": 1}\n{\"a\": \"1\"}",
+           "{\"a\": 1}\n{\"a\": 1, \"b\": 2}",
+           "{\"a\": 1, \"b\": 2}\n{\"a\": 1}",
+           "{\"a\": 1, \"a\": 2}",
+           "{\"a\": 1.5}",
+           "{\"a\": 1e3}",
+           "{\"a\": null}",
+           "{\"a\": true}",
+           "{\"a\": [1]}",
+           "{\"a\": {}}",
+           "{}",
+           "[]",
+           "1",
+           "{\"a\": 01}",
+           "{\"a\": -0}",
+           "{\"a\": -}",
+           "{\"a\": 1234567890123456789}",
+           "{\"a\": \"x}",
+           "{\"a\": \"\\x\"}",
+           "{\"a\": \"\\ud800\"}",
+           "{\"a\": \"\\u12\"}",
+           "{\"a\": \"\\udc00\"}",
+           "{\"a\": \"\\ud800\\u0041\"}",
+           "{\"a\": \"\n\"}",
+           "{\"a\": \"\x01\"}",
+           "{\"a\": 1,}",
+           "{\"a\": 1} {\"a\": 1}",
+           "{\"a\" 1}",
+           "{\"a\": 1",
+           "{\"a\": 1\n}",
+           "{\"\\u0061\": 1}",
+           "{a: 1}",
+           "{\"a\": \"\\",
+       })
+    CHECK(!parse(text).has_value());
+  CHECK(parse("").has_value() && parse("")->rows == 0);
+  CHECK(parse(" \n\n")->rows == 0);
+}
+
+TEST(json, more_columns_than_are_worth_it_are_for_another_parser) {
+  std::string text = "{\"0\": 0";
+  for (int i = 1; i < 16; ++i) text += ", \"" + std::to_string(i) + "\": 0";
+  CHECK(parse(text + "}").has_value());
+  CHECK(!parse(text + ", \"16\": 0}").has_value());
+}
