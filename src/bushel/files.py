@@ -396,7 +396,7 @@ def what_is(head: bytes) -> str | None:
         return "a WebP image"
     if head[257:262] == b"ustar":
         return "a tar archive"
-    if len(head) >= 8 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head):
+    if len(head) >= 4 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head):
         return "JSON text" if head.lstrip()[:1] in b"{[" else "plain text"
     return None
 

@@ -67,6 +67,25 @@ def test_cat_picks_columns_and_shortens_on_demand(path: Path) -> None:
     assert "64 bytes" in call("cat", path, "--short", "-n", 1).stdout
 
 
+def test_cat_refuses_a_column_that_no_record_has(path: Path, tmp_path: Path) -> None:
+    done = call("cat", path, "-n", "1", "--columns", "label,lable")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"bushel: {path}: no feature 'lable'; did you mean 'label'?")
+    late = write_records(tmp_path / "b.tfrecord", [example({"seldom": [1]})])
+    assert call("cat", path, late, "-n", "1", "--columns", "seldom").stdout == "{}\n"
+
+
+def test_schema_says_that_it_passed_over_damage(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    done = call("schema", path)
+    assert done.exit_code == 0
+    assert done.stderr.startswith(f"bushel: 1 damaged place passed over, the first: {path}: record 2 at byte ")
+    path.write_bytes(whole[:30])
+    done = call("schema", path)
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
 def test_cat_of_other_bytes_prints_them(tmp_path: Path) -> None:
     path = write_records(tmp_path / "a", [b"no protobuf", b"\xff\xfe"])
     assert [json.loads(line) for line in call("cat", path).stdout.splitlines()] == [

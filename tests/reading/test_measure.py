@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import simplejpeg
 
 import bushel
 from bushel import Order
@@ -81,3 +83,29 @@ def test_wrong_names_end_with_2(numbered: Path, arguments: tuple[str, str]) -> N
     said = run(str(numbered), *arguments)
     assert said.returncode == 2
     assert "did you mean" in said.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--batch-size", "0"), ("--seconds", "0"), ("--threads", "0"), ("--block", "-1")]
+)
+def test_numbers_that_cannot_be_end_with_2(numbered: Path, arguments: tuple[str, str]) -> None:
+    said = run(str(numbered), *arguments)
+    assert said.returncode == 2
+    assert arguments[0] in said.stderr
+
+
+def test_a_measurement_takes_some_time(numbered: Path) -> None:
+    with pytest.raises(ValueError, match="seconds must be more than 0, got 0"):
+        bushel.measure(numbered, seconds=0)
+
+
+def test_encoded_images_are_measured_in_batches(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    images = [encode(rng.integers(0, 256, (12 + number % 3, 16, 3), np.uint8)) for number in range(20)]
+    bushel.build([{"image": image} for image in images], tmp_path / "data")
+    report = bushel.measure(tmp_path / "data", batch_size=20, seconds=0.05)
+    assert report.records == 20 * report.batches
+
+
+def encode(pixels: np.ndarray) -> bytes:
+    return bytes(simplejpeg.encode_jpeg(pixels, colorspace="RGB"))

@@ -143,7 +143,7 @@ def find_rule(id_or_name: str) -> Rule:
     for found in rules:
         if id_or_name.upper() == found.id or id_or_name.lower() == found.name:
             return found
-    raise MissingName("rule", id_or_name, [name for r in rules for name in (r.id, r.name)], where="bushel explain")
+    raise MissingName("rule", id_or_name, [name for r in rules for name in (r.id, r.name)], where="rules")
 
 
 def select(wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:

@@ -10,12 +10,16 @@ from bushel.cli.look import json_option, paths_argument
 @click.command()
 @paths_argument
 @click.option("--split", help="Which split to read.  [default: the first]")
-@click.option("--batch-size", default=256, show_default=True, help="Records in one batch.")
+@click.option("--batch-size", type=click.IntRange(1), default=256, show_default=True, help="Records in one batch.")
 @click.option("--column", "columns", multiple=True, help="Feature to read; may be repeated.  [default: all]")
 @click.option("--in-order", is_flag=True, help="Read in file order instead of shuffled.")
-@click.option("--block", type=int, help="Shuffle blocks of so many neighbouring records instead of all records.")
-@click.option("--seconds", default=5.0, show_default=True, help="How long to read.")
-@click.option("--threads", type=int, help="Threads that make batches.  [default: cores]")
+@click.option(
+    "--block", type=click.IntRange(1), help="Shuffle blocks of so many neighbouring records instead of all records."
+)
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="How long to read."
+)
+@click.option("--threads", type=click.IntRange(1), help="Threads that make batches.  [default: cores]")
 @click.option("--process", is_flag=True, help="Make batches in a helper process.")
 @json_option
 def bench(

@@ -75,6 +75,7 @@ def print_savings(spent: Costs) -> None:
 
 
 def _print_splits(folder: Path) -> None:
+    from bushel.errors import quantity
     from bushel.manifest import MANIFEST_NAME, read_manifest
 
     if not (folder / MANIFEST_NAME).exists():
@@ -85,19 +86,20 @@ def _print_splits(folder: Path) -> None:
         counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
         more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""
         click.echo(
-            f"{name}: {split.records:,} records in {len(split.shards)} shards" + (f": {counts}{more}" if counts else "")
+            f"{name}: {quantity(split.records, 'record')} in {quantity(len(split.shards), 'shard')}"
+            + (f": {counts}{more}" if counts else "")
         )
     if manifest.refused:
         click.echo(f"refused when it was built: {manifest.refused:,}, each named in {folder / '_quarantine.jsonl'}")
 
 
 def _print_info(found: Any) -> None:
-    from bushel.errors import CorruptRecord, readable_size
+    from bushel.errors import CorruptRecord, quantity, readable_size
 
     kinds = {"example": "Example", "sequence_example": "SequenceExample", "bytes": "other bytes than Examples"}
     compressions = sorted({file.compression or "not compressed" for file in found.files})
-    files = f"{len(found.files)} file{'s' * (len(found.files) != 1)}"
-    click.echo(f"{found.records:,} records in {files}, {readable_size(found.bytes)}, {', '.join(compressions)}")
+    held = f"{quantity(found.records, 'record')} in {quantity(len(found.files), 'file')}"
+    click.echo(f"{held}, {readable_size(found.bytes)}, {', '.join(compressions)}")
     click.echo(f"records are {kinds[found.schema.record]}")
     if found.schema.features:
         click.echo()
@@ -108,6 +110,20 @@ def _print_info(found: Any) -> None:
     if found.faults:
         more = len(found.faults) - 5
         click.echo(f"\n{f'and {more:,} more places. ' if more > 0 else ''}To keep the rest: bushel repair PATH… OUT")
+
+
+def _say_damage(found: Any) -> None:
+    """On stderr, for the schema goes to stdout; an error where no record is intact."""
+    from bushel.errors import CorruptRecord, quantity
+
+    if not found.faults:
+        return
+    first = found.faults[0]
+    error = CorruptRecord(first.path, record=first.record, offset=first.offset, fault=first.fault)
+    if not found.records:
+        raise error
+    places = quantity(len(found.faults), "damaged place")
+    click.echo(f"bushel: {places} passed over, the first: {error.message}", err=True)
 
 
 def _print_features(schema: Any) -> None:
@@ -208,8 +224,22 @@ def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool)
     if not _holds_examples(open_file(files[0])):
         yield from (_dump({"record": data}, is_short) for data in bushel.payloads(files, on_fault=on_fault))
         return
+    _check_names(files, names or [])
     for sample in bushel.scan(files, names, on_fault=on_fault):
         yield _dump(sample, is_short)
+
+
+def _check_names(files: list[Path], names: list[str]) -> None:
+    """Refuse names that no record has; all are looked at only where the first ones do not have them."""
+    from bushel.errors import MissingName
+    from bushel.survey import infer_schema, probe_schema
+
+    if set(names) <= set(probe_schema(files[0])):
+        return
+    known = infer_schema(files)
+    for name in names:
+        if name not in known:
+            raise MissingName("feature", name, known, where=files[0])
 
 
 def _holds_examples(file: Any) -> bool:
@@ -277,12 +307,14 @@ def schema(paths: tuple[str, ...], as_tf: bool, as_json: bool) -> None:
       bushel schema 'train-*.tfrecord'
       bushel schema 'train-*.tfrecord' --tf
 
-    Exit: 0 printed, 2 unreadable.
+    Exit: 0 printed, 2 unreadable, or no record is intact.
     """
     import bushel
     from bushel.survey import tf_description
 
-    found = bushel.infer_schema(paths)
+    looked_at = bushel.info(paths)
+    _say_damage(looked_at)
+    found = looked_at.schema
     if as_tf:
         click.echo(tf_description(found), nl=False)
     elif as_json:

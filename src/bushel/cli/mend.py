@@ -40,10 +40,12 @@ def repair(paths: tuple[str, ...], as_json: bool) -> None:
 
 
 def _print_repaired(file: object) -> None:
-    from bushel.errors import fault_words
+    from bushel.errors import fault_words, quantity
     from bushel.writing import Repaired
 
     assert isinstance(file, Repaired)
-    click.echo(f"{file.path}: {file.kept:,} records kept in {file.out}, {file.bytes_lost:,} bytes lost")
+    click.echo(
+        f"{file.path}: {quantity(file.kept, 'record')} kept in {file.out}, {quantity(file.bytes_lost, 'byte')} lost"
+    )
     for lost in file.lost:
         click.echo(f"  bytes {lost.begin} to {lost.end}, from record {lost.record} on: {fault_words(lost.fault)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bushel.errors import fault_words
+from bushel.errors import fault_words, quantity
 from bushel.files import Skipped
 
 __all__ = ["Passed", "Report", "Tally"]
@@ -86,9 +86,9 @@ class Report(msgspec.Struct, kw_only=True):
     def __str__(self) -> str:
         share = 100 / max(self.seconds, 1e-9)
         work = ", ".join(f"{name} {getattr(self, name):.2f} s" for name in ("storage", "decode", "transform", "layout"))
+        read = f"{quantity(self.records, 'record')} in {self.batches:,} batch{'es' * (self.batches != 1)}"
         lines = [
-            f"{self.records} records in {self.batches} batches, {self.seconds:.2f} s: "
-            f"{self.records_per_second:,.0f} records/s",
+            f"{read}, {self.seconds:.2f} s: {self.records_per_second:,.0f} records/s",
             f"work in {self.threads} thread{'s' * (self.threads > 1)}: {work}",
             f"the model waited for data {self.waited:.2f} s ({self.waited * share:.0f}%); "
             f"data waited for the model {self.consumer:.2f} s ({self.consumer * share:.0f}%)",

@@ -13,7 +13,7 @@ from bushel.reading.prepare import Workers
 from bushel.reading.report import Report
 from bushel.schema import IMAGE_ENCODINGS
 from bushel.storage import AnyPath
-from bushel.transforms import Transform, decode_image
+from bushel.transforms import decode_image
 
 __all__ = ["measure"]
 
@@ -31,17 +31,19 @@ def measure(
 ) -> Report:
     """Read a dataset for some seconds, from the first split unless one is named, and report where time went.
 
-    Encoded images are decoded, as training would; batches of those that differ in size are made of one.
+    Encoded images are decoded, as training would.
     """
+    if not seconds > 0:
+        raise ValueError(f"seconds must be more than 0, got {seconds}")
     data = open(paths)
     chosen = data[split] if split is not None else next(iter(data.splits.values()))
-    transforms = _decoders(chosen, columns) if decode_images else []
+    images = _images(chosen, columns) if decode_images else []
     feed = batches(
         chosen,
-        batch_size=1 if transforms else batch_size,
+        batch_size=batch_size,
         columns=columns,
         order=order or Order(shuffle=True),
-        transforms=transforms,
+        transforms=[decode_image(name) for name in images],
         epochs=None,
         on_fault="skip",
         workers=workers,
@@ -54,9 +56,9 @@ def measure(
         return feed.report()
 
 
-def _decoders(split: Split, columns: Sequence[str] | None) -> list[Transform]:
+def _images(split: Split, columns: Sequence[str] | None) -> list[str]:
     for name in columns or ():
         if name not in split.schema:
             raise MissingName("feature", name, split.schema, where=split.paths[0])
     names = list(split.schema if columns is None else columns)
-    return [decode_image(name) for name in names if split.schema[name].encoding in IMAGE_ENCODINGS]
+    return [name for name in names if split.schema[name].encoding in IMAGE_ENCODINGS]
