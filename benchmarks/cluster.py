@@ -1,16 +1,20 @@
 """What a Ray cluster gives and what it costs: two nodes against one, Ray against the local engine, its scheduler.
 
-    python benchmarks/cluster.py                       all questions, at a tenth of full size
-    python benchmarks/cluster.py nodes --scale 1       jobs of a minute or more
+    python benchmarks/cluster.py                                    all questions, at a tenth of full size
+    python benchmarks/cluster.py images --scale 1                   jobs of a minute or more
+    python benchmarks/cluster.py rows --scale 1 --only local-1,ray-1 --folder /dev/shm/bench
     python benchmarks/cluster.py scheduler plan data --scale 1
-    python benchmarks/cluster.py project               from what was measured: 100 TB on 1 to 1,000 nodes
+    python benchmarks/cluster.py project                            from what was measured: 100 TB on 1 to 1,000 nodes
 
 Nodes are raylets on this machine, each kept to one core, so it must have two that are otherwise idle. Times are of the
-work alone: clusters are started, and workers have done a first small build, before the clock runs. Ratios are of the
-same run. The figures of docs/clusters.md come from here.
+work alone: clusters are started, and workers have done a first small build, before the clock runs. What is compared is
+the same work on the same cores, and must have the same SHA-256. `--only` takes some of the places where a job is done;
+ratios are printed when their figures are there, and figures are kept in FOLDER/figures.json. The figures of
+docs/clusters.md come from here.
 """
 
 import argparse
+import hashlib
 import json
 import logging
 import os
@@ -41,32 +45,70 @@ def main() -> None:
     parser.add_argument("questions", nargs="*", default=list(QUESTIONS))
     parser.add_argument("--scale", type=float, default=0.1, help="share of the full size")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/bushel-bench-cluster"))
+    parser.add_argument("--only", default=",".join(PLACES), help="where `images` and `rows` are built")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    PLACES[:] = options.only.split(",")
     for question in options.questions:
         print(f"\n== {question}, scale {options.scale:g}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
         QUESTIONS[question](options.folder, options.scale)
 
 
-def nodes(folder: Path, scale: float) -> None:
-    """Two nodes of one core against one, and Ray against the local engine on one core and on two."""
-    rows = int(16_000_000 * scale)
-    recipe = Recipe(source={"path": make_parquet(folder / f"rows-{rows}", rows)}, shard_size=16 << 20)
-    local, on_ray = {}, {}
-    for count in (1, 2):
-        with cores(range(count)):
-            work = partial(build, recipe, folder, Run(workers=count))
-            local[count] = timed(f"local engine, {count} worker(s)", rows, work)
-        with cluster(count):
-            warm_up(folder)
-            work = partial(build, recipe, folder, Run(engine=bushel.ray.engine()))
-            on_ray[count] = timed(f"Ray, {count} node(s) of one core", rows, work)
-    ratio("two nodes / one (at least 1.6)", on_ray[1] / on_ray[2])
-    for count in (1, 2):
-        ratio(f"Ray / local time on {count} core(s) (at most 1.15)", on_ray[count] / local[count])
-    size = sum(path.stat().st_size for path in (folder / "out").glob("*.tfrecord"))
-    print(f"   {size / 1e6 / on_ray[1]:.1f} MB/s of records a core")
-    note(folder, bytes_a_core=size / on_ray[1], gain_of_two=on_ray[1] / on_ray[2])
+PLACES = ["local-1", "ray-1", "local-2", "ray-2"]
+
+
+def images(folder: Path, scale: float) -> None:
+    """Photos of one megapixel decoded, resized, encoded: cores are what it takes."""
+    count = max(64, int(10_000 * scale))
+    source = {"path": make_photos(folder / f"photos-{count}", count)}
+    resize = {"transform": "resize_encoded", "feature": "image", "height": 224, "width": 224}
+    everywhere("images", folder, Recipe(source=source, transforms=[resize], shards=32), count)
+
+
+def rows(folder: Path, scale: float) -> None:
+    """Rows of 322 bytes, scattered and merged: every byte is written twice, so the disk takes part."""
+    count = int(16_000_000 * scale)
+    source = {"path": make_parquet(folder / f"rows-{count}", count)}
+    everywhere("rows", folder, Recipe(source=source, shard_size=16 << 20), count)
+
+
+def everywhere(job: str, folder: Path, recipe: Recipe, samples: int) -> None:
+    """Build in each place, compare what was built, and keep the seconds."""
+    found: dict[str, Any] = {}
+    for place in PLACES:
+        kind, count = place.split("-")
+        with cores(range(int(count))) if kind == "local" else cluster(int(count)):
+            run = Run(workers=int(count)) if kind == "local" else Run(engine=bushel.ray.engine())
+            if kind == "ray":
+                warm_up(folder)
+            seconds = timed(f"{job}, {place}", samples, partial(build, recipe, folder, run))
+        found[f"{job}_{place}"] = seconds
+        found.setdefault(f"{job}_bytes", sum(path.stat().st_size for path in (folder / "out").glob("*.tfrecord")))
+        check_same(folder, f"{job}_{samples}_sha256")
+    compare(job, note(folder, **found))
+
+
+def check_same(folder: Path, name: str) -> None:
+    """Every place must have made the same bytes."""
+    digest = hashlib.sha256()
+    for path in sorted((folder / "out").glob("*.tfrecord")):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    known = note(folder).get(name, digest.hexdigest())
+    assert known == digest.hexdigest(), "other bytes than before"
+    note(folder, **{name: known})
+
+
+def compare(job: str, figures: dict[str, Any]) -> None:
+    """The ratios whose figures are known."""
+    for one, other, words in (
+        ("ray-1", "ray-2", "two nodes / one (at least 1.6)"),
+        ("ray-1", "local-1", "Ray / local time on one core (at most 1.15)"),
+        ("ray-2", "local-2", "Ray / local time on two cores (at most 1.15)"),
+    ):
+        if f"{job}_{one}" in figures and f"{job}_{other}" in figures:
+            ratio(words, figures[f"{job}_{one}"] / figures[f"{job}_{other}"])
+    if f"{job}_ray-1" in figures:
+        print(f"   {figures[f'{job}_bytes'] / 1e6 / figures[f'{job}_ray-1']:.1f} MB/s of records a core")
 
 
 def warm_up(folder: Path) -> None:
@@ -178,11 +220,12 @@ def consume(dataset: Any) -> None:
         pass
 
 
-def note(folder: Path, **figures: float) -> None:
-    """Keep figures for `project`."""
+def note(folder: Path, **figures: Any) -> dict[str, Any]:
+    """Keep figures for `project`; all that are known."""
     path = folder / "figures.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps({**known, **figures}, indent=2))
+    known = {**(json.loads(path.read_text()) if path.exists() else {}), **figures}
+    path.write_text(json.dumps(known, indent=2))
+    return known
 
 
 TOTAL, SAMPLES, TASKS, CORES = 100e12, 100e6, 100e3, 32  # bytes; of 1 MB; shards of 1 GB; of a node
@@ -192,11 +235,12 @@ def project(folder: Path, _: float) -> None:
     """100 TB of samples of 1 MB in shards of 1 GB, on nodes of 32 cores, from the figures measured and nothing else."""
     figures = json.loads((folder / "figures.json").read_text())
     planning, giving_out = SAMPLES / figures["planned_a_second"], TASKS * figures["seconds_a_task"]
-    print("   " + ", ".join(f"{name} {value:,.4g}" for name, value in figures.items()))
+    core, gain = figures["rows_bytes"] / figures["rows_ray-1"], figures["rows_ray-1"] / figures["rows_ray-2"]
+    print(f"   {core / 1e6:.1f} MB/s of records a core, two nodes {gain:.2f} of one")
     print(f"   plan {planning:,.0f} s, {SAMPLES * figures['planned_bytes'] / 1e9:.1f} GB; tasks {giving_out:,.0f} s")
     print("   | nodes | cores | work | all of it | read and written | what limits |\n   |---|---|---|---|---|---|")
     for count in (1, 10, 100, 1000):
-        rate = count * CORES * figures["bytes_a_core"] * figures["gain_of_two"] / 2
+        rate = count * CORES * core * gain / 2
         work = TOTAL / rate
         limit = "giving out tasks" if giving_out > work else "the plan" if planning > work / 4 else "cores"
         times = f"{work / 3600:,.2f} h | {(planning + max(work, giving_out)) / 3600:,.2f} h"
@@ -204,7 +248,8 @@ def project(folder: Path, _: float) -> None:
 
 
 QUESTIONS: dict[str, Callable[[Path, float], None]] = {
-    "nodes": nodes,
+    "images": images,
+    "rows": rows,
     "scheduler": scheduler,
     "plan": plan,
     "data": data,
@@ -233,6 +278,26 @@ def make_parquet(folder: Path, rows: int, files: int = 16) -> str:
             pq.write_table(pa.table(columns), making / f"{number:03d}.parquet", row_group_size=100_000)
         making.rename(folder)
     return str(folder / "*.parquet")
+
+
+def make_photos(folder: Path, count: int, different: int = 50) -> str:
+    """JPEGs of 1152x896 in ten classes; the same few under many names, which no build can tell."""
+    from PIL import Image
+
+    if not folder.exists():
+        making = folder.with_suffix(".new")
+        shutil.rmtree(making, ignore_errors=True)
+        for number in range(different):
+            random = np.random.default_rng(number)
+            coarse = Image.fromarray(random.integers(0, 256, (28, 36, 3), np.uint8))
+            photo = coarse.resize((1152, 896), Image.Resampling.BICUBIC)
+            (making / str(number % 10)).mkdir(parents=True, exist_ok=True)
+            photo.save(making / str(number % 10) / f"{number:06d}.jpg", quality=90)
+        for number in range(different, count):
+            first = number % different
+            os.link(making / str(first % 10) / f"{first:06d}.jpg", making / str(first % 10) / f"{number:06d}.jpg")
+        making.rename(folder)
+    return str(folder)
 
 
 @contextmanager

@@ -22,9 +22,9 @@ while True:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
+def serving(port: int | None = None) -> Iterator[str]:
     """The address of a server that lives for as long as this."""
-    port = free_port()
+    port = port or free_port()
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVE, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

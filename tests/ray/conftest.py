@@ -3,12 +3,16 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from storage_server import environment, forget_clients, free_port, new_bucket, serving
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
@@ -30,9 +34,12 @@ class TwoNodes:
     def __init__(self, folder: Path) -> None:
         from ray.cluster_utils import Cluster
 
+        self.client_port = free_port()
         head = {**_NODE, "include_dashboard": False, "node_name": "one", "_system_config": _SYSTEM}
+        head["ray_client_server_port"] = self.client_port
         self.cluster: Any = Cluster(initialize_head=True, head_node_args={**head, "temp_dir": str(folder)})
         self.second: Any = None
+        self.store = ""  # the address of a store that nodes know
         self.start_second()
 
     @property
@@ -69,8 +76,14 @@ def cluster_of_session() -> Iterator[TwoNodes]:
 
     folder = Path(tempfile.mkdtemp(prefix="bushel-ray-", dir="/tmp"))  # paths of sockets must be short
     started = None
+    store = f"http://127.0.0.1:{free_port()}"  # nodes have the environment of somebody who uses it
     try:
-        started = TwoNodes(folder)
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves the logs of its client's server to be closed
+            for name, value in environment(store, str(folder)).items():
+                patch.setenv(name, value)
+            started = TwoNodes(folder)
+        started.store = store
         # One connection for all tests: the workers of another one would be started anew.
         ray.init(address=started.address, log_to_driver=False, configure_logging=False)
         _quieten(enabled=False)  # Ray tells of killed nodes on stdout
@@ -86,3 +99,56 @@ def cluster_of_session() -> Iterator[TwoNodes]:
 def cluster(cluster_of_session: TwoNodes) -> TwoNodes:
     cluster_of_session.start_second()
     return cluster_of_session
+
+
+@pytest.fixture
+def bucket(cluster: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A new bucket, as s3://name, of a store that this process and all nodes know."""
+    forget_clients()
+    for name, value in environment(cluster.store, str(tmp_path)).items():
+        monkeypatch.setenv(name, value)
+    with serving(int(cluster.store.rpartition(":")[2])) as endpoint:
+        yield new_bucket(endpoint)
+    forget_clients()
+
+
+def start_node(address: str, *, before: str = "", environment: dict[str, str] | None = None) -> subprocess.Popen:
+    """A node in a file system of its own, with what a shell does there before."""
+    start = f"{sys.executable} -m ray.scripts.scripts start --address={address} --num-cpus=1 --node-name=odd --block"
+    command = f"{before}exec {start} --disable-usage-stats"
+    return subprocess.Popen(
+        ["unshare", "--mount", "sh", "-ec", f"{command} --object-store-memory=90000000"],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+def wait_for_node(name: str, *, alive: bool) -> None:
+    import ray
+
+    deadline = time.monotonic() + 90
+    while any(node["Alive"] and node["NodeName"] == name for node in ray.nodes()) != alive:
+        assert time.monotonic() < deadline, f"node {name} is not {'there' if alive else 'gone'}"
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def odd_node(cluster):
+    """Starts one more node; it is gone when the test is over."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("a file system of its own needs root")
+    started = []
+
+    def start(**options):
+        started.append(start_node(cluster.address, **options))
+        wait_for_node("odd", alive=True)
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            os.killpg(process.pid, 15)
+            process.wait(30)
+        wait_for_node("odd", alive=False)

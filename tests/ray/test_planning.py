@@ -1,10 +1,6 @@
 """Plans made on a real cluster, from files that nodes look through together."""
 
 import io
-import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -45,48 +41,6 @@ def test_files_are_listed_and_read_by_all_nodes_to_the_same_bytes(tmp_path, clus
     assert digests(tmp_path / "ray") == digests(tmp_path / "local")
     for name in ("dataset.json", "_quarantine.jsonl", "recipe.toml"):
         assert (tmp_path / "ray" / name).read_text() == (tmp_path / "local" / name).read_text()
-
-
-def start_node(address: str, *, before: str = "", environment: dict[str, str] | None = None) -> subprocess.Popen:
-    """A node in a file system of its own, with what a shell does there before."""
-    start = f"{sys.executable} -m ray.scripts.scripts start --address={address} --num-cpus=1 --node-name=odd --block"
-    command = f"{before}exec {start} --disable-usage-stats"
-    return subprocess.Popen(
-        ["unshare", "--mount", "sh", "-ec", f"{command} --object-store-memory=90000000"],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, **(environment or {})},
-    )
-
-
-def wait_for_node(name: str, *, alive: bool) -> None:
-    import ray
-
-    deadline = time.monotonic() + 90
-    while any(node["Alive"] and node["NodeName"] == name for node in ray.nodes()) != alive:
-        assert time.monotonic() < deadline, f"node {name} is not {'there' if alive else 'gone'}"
-        time.sleep(0.2)
-
-
-@pytest.fixture
-def odd_node(cluster):
-    """Starts one more node; it is gone when the test is over."""
-    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
-        pytest.skip("a file system of its own needs root")
-    started = []
-
-    def start(**options):
-        started.append(start_node(cluster.address, **options))
-        wait_for_node("odd", alive=True)
-
-    try:
-        yield start
-    finally:
-        for process in started:
-            os.killpg(process.pid, 15)
-            process.wait(30)
-        wait_for_node("odd", alive=False)
 
 
 def test_a_node_that_does_not_see_source_or_output_is_named_at_the_start(tmp_path, cluster, odd_node):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import bushel
 from bushel.errors import FileProblem, TooManyRefused
 from bushel.manifest import read_manifest
 from bushel.storage import ObjectPath, as_path
-from bushel.writing import Run
+from bushel.writing import Run, claims
 
 
 def columns(rows: int = 2000, seed: int = 0) -> dict[str, Any]:
@@ -199,6 +200,124 @@ def test_two_builds_into_one_folder_do_not_meet(bucket: str, tmp_path: Path) -> 
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_plan_that_fails_elsewhere_leaves_what_was_delivered(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bushel.writing import building
+
+    subprocess.run([sys.executable, "-c", KILLED, f"{bucket}/there", "4"], timeout=120, check=False)
+    shutil.rmtree(tmp_path / "home-cache")
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "plan_build", lambda *_: (_ for _ in ()).throw(FileProblem("source", "is away")))
+        with pytest.raises(FileProblem, match="is away"):
+            bushel.build(columns(), f"{bucket}/there", shard_size="50K")
+    assert bushel.build(columns(), f"{bucket}/there", shard_size="50K").resumed == 4
+
+
+def other_machine(bucket: str, after: str = "1") -> subprocess.Popen[bytes]:
+    """A build into the same folder that waits when it has delivered a shard, with a folder of its own to work in."""
+    waiting = KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(60)")
+    home = Path(os.environ["XDG_CACHE_HOME"]).with_name("other-home")
+    other = subprocess.Popen(
+        [sys.executable, "-c", waiting, f"{bucket}/there", after], env={**os.environ, "XDG_CACHE_HOME": str(home)}
+    )
+    for _ in range(200):
+        if any(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")):
+            return other
+        time.sleep(0.1)
+    other.kill()
+    pytest.fail("the other build delivers nothing")
+
+
+def test_two_builds_of_two_machines_into_one_folder_do_not_meet(bucket: str, tmp_path: Path) -> None:
+    other = other_machine(bucket)
+    try:
+        with pytest.raises(FileProblem, match="another build is writing here right now, on "):
+            bushel.build(columns(), f"{bucket}/there", shard_size="50K")
+    finally:
+        other.kill()
+        other.wait()
+    bushel.build(columns(), tmp_path / "here", shard_size="50K")
+    bushel.build(columns(), f"{bucket}/there", shard_size="50K")  # the other one is dead: this machine can tell
+    assert digests(f"{bucket}/there") == digests(tmp_path / "here")
+    assert not any(name.startswith("_journal") for name in names_below(f"{bucket}/there"))
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known here of the processes of others."""
+    monkeypatch.setattr(claims, "boot_of_machine", lambda: "another")
+    monkeypatch.setattr(claims, "PATIENCE", 2.0)
+
+
+def test_a_claim_that_lives_is_told_from_one_that_was_left_without_looking_at_clocks(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = as_path(f"{bucket}/claim.json")
+    assert isinstance(path, ObjectPath)
+    monkeypatch.setattr(claims, "BEAT", 0.2)
+    with claims.hold(path, path.parent) as first:
+        elsewhere(monkeypatch)
+        with pytest.raises(FileProblem, match="another build is writing here right now"), claims.hold(path, path):
+            pass
+        first._is_over.set()  # it is killed
+        with claims.hold(path, path.parent) as second:
+            second.check()
+            with pytest.raises(FileProblem, match="another build took this folder over"):
+                first.check()
+            first.release()
+            second.check()  # the first one took nothing away that is not its own
+    assert not path.fresh().is_file()
+
+
+def test_of_builds_that_claim_at_once_one_is_let_in(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = as_path(f"{bucket}/claim.json")
+    assert isinstance(path, ObjectPath)
+
+    def claim(_: int) -> claims.Holding | None:
+        try:
+            return claims.Holding(path, path.parent)
+        except FileProblem:
+            return None
+
+    with ThreadPoolExecutor(8) as pool:
+        held = [found for found in pool.map(claim, range(8)) if found is not None]
+    assert len(held) == 1
+    held[0].release()
+
+
+def test_a_build_that_lost_its_folder_publishes_nothing(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = claims.Holding.check
+
+    def taken_over(self: claims.Holding) -> None:
+        self.path.write_bytes(b'{"token": "another", "host": "far", "boot": "x", "process": 1}')
+        real(self)
+
+    monkeypatch.setattr(claims.Holding, "check", taken_over)
+    with pytest.raises(FileProblem, match="another build took this folder over while this one was not heard of"):
+        bushel.build(columns(), f"{bucket}/there", shards=2)
+    assert "dataset.json" not in names_below(f"{bucket}/there")
+
+
+def test_a_build_from_a_store_into_a_store_that_was_killed_continues(bucket: str, tmp_path: Path) -> None:
+    script = KILLED.replace("bushel.build(columns, out,", f"bushel.build('{bucket}/raw/*.csv', out,")
+    (tmp_path / "raw").mkdir()
+    for part in range(4):
+        lines = "".join(f"{part * 500 + i},{i / 3}\n" for i in range(500))
+        (tmp_path / "raw" / f"{part}.csv").write_text("a,b\n" + lines)
+        as_path(f"{bucket}/raw/{part}.csv").write_bytes((tmp_path / "raw" / f"{part}.csv").read_bytes())
+    bushel.build(str(tmp_path / "raw" / "*.csv"), tmp_path / "here", shard_size="10K")
+    assert len(digests(tmp_path / "here")) > 4
+    done = subprocess.run(
+        [sys.executable, "-c", script.replace('"50K"', '"10K"'), f"{bucket}/there", "3"], timeout=120, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert sum(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")) == 3
+    shutil.rmtree(tmp_path / "home-cache")  # as from another machine
+    built = bushel.build(f"{bucket}/raw/*.csv", f"{bucket}/there", shard_size="10K")
+    assert built.resumed == 3
+    assert digests(f"{bucket}/there") == digests(tmp_path / "here")
 
 
 def test_no_secret_is_in_anything_that_was_written(bucket: str, tmp_path: Path) -> None:

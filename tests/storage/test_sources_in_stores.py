@@ -106,6 +106,78 @@ def compressed_records(folder: Path) -> str:
     return "data"
 
 
+def photo(path: Path, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(picture(number))
+
+
+def coco(folder: Path) -> str:
+    for number in range(6):
+        photo(folder / "images" / f"{number}.png", number)
+    document = {
+        "images": [{"id": n, "file_name": f"{n}.png", "width": 10, "height": 12} for n in range(6)],
+        "annotations": [{"id": n, "image_id": n, "category_id": 1 + n % 2, "bbox": [1, 2, 3, 4]} for n in range(6)],
+        "categories": [{"id": 1, "name": "dog"}, {"id": 2, "name": "cat"}],
+    }
+    (folder / "annotations.json").write_text(json.dumps(document))
+    return "annotations.json"
+
+
+def voc(folder: Path) -> str:
+    box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>6</xmax><ymax>7</ymax></bndbox>"
+    (folder / "Annotations").mkdir()
+    for number in range(20):
+        photo(folder / "JPEGImages" / f"{number}.png", number)
+        text = f"<annotation><filename>{number}.png</filename><object><name>dog</name>{box}</object></annotation>"
+        (folder / "Annotations" / f"{number}.xml").write_text(text if number else text[:50])
+    return ""
+
+
+def yolo(folder: Path) -> str:
+    (folder / "labels").mkdir()
+    (folder / "data.yaml").write_text("names: [dog, cat]\n")
+    for number in range(20):
+        photo(folder / "images" / f"{number}.png", number)
+        if number != 7:
+            (folder / "labels" / f"{number}.txt").write_text(f"{number % 3} 0.5 0.5 0.2 0.2\n")
+    return ""
+
+
+def box_table(folder: Path) -> str:
+    for number in range(6):
+        photo(folder / "images" / f"{number}.png", number)
+    rows = [f"{n},1,2,5,6,{'dog' if n % 2 else 'cat'}" for n in range(6)]
+    (folder / "boxes.csv").write_text("\n".join(["filename,xmin,ymin,xmax,ymax,class", *rows]) + "\n")
+    return "boxes.csv"
+
+
+def videos(folder: Path) -> str:
+    from clips import make_clip
+
+    for number in range(3):
+        make_clip(folder / ("run", "walk")[number % 2] / f"{number}.mp4", 20)
+    (folder / "run" / "broken.mp4").write_bytes(b"no video")
+    return ""
+
+
+def slides(folder: Path) -> dict[str, Any]:
+    pixels = np.random.default_rng(0).integers(0, 255, (70, 90, 3), np.uint8)
+    Image.fromarray(pixels).save(folder / "a.tif", "TIFF", compression="tiff_lzw")
+    Image.fromarray(pixels[:50]).save(folder / "b.png")
+    return {"kind": "tiles", "path": "", "height": 32, "width": 32}
+
+
+def sensors(folder: Path) -> dict[str, Any]:
+    rows = [f"{name},{n},{n * 0.5},{n % 3}" for name in "ab" for n in range(60)]
+    (folder / "log.csv").write_text("\n".join(["id,t,x,what", *rows]) + "\n")
+    return {"kind": "series", "path": "log.csv", "time": "t", "series": "id", "length": 8, "label": "what"}
+
+
+def hugging_face(folder: Path) -> dict[str, Any]:
+    rows_parquet(folder)
+    return {"kind": "huggingface", "path": ""}
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -120,16 +192,26 @@ def compressed_records(folder: Path) -> str:
         tars,
         records,
         compressed_records,
+        coco,
+        voc,
+        yolo,
+        box_table,
+        videos,
+        slides,
+        sensors,
+        hugging_face,
     ],
     ids=lambda make: make.__name__,
 )
-def test_the_same_shards_from_a_store_into_a_store(bucket: str, tmp_path: Path, make: Callable[[Path], str]) -> None:
+def test_the_same_shards_from_a_store_into_a_store(bucket: str, tmp_path: Path, make: Callable[[Path], Any]) -> None:
     (tmp_path / "raw").mkdir()
-    name = make(tmp_path / "raw")
+    made = make(tmp_path / "raw")
+    told = made if isinstance(made, dict) else {"path": made}
     upload(tmp_path / "raw", f"{bucket}/raw")
-    options: dict[str, Any] = {"shards": 2}
-    here = bushel.build(str(tmp_path / "raw" / name), tmp_path / "here", **options)
-    there = bushel.build(f"{bucket}/raw/{name}".rstrip("/"), f"{bucket}/there", **options)
+    here, there = (
+        bushel.build_recipe(bushel.Recipe(source=told | {"path": f"{root}/{told['path']}".rstrip("/")}, shards=2), out)
+        for root, out in ((tmp_path / "raw", tmp_path / "here"), (f"{bucket}/raw", f"{bucket}/there"))
+    )
     assert digests(f"{bucket}/there") == digests(tmp_path / "here")
     assert (here.samples, here.refused) == (there.samples, there.refused)
     assert here.manifest.counted == there.manifest.counted

@@ -21,7 +21,7 @@ __all__ = ["Engine", "FilePart", "look_everywhere"]
 class Engine(Protocol):
     """Where files are looked at; `bushel.ray.engine` gives one."""
 
-    def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
         """Refuse, by the node's name, workers that do not see these files."""
         ...
 

@@ -179,7 +179,7 @@ class _Run:
             raise missing[0]
         try:
             if self.engine is not None:
-                self.engine.look(_seen_by_all([*paths, *against]), None, {})
+                self.engine.look(_seen_by_all([*paths, *against]), (), {})
             self.data = read_data(
                 files,
                 manifest=manifest,

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from bushel import __version__
 from bushel.errors import BushelError, FileProblem, missing_package
 from bushel.records import available_cores
+from bushel.storage import ObjectPath
 
 __all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray"]
 
@@ -159,18 +161,20 @@ def _name(node: Mapping[str, Any]) -> str:
     return name if name == host else f"{name} ({host})"
 
 
-def look(reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
-    """Ask every node whether it has these versions, sees these files as they are here, and can write to a folder."""
+def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+    """Ask every node whether it has these versions, sees these files as they are here, and can write to folders."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     expected = {"python": ".".join(map(str, sys.version_info[:3])), "bushel": __version__, **versions}
     seen = _as_seen_here(reads)
-    token = None
-    if writes is not None:
-        token = writes / f".seen-{uuid.uuid4().hex}"
+    tokens = [folder / f".seen-{uuid.uuid4().hex}" for folder in writes]
+    for token in tokens:
         token.write_text(token.name)
-    ask = ray.remote(num_cpus=0, max_retries=1)(_question(list(expected), [path for path, _ in seen], token))
+    stored = [str(_without_pattern(path)) for path in reads if isinstance(path, ObjectPath)]
+    ask = ray.remote(num_cpus=0, max_retries=1)(
+        _question(list(expected), [path for path, _ in seen], stored, [str(token.absolute()) for token in tokens])
+    )
     there = nodes()
     asked = {
         ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote(): node
@@ -179,18 +183,23 @@ def look(reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]
     try:
         answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=_PATIENCE)
         for ref in answered:
-            _judge(asked[ref], ray.get(ref), expected, seen, token)
+            answer = ray.get(ref)
+            _judge(asked[ref], answer, expected, seen)
+            _judge_stores(asked[ref], stored, answer)
+            _judge_writing(asked[ref], writes, answer)
     except ray.exceptions.RayError as error:
         raise BushelError(f"a node did not answer: {_first_line(error)}") from None
     finally:
-        if token is not None:
+        for token in tokens:
             token.unlink(missing_ok=True)
     if silent:
         raise BushelError(f"node {asked[silent[0]].name} does not answer", help=["ray status tells what it does."])
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """What is said first; behind the trace that Ray's client puts between."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1] if lines[0].endswith(":") else lines[0]
 
 
 def _as_seen_here(paths: Sequence[Path]) -> list[tuple[str, tuple[int, int]]]:
@@ -200,6 +209,8 @@ def _as_seen_here(paths: Sequence[Path]) -> list[tuple[str, tuple[int, int]]]:
 
     found: list[Path] = []
     for path in paths:
+        if isinstance(path, ObjectPath):
+            continue
         if path.is_dir():
             below = islice((Path(at) / name for at, _, names in os.walk(path) for name in names), 10_000)
             found += [path, *_some(list(below))]
@@ -219,9 +230,16 @@ def _facts(path: Path) -> tuple[int, int]:
     return (-1, 0) if path.is_dir() else (status.st_size, int(status.st_mtime))
 
 
-def _question(names: list[str], reads: list[str], token: Path | None) -> Any:
+def _without_pattern(path: ObjectPath) -> Path:
+    """The folder of a store in which a pattern is looked for; the path itself if it is none."""
+    import glob
+
+    parts = list(takewhile(lambda part: not glob.has_magic(part), path.parts))
+    return type(path)(*parts)
+
+
+def _question(names: list[str], reads: list[str], stored: list[str], tokens: list[str]) -> Any:
     """What a node is asked. It travels as code, so that a node without bushel can answer too."""
-    write = None if token is None else str(token)
 
     def answer() -> dict[str, Any]:
         import importlib.metadata
@@ -251,17 +269,33 @@ def _question(names: list[str], reads: list[str], token: Path | None) -> Any:
                     seen[-1] = (-3, 0)
             except OSError:
                 seen.append((-2, 0))
-        writes = True
-        if write is not None:
+        if versions["bushel"] == "none":
+            return {"versions": versions, "seen": seen, "stored": [], "written": []}
+
+        def fault_of(path: str, is_written: bool) -> str:
+            """Why a node cannot use a path; nothing if it can."""
+            from bushel.storage import as_path
+
             try:
-                with open(write) as file:  # noqa: PTH123
-                    writes = file.read() == os.path.basename(write)  # noqa: PTH119
-                with open(f"{write}-{os.getpid()}", "w"):  # noqa: PTH123
-                    pass
-                os.unlink(f"{write}-{os.getpid()}")  # noqa: PTH108
-            except OSError:
-                writes = False
-        return {"versions": versions, "seen": seen, "writes": writes}
+                found = as_path(path)
+                if not is_written:
+                    return "" if found.exists() else "it is not there"
+                if found.read_text() != found.name:
+                    return "another folder is there"
+                beside = found.with_name(f"{found.name}-{os.getpid()}-{os.urandom(4).hex()}")
+                beside.write_text("x")
+                beside.unlink()
+            except Exception as error:
+                said = str(error).splitlines()[0].removeprefix(f"{path}: ")
+                return said if not isinstance(error, OSError) else (error.strerror or said).lower()
+            return ""
+
+        return {
+            "versions": versions,
+            "seen": seen,
+            "stored": [fault_of(path, False) for path in stored],
+            "written": [fault_of(path, True) for path in tokens],
+        }
 
     return answer
 
@@ -271,7 +305,6 @@ def _judge(
     answer: Mapping[str, Any],
     expected: Mapping[str, str],
     seen: Sequence[tuple[str, tuple[int, int]]],
-    token: Path | None,
 ) -> None:
     for name, version in expected.items():
         theirs = answer["versions"].get(name)
@@ -286,9 +319,29 @@ def _judge(
         if tuple(there) != here:
             what = {-2: "does not see it", -3: "has no permission to read it"}.get(there[0], "sees another file there")
             raise FileProblem(path, f"node {node.name} {what}", help=["Sources must be at the same path on all nodes."])
-    if token is not None and not answer["writes"]:
+
+
+_CREDENTIALS = "All nodes need the store's credentials, region and endpoint, each in its own environment."
+
+
+def _judge_stores(node: Node, stored: Sequence[str], answer: Mapping[str, Any]) -> None:
+    for path, fault in zip(stored, answer["stored"], strict=True):
+        if fault:
+            raise FileProblem(path, f"node {node.name} does not see it: {fault}", help=[_CREDENTIALS])
+
+
+def _judge_writing(node: Node, writes: Sequence[Path], answer: Mapping[str, Any]) -> None:
+    """The folder of a build, and the store it goes to, if it goes to one."""
+    for folder, fault in zip(writes, answer["written"], strict=True):
+        if not fault:
+            continue
+        if isinstance(folder, ObjectPath):
+            raise FileProblem(folder.parent, f"node {node.name} cannot write here: {fault}", help=[_CREDENTIALS])
+        goes_on = any(isinstance(other, ObjectPath) for other in writes)
+        help = "BUSHEL_WORK must name" if goes_on else "OUT must be"
+        place = folder.parent.parent if goes_on else folder.parent
         raise FileProblem(
-            token.parent.parent,
+            place,
             f"node {node.name} cannot write here",
-            help=["OUT must be a folder that all nodes share, at the same path."],
+            help=[f"{help} a folder that all nodes share, at the same path."],
         )

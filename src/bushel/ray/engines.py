@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,10 +57,10 @@ class RayEngine:
                     "the Ray cluster has no node with a CPU", help=["Add one with `ray start --address`."]
                 )
 
-    def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
         """Ask every node whether it sees what it will need."""
         self.join()
-        if writes is not None and self._counting is None:
+        if writes and self._counting is None:
             self._counting = start_counting()  # it is there when the plan is
         cluster.look(reads, writes, versions)
 
@@ -77,7 +79,7 @@ class RayEngine:
         if not tasks:
             return
         cpus = self._cpus(memory)
-        shared = ray.put(work)
+        here, shared = str(Path.cwd()), ray.put(work)
         do = ray.remote(num_cpus=1, max_retries=_RETRIES, memory=memory or None)(_do)
         given: list[Any] = []
         left = 0
@@ -85,7 +87,7 @@ class RayEngine:
             while left < len(tasks) or given:
                 while left < len(tasks) and len(given) < _AHEAD * cpus:
                     together = _together(len(tasks) - left, cpus)
-                    given.append(do.remote(shared, list(tasks[left : left + together])))
+                    given.append(do.remote(here, shared, list(tasks[left : left + together])))
                     left += together
                 done, given = _finished(given)
                 for ref in done:
@@ -135,15 +137,28 @@ def _finished(given: list[Any]) -> tuple[list[Any], list[Any]]:
     return done, rest
 
 
-def _do(work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
+def _do(folder: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
     """Do tasks in a worker, until one fails. Errors are given back: Ray would wrap them."""
     done: list[R] = []
-    for task in tasks:
-        try:
-            done.append(work(task))
-        except Exception as error:  # whatever it is, the build decides
-            return done, _portable(error)
+    with _working_in(folder):
+        for task in tasks:
+            try:
+                done.append(work(task))
+            except Exception as error:  # whatever it is, the build decides
+                return done, _portable(error)
     return done, None
+
+
+@contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    """Be in the folder that the program is in, if there is one here: its paths may be relative."""
+    before = os.getcwd()  # noqa: PTH109
+    with suppress(OSError):
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _portable(error: Exception) -> Exception:
@@ -172,5 +187,6 @@ def _in_words(error: Exception) -> BushelError:
             "what is done is kept",
             help=[f"{resume}, with smaller --shard-size or nodes with more memory."],
         )
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return BushelError(f"the Ray cluster failed: {first}; what is done is kept", help=[f"{resume}."])
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    said = lines[-1] if isinstance(error, ray.exceptions.RayTaskError) else lines[0]  # behind the trace of the worker
+    return BushelError(f"the Ray cluster failed: {said}; what is done is kept", help=[f"{resume}."])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from bushel.errors import FileProblem, MissingName
 from bushel.sources.annotations import Annotated, Gathering, Unit
 from bushel.sources.folders import SPLITS
 from bushel.sources.tables import table
+from bushel.storage import presence
 
 __all__ = ["has_boxes", "read_boxes"]
 
@@ -140,18 +141,19 @@ def _text(value: Any) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
 
 
-def image_path(root: Path, name: str) -> str:
+def image_path(root: Path, name: str, is_there: Callable[[Path], bool] = Path.is_file) -> str:
     """The path of an image that a table names, with the suffix that it may leave out."""
     from bushel.sources.image_names import IMAGE_SUFFIXES
 
-    if (root / name).is_file() or Path(name).suffix.lower() in IMAGE_SUFFIXES:
+    if is_there(root / name) or Path(name).suffix.lower() in IMAGE_SUFFIXES:
         return name
-    return next((name + suffix for suffix in IMAGE_SUFFIXES if (root / (name + suffix)).is_file()), name)
+    return next((name + suffix for suffix in IMAGE_SUFFIXES if is_there(root / (name + suffix))), name)
 
 
 def with_suffixes(annotated: Annotated, root: Path) -> Annotated:
     """The same, with paths as they are on disk."""
     from dataclasses import replace
 
-    paths = [image_path(root, path.decode(errors="surrogateescape")) for path in annotated.paths]
+    is_there = presence(root)
+    paths = [image_path(root, path.decode(errors="surrogateescape"), is_there) for path in annotated.paths]
     return replace(annotated, paths=BytesColumn.of([path.encode(errors="surrogateescape") for path in paths]))

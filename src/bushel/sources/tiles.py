@@ -24,7 +24,8 @@ from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, cl
 from bushel.sources.image_names import leave_out
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
+from bushel.storage.cache import local_copy
 
 __all__ = ["TileSource", "tiles"]
 
@@ -156,6 +157,7 @@ def _size(path: Path) -> tuple[int, int]:
 
 def open_pixels(path: Path, max_pixels: int) -> _Pixels:
     """An image to read regions of: part by part if it is a TIFF that allows it."""
+    path = local_copy(path)
     try:
         with path.open("rb") as file:
             head = file.read(4)
@@ -183,7 +185,7 @@ class TileSource:
         self.encoding = encoding
         self.class_folder: ClassFolder = class_folder
         self.max_pixels = max_pixels
-        self.root = str(Path(path) if Path(path).is_dir() else Path(path).parent)
+        self.root = str(as_path(path) if as_path(path).is_dir() else as_path(path).parent)
         self.spooled: Path | None = None
 
     @cached_property
@@ -192,7 +194,7 @@ class TileSource:
         if self.spooled is not None:
             columns: Any = load_columns(self.spooled)
             return FileList(**columns, counted={})
-        path = Path(self.path)
+        path = as_path(self.path)
         if path.is_dir() or not path.exists():
             return walk(path, leave_out)
         status = path.stat()
@@ -229,7 +231,7 @@ class TileSource:
         return Schema(features=features)
 
     def _path(self, partition: int) -> Path:
-        return Path(self.root, self.files.paths[partition].decode(errors="surrogateescape"))
+        return as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape")
 
     def _places(self, partition: int) -> NDArray[np.int64] | str:
         """Where the tiles of an image are, or why there are none."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import missing_package
+from bushel.storage.cache import local_copy
 
 __all__ = ["BadVideo", "Timeline", "frames_at", "read_timeline"]
 
@@ -47,8 +48,9 @@ def load_av() -> Any:
 def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     """The file and its first stream of pictures."""
     av = load_av()
+    here = local_copy(path)
     try:
-        container = av.open(str(path), metadata_errors="ignore")
+        container = av.open(str(here), metadata_errors="ignore")
     except (av.FFmpegError, OSError, ValueError) as error:
         raise BadVideo(f"it cannot be opened: {_words(error)}") from None
     with container:

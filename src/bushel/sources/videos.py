@@ -24,7 +24,7 @@ from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, cl
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.video_files import MICROSECONDS, BadVideo, Timeline, frames_at, load_av, read_timeline
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 
 __all__ = ["VideoSource", "video"]
 
@@ -156,7 +156,7 @@ class _Frame(NamedTuple):
 def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG001 (they tell a changed file)
     """The timeline of a file, or why there is none; looked up by listing and reading."""
     try:
-        return read_timeline(Path(path))
+        return read_timeline(as_path(path))
     except BadVideo as error:
         return str(error)
 
@@ -175,7 +175,7 @@ class VideoSource:
         self.picture = picture
         self.is_sequence = sequence and choice.length > 1
         self.class_folder: ClassFolder = class_folder
-        self.root = str(Path(path) if Path(path).is_dir() else Path(path).parent)
+        self.root = str(as_path(path) if as_path(path).is_dir() else as_path(path).parent)
         self.spooled: Path | None = None
 
     @cached_property
@@ -184,7 +184,7 @@ class VideoSource:
         if self.spooled is not None:
             columns: Any = load_columns(self.spooled)
             return FileList(**columns, counted={})
-        path = Path(self.path)
+        path = as_path(self.path)
         if path.is_dir() or not path.exists():
             return walk(path, lambda name: None if name.lower().endswith(_SUFFIXES) else "files that are no videos")
         status = path.stat()
@@ -229,7 +229,7 @@ class VideoSource:
 
     def _plan(self, partition: int) -> tuple[Timeline, NDArray[np.int64]] | str:
         """The clips of a file, or why there are none."""
-        path = str(Path(self.root, self.files.paths[partition].decode(errors="surrogateescape")))
+        path = str(as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape"))
         line = _timeline(path, int(self.files.sizes[partition]), int(self.files.times[partition]))
         if isinstance(line, str):
             return line
@@ -282,7 +282,7 @@ class VideoSource:
         self, partition: int, line: Timeline, clips: NDArray[np.int64]
     ) -> Iterator[tuple[int, Sequence[_Frame], int | None]]:
         """Each clip when its last frame is there: its number, its frames, and a frame that never came."""
-        path = Path(self.root, self.files.paths[partition].decode(errors="surrogateescape"))
+        path = as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape")
         places = np.unique(clips)
         held: dict[int, _Frame] = {}
         waiting = deque(range(len(clips)))
@@ -345,7 +345,7 @@ class VideoSource:
 
     def locate(self, partition: int, row: int) -> str:
         """The file, and where in it the clip begins."""
-        path = str(Path(self.root, self.files.paths[partition].decode(errors="backslashreplace")))
+        path = str(as_path(self.root) / self.files.paths[partition].decode(errors="backslashreplace"))
         key = self.list(partition, []).keys[row].decode(errors="backslashreplace")
         at = key.rpartition("@")[2] if "@" in key and self.choice.count is None else ""
         return f"{path}: clip at {at} s" if at and key != Path(path).name else path

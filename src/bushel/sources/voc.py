@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from xml.parsers import expat
 
@@ -11,6 +12,7 @@ from bushel.errors import FileProblem
 from bushel.sources.annotations import Annotated, Gathering
 from bushel.sources.folders import SPLITS, walk
 from bushel.sources.image_names import IMAGE_SUFFIXES
+from bushel.storage import presence, read_each
 
 __all__ = ["is_voc", "read_voc"]
 
@@ -54,8 +56,11 @@ def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | Non
     root = images or next((folder / name for name in ("JPEGImages", "images") if (folder / name).is_dir()), folder)
     gathering = Gathering("pixels", {"difficult": int, "truncated": int, "view": str})
     splits = _splits(folder)
-    for name in (path.decode(errors="surrogateescape") for path in found.paths):
-        _gather(gathering, place / name, Path(name), root, splits)
+    names = [path.decode(errors="surrogateescape") for path in found.paths]
+    is_there = presence(root)
+    for name, (path, data) in zip(names, read_each(place / name for name in names), strict=True):
+        image_of = partial(_image_name, relative=Path(name), root=root, is_there=is_there)
+        _gather(gathering, path, data, image_of, splits.get(path.stem, ""))
     if splits and "" in gathering.splits:
         gathering.counted["images that ImageSets does not name"] = gathering.splits.count("")
     return gathering.finish(None if classes is None else dict(classes), _FEATURES), root
@@ -70,36 +75,36 @@ def _splits(folder: Path) -> dict[str, str]:
     return found
 
 
-def _gather(gathering: Gathering, path: Path, relative: Path, root: Path, splits: Mapping[str, str]) -> None:
+def _gather(
+    gathering: Gathering, path: Path, data: Callable[[], bytes], image_of: Callable[[str], str], split: str
+) -> None:
     begun = len(gathering.boxes)
-    stem = path.stem
     try:
-        tree = parse_xml(path.read_bytes())
+        tree = parse_xml(data())
         if tree.tag != "annotation":
             raise ValueError(f"its XML is a {tree.tag!r}, not an 'annotation'")
         size = tree.first("size") or _Node("size")
         for number, node in enumerate(node for node in tree.inner if node.tag == "object"):
             _add_object(gathering, node, number)
         shape = (_whole(size.text_of("height", "0")), _whole(size.text_of("width", "0")))
-        name = _image_name(tree.text_of("filename"), relative, root)
+        name = image_of(tree.text_of("filename"))
     except (ValueError, OSError, expat.ExpatError) as error:
         del gathering.boxes[begun:], gathering.names[begun:]
         for values in gathering.more.values():
             del values[begun:]
         what = f"the XML is damaged: {error}" if isinstance(error, expat.ExpatError) else str(error)
-        name = _image_name("", relative, root)
-        gathering.add_image(name, stem, split=splits.get(stem, ""), fault=f"{path.name}: {what}")
+        gathering.add_image(image_of(""), path.stem, split=split, fault=f"{path.name}: {what}")
         return
-    gathering.add_image(name, stem, shape, split=splits.get(stem, ""))
+    gathering.add_image(name, path.stem, shape, split=split)
 
 
-def _image_name(named: str, relative: Path, root: Path) -> str:
+def _image_name(named: str, *, relative: Path, root: Path, is_there: Callable[[Path], bool]) -> str:
     """The image beside its annotation, or named by it; what the annotation names where there is neither."""
     by_stem = [str(relative.with_suffix(suffix)) for suffix in IMAGE_SUFFIXES]
     base = named.replace("\\", "/").rpartition("/")[2]
     candidates = [str(relative.parent / base), base, *by_stem, *(Path(name).name for name in by_stem)]
     for name in candidates:
-        if Path(name).name and (root / name).is_file():
+        if Path(name).name and is_there(root / name):
             return name
     return base or str(relative.with_suffix(".jpg"))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bushel.errors import FileProblem
 from bushel.sources.annotations import Annotated, Gathering
 from bushel.sources.folders import SPLITS, walk
 from bushel.sources.image_names import leave_out
+from bushel.storage import is_object, presence, read_each
 
 __all__ = ["is_yolo", "read_yolo"]
 
@@ -42,14 +43,16 @@ def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | No
         raise FileProblem(root, "there are no images in this folder")
     names = _names(folder, classes)
     gathering = Gathering("share", {})
-    used: set[Path] = set()
-    for name in (path.decode(errors="surrogateescape") for path in found.paths):
-        path = _label_path(root, Path(name), folder)
-        if path is None:
+    image_names = [path.decode(errors="surrogateescape") for path in found.paths]
+    beside = [root.with_name("labels")] if len(root.parts) > 2 or not is_object(root) else []  # no other bucket
+    is_there = presence(root, folder, *beside)
+    paths = [_label_path(root, Path(name), folder, is_there) for name in image_names]
+    used = {path for path in paths if path is not None}
+    labels = read_each(path for path in paths if path is not None)
+    for name, labelled in zip(image_names, paths, strict=True):
+        if labelled is None:
             gathering.counted["images without a label file, taken as without objects"] += 1
-        else:
-            used.add(path)
-        fault = "" if path is None else _gather(gathering, path, names)
+        fault = "" if labelled is None else _gather(gathering, *next(labels), names)
         gathering.add_image(name, name, split=_split_of(Path(name)), fault=fault)
     numbers = {name: number + 1 for number, name in names.items()} or None
     if numbers is None:
@@ -68,24 +71,24 @@ def _split_of(path: Path) -> str:
     return next((SPLITS[part.lower()] for part in path.parts[:-1] if part.lower() in SPLITS), "")
 
 
-def _label_path(root: Path, name: Path, folder: Path) -> Path | None:
+def _label_path(root: Path, name: Path, folder: Path, is_there: Callable[[Path], bool]) -> Path | None:
     """Where YOLO has the labels of an image: beside it, or under `labels` where it is under `images`."""
     under = [Path(*("labels" if part == "images" else part for part in name.parts)).with_suffix(".txt")]
     below = Path("labels", *name.parts).with_suffix(".txt")
     beside = root.with_name("labels") / name.with_suffix(".txt")
     for path in (root / under[0], root / name.with_suffix(".txt"), root / below, folder / below, beside):
-        if path.is_file():
+        if is_there(path):
             return path
     return None
 
 
-def _gather(gathering: Gathering, path: Path, names: Mapping[int, str]) -> str:
+def _gather(gathering: Gathering, path: Path, data: Callable[[], bytes], names: Mapping[int, str]) -> str:
     """Add the objects of one label file; returns why it cannot be used."""
     begun = len(gathering.boxes)
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if not is_object(path) and path.stat().st_size > _MOST_BYTES:
             raise ValueError(f"has more than {_MOST_BYTES >> 20} MiB")
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = data().decode("utf-8-sig").splitlines()
         for number, line in enumerate(lines, 1):
             if line.strip():
                 _add_line(gathering, line, number, names)

@@ -13,12 +13,14 @@ import socket
 import stat
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from bushel.errors import FileProblem, nearest
+from bushel.storage.ahead import in_background
 from bushel.storage.objects import ObjectPath, is_object, parse_object
 
 __all__ = [
@@ -29,12 +31,15 @@ __all__ = [
     "list_files",
     "listed",
     "natural_order",
+    "presence",
+    "read_each",
     "shard_paths",
     "temporary_path",
     "write_whole",
 ]
 
 AnyPath: TypeAlias = str | PathLike[str]
+_AT_ONCE = 16  # small objects on their way
 
 # Files of bushel's own that stand beside the data, and hidden ones.
 _BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$|^recipe\.toml$")
@@ -103,6 +108,29 @@ def listed(paths: list[Path]) -> list[Path]:
         return paths
     there = {file: file for folder in {path.parent for path in paths} for file in folder.iterdir()}
     return [there.get(path, path) for path in paths]
+
+
+def presence(*folders: Path) -> Callable[[Path], bool]:
+    """A function that says whether a file is there: a disk is asked each time, a store is listed once a folder."""
+    if not any(isinstance(folder, ObjectPath) for folder in folders):
+        return Path.is_file
+    there = {
+        str(path) for folder in dict.fromkeys(folders) if isinstance(folder, ObjectPath) for path in folder.below()
+    }
+    return lambda path: str(path) in there
+
+
+def read_each(paths: Iterable[Path]) -> Iterator[tuple[Path, Callable[[], bytes]]]:
+    """Small files, each with a function that gives its bytes or raises; those of a store are on their way before."""
+    coming: deque[tuple[Path, Callable[[], bytes]]] = deque()
+    for path in paths:
+        if not isinstance(path, ObjectPath):
+            yield path, path.read_bytes
+            continue
+        coming.append((path, in_background(path.read_bytes).result))
+        if len(coming) > _AT_ONCE:
+            yield coming.popleft()
+    yield from coming
 
 
 def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:

@@ -182,9 +182,9 @@ class ObjectPath(PosixPath):
         self.known = None
         stores.delete(self.key, [self.key.name])
 
-    def remove_below(self) -> None:
-        """Remove everything below."""
-        stores.delete(self.key, [path.key.name for path in self.below()])
+    def remove_below(self, keep: Path | None = None) -> None:
+        """Remove everything below, but for one object."""
+        stores.delete(self.key, [path.key.name for path in self.below() if path != keep])
 
     def copy_to(self, other: ObjectPath) -> None:
         """Copy it inside its bucket."""

@@ -131,6 +131,37 @@ def put(key: Key, data: bytes | Path) -> Status:
     return Status(size, answer["e_tag"] or "", 0)
 
 
+def put_new(key: Key, data: bytes) -> Status | None:
+    """Write a small object unless there is one: None then. Raises NotImplementedError where a store cannot do that."""
+    return _put_if(key, data, "create")
+
+
+def put_over(key: Key, data: bytes, etag: str) -> Status | None:
+    """Write a small object in place of the one that `etag` names; None if it is no longer that."""
+    return _put_if(key, data, {"e_tag": etag})
+
+
+def _put_if(key: Key, data: bytes, mode: Any) -> Status | None:
+    from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
+
+    obs, store = _client(), _store(key.scheme, key.bucket)
+
+    def put_it() -> Any:
+        try:
+            return obs.put(store, key.name, data, mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
+            if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
+                raise
+            return None
+        except NotSupportedError:
+            return NotSupportedError
+
+    answer = _ask(key, put_it)
+    if answer is NotSupportedError:
+        raise NotImplementedError
+    return None if answer is None else Status(len(data), answer["e_tag"] or "", 0)
+
+
 def copy(key: Key, name: str) -> None:
     """Copy an object inside its bucket, without its bytes passing here."""
     obs, store = _client(), _store(key.scheme, key.bucket)

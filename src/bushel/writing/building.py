@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -171,9 +171,9 @@ class _Build:
 
     def do(self) -> Built:
         """Build, and give back what was built."""
-        with self.journal.lock():
+        with self.site.hold() as check_held:
             try:
-                return self._do()
+                return self._do(check_held)
             except NothingToAdd:
                 return self._built(None, self.site.manifest, [], 0)
             except TooManyRefused:
@@ -186,7 +186,7 @@ class _Build:
                     raise _disk_full(self.site.out) from None
                 raise
 
-    def _do(self) -> Built:
+    def _do(self, check_held: Callable[[], None]) -> Built:
         frozen = self.site.frozen
         identity = Identity(
             recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)),
@@ -196,7 +196,7 @@ class _Build:
             code=code_of(self.transforms),
         )
         self.site.prepare(identity)
-        self.engine.look(paths_in(self.source.describe()), self.journal.folder, versions())
+        self._look()
         with on_all(self.engine), spooling_into(self.journal.spool if self.engine.is_remote else None):
             made, encoder = self._make_plan(frozen)
         encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
@@ -206,9 +206,19 @@ class _Build:
         outcomes, resumed = self._run_tasks(made, encoder, runner)
         self.engine.close()  # a worker that was lost, and whose task another did, may have left something until now
         self.journal.clean()  # of what tasks left whose workers were lost, and that others did
+        check_held()
         manifest = publish(self.site, self.recipe, made, encoder, outcomes)
         self.site.finish()
         return self._built(made, manifest, outcomes, resumed)
+
+    def _look(self) -> None:
+        """Have all workers say what they see. If one does not, nothing is left that would hinder a second try."""
+        try:
+            self.engine.look(paths_in(self.source.describe()), self.site.written_to, versions())
+        except BaseException:
+            if load_plan(self.journal.plan) is None:
+                self.site.give_up()
+            raise
 
     def _make_plan(self, frozen: Frozen | None) -> tuple[Plan, BlockEncoder]:
         """Plan, or take the plan that is there. If it fails, nothing is left that would hinder a second try."""
@@ -240,9 +250,7 @@ class _Build:
                 numbers, fit_rows = fit_tasks(made, self.source)
                 tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
                 job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
-                self._run_stage(
-                    "fit", tasks, replace(job, layer=layer, fit_rows=fit_rows, durable=engine.is_remote), engine, made
-                )
+                self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
                 with on_all(engine):
                     learnt = load_merged([self.journal.fits_path(task.name) for task in tasks])
                 encoder.transforms = merge_layer(encoder.transforms, layer, learnt)
@@ -275,7 +283,7 @@ class _Build:
         for stage, tasks in stages:
             counters = engine.counters(self.journal.progress, len(tasks))
             job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
-            job = replace(job, durable=engine.is_remote, part_rows=part_rows)
+            job = replace(job, part_rows=part_rows)
             found, skipped = self._run_stage(stage, tasks, job, engine, made)
             outcomes += found
             resumed += skipped

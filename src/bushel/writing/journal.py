@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _boot() -> str:
+def boot_of_machine() -> str:
     """Something that changes when the machine is started anew."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -152,7 +152,7 @@ class Journal:
 
         Plan, fits and runs are made again then, and are the same; the shards that are done stay.
         """
-        if self._boot.exists() and self._boot.read_text() == _boot():
+        if self.is_of_this_machine:
             return
         for path in (*self._done.glob("part*.json"), *self._done.glob("fit-*.json")):
             path.unlink()
@@ -161,9 +161,14 @@ class Journal:
             folder.mkdir()
         self._note_boot()
 
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether the build runs where this does: what is not on the disk yet is lost with it, or not at all."""
+        return self._boot.exists() and self._boot.read_text() == boot_of_machine()
+
     def _note_boot(self) -> None:
         with write_whole(self._boot) as file:
-            file.write(_boot().encode())
+            file.write(boot_of_machine().encode())
 
     def differences(self, identity: Identity) -> list[str]:
         """What an unfinished build here has otherwise."""
@@ -200,6 +205,11 @@ class Journal:
         with ThreadPoolExecutor(at_once) as pool:
             found = pool.map(lambda path: path.read_bytes(), list(self._done.iterdir()))
             return [msgspec.json.decode(data, type=Outcome) for data in found]
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether an earlier start finished any: they are worth to be continued with."""
+        return next(self._done.glob("shard-*.json"), None) is not None
 
     def forget_shards(self) -> None:
         """Take no shard to be done; partitions and what was fitted stay."""

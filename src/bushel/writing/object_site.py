@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from bushel.errors import FileProblem
 from bushel.index import index_path, load_index, save_index, tie_of
 from bushel.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
 from bushel.storage import ObjectPath
+from bushel.writing.claims import hold
 from bushel.writing.journal import JOURNAL_NAME, Identity, Journal, Outcome, unfinished
 from bushel.writing.quarantine import QUARANTINE_NAME
 from bushel.writing.recipe import RECIPE_NAME
@@ -27,6 +30,7 @@ from bushel.writing.site import Site, check_before, check_only_ours, wipe
 
 __all__ = ["Delivery", "ObjectSite", "open_object_site"]
 
+_CLAIM = "claim.json"
 _AT_ONCE = 16  # small objects that are read or copied
 
 
@@ -59,6 +63,17 @@ class ObjectSite(Site):
 
     target: ObjectPath = field(kw_only=True)
 
+    @contextmanager
+    def hold(self) -> Iterator[Callable[[], None]]:
+        """Keep other builds away, on this machine and on others."""
+        with self.journal.lock(), hold(self.target / JOURNAL_NAME / _CLAIM, self.out) as holding:
+            yield holding.check
+
+    @property
+    def written_to(self) -> list[Path]:
+        """Where tasks write: a folder of machines, and the store."""
+        return [self.journal.folder, self.target / JOURNAL_NAME]
+
     @property
     def delivery(self) -> Delivery | None:
         """To where tasks deliver."""
@@ -71,7 +86,7 @@ class ObjectSite(Site):
         if is_begun and (changed := there.differences(identity)):
             if not self.may_wipe:
                 raise unfinished(self.out, changed)
-            self.target.remove_below()
+            self.target.remove_below(keep=self.target / JOURNAL_NAME / _CLAIM)
             is_begun = False
         if here.is_begun and here.differences(identity):
             wipe(self.folder)
@@ -122,8 +137,9 @@ class ObjectSite(Site):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def give_up(self) -> None:
-        """Leave nothing of a build that could not be planned."""
-        remove_journal(self.target)
+        """Leave nothing of a build that could not be planned, but for shards that an earlier start delivered."""
+        if not Journal(self.target).has_shards:
+            remove_journal(self.target)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

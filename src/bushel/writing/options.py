@@ -11,7 +11,7 @@ from typing import Any
 
 from bushel.records import available_cores
 from bushel.sources.spreading import spreading
-from bushel.storage import AnyPath, as_path, is_object
+from bushel.storage import AnyPath, as_path
 from bushel.writing.engines import Engine
 from bushel.writing.engines.local import LocalEngine
 from bushel.writing.journal import versions
@@ -52,7 +52,7 @@ class Run:
         engine = self.engine or self._local()
         try:
             if engine.is_remote:
-                engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), None, versions())
+                engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), (), versions())
             yield engine
         finally:
             engine.close()
@@ -82,8 +82,7 @@ def on_all(engine: Engine) -> AbstractContextManager[None]:
 
 
 def paths_in(table: Mapping[str, Any]) -> list[Path]:
-    """The files and folders of machines that the table of a source names, as patterns or as they are."""
+    """The files and folders that the table of a source names, as patterns or as they are."""
     named = [table.get(name) for name in ("path", "labels", "image_root")]
     texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
-    paths = [as_path(text) for text in texts if isinstance(text, str | PathLike)]
-    return [path for path in paths if not is_object(path)]
+    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]

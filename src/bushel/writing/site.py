@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +82,17 @@ class Site:
         self.journal.begin(identity)
         self.journal.clean()
 
+    @contextmanager
+    def hold(self) -> Iterator[Callable[[], None]]:
+        """Keep other builds away for as long as this one lives; what is given raises if one came nevertheless."""
+        with self.journal.lock():
+            yield lambda: None
+
+    @property
+    def written_to(self) -> list[Path]:
+        """Where tasks write."""
+        return [self.journal.folder]
+
     @property
     def delivery(self) -> Delivery | None:
         """Where tasks hand over what they finished; None where they write it into its place."""
@@ -109,7 +121,9 @@ class Site:
         Journal(self.out).remove()
 
     def give_up(self) -> None:
-        """Leave nothing of a build that could not be planned."""
+        """Leave nothing of a build that could not be planned, but for shards that an earlier start finished."""
+        if self.journal.has_shards:
+            return
         self.journal.remove()
         with suppress(OSError):  # it is not empty: a dataset that was to be added to
             self.folder.rmdir()

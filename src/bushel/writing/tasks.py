@@ -70,7 +70,6 @@ class Job:
     max_refused: int | None
     check: bool  # read finished shards back
     counters: Counters
-    durable: bool = False  # runs and fits too are on the disk at once: workers are on machines that fail one by one
     layer: Layer | None = None  # of transforms that are fitted now
     fit_rows: int = 0  # of a task that fits
     part_rows: int = 0  # of a part, where shards are merged from those
@@ -80,6 +79,11 @@ class Job:
     def journal(self) -> Journal:
         """Of the build."""
         return Journal(self.out)
+
+    @cached_property
+    def durable(self) -> bool:
+        """Whether runs and fits too must be on the disk when they are noted: machines of a cluster fail one by one."""
+        return not self.journal.is_of_this_machine
 
     @cached_property
     def plan(self) -> Plan:

@@ -19,8 +19,8 @@ class Engine(Protocol):
 
     is_remote: bool  # workers may be on other machines: what they read must be where all see it
 
-    def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
-        """Refuse, by the node's name, workers that do not see these files or folder, or have other versions."""
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+        """Refuse, by the node's name, workers that do not see or cannot write these, or have other versions."""
         ...
 
     def counters(self, path: Path, tasks: int) -> Counters:

@@ -63,7 +63,7 @@ class LocalEngine:
             timer.cancel()
             timer.join()
 
-    def look(self, reads: Sequence[Path], writes: Path | None, versions: Mapping[str, str]) -> None:
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
         """What this process sees and has, its workers do too."""
 
     def counters(self, path: Path, tasks: int) -> Counters:

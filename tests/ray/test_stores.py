@@ -1,0 +1,89 @@
+"""Builds of a cluster from a store into a store; nodes find the store by their own environment."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from making import digests
+from storage_server import SECRET
+
+import bushel
+import bushel.ray
+from bushel import Run
+from bushel.errors import FileProblem
+from bushel.manifest import read_manifest
+from bushel.storage import ObjectPath, as_path
+
+
+def stored_digests(url: str) -> dict[str, str]:
+    return {shard.path: shard.sha256 for split in read_manifest(url).splits.values() for shard in split.shards}
+
+
+def put_tables(url: str, folder: Path) -> None:
+    folder.mkdir()
+    for number in range(4):
+        text = "x,label\n" + "".join(f"{number * 300 + row},c{row % 3}\n" for row in range(300))
+        (folder / f"{number}.csv").write_text(text)
+        as_path(f"{url}/{number}.csv").write_text(text)
+
+
+def test_two_nodes_build_from_a_store_into_a_store_the_bytes_of_one_machine(tmp_path, cluster, bucket, monkeypatch):
+    put_tables(f"{bucket}/raw", tmp_path / "raw")
+    monkeypatch.setenv("BUSHEL_WORK", str(tmp_path / "work"))
+    bushel.build(str(tmp_path / "raw" / "*.csv"), tmp_path / "here", split="80/20", shards=6, run=Run(workers=1))
+    engine = bushel.ray.engine(cluster.address)
+    made = bushel.build(f"{bucket}/raw/*.csv", f"{bucket}/there", split="80/20", shards=6, run=Run(engine=engine))
+    assert made.records == 1200
+    assert stored_digests(f"{bucket}/there") == stored_digests(tmp_path / "here")
+    root = as_path(f"{bucket}/there")
+    assert isinstance(root, ObjectPath)
+    assert {path.name: path.known.size for path in root.iterdir() if path.known and ".tfrecord" in path.name} == {
+        path.name: path.stat().st_size for path in (tmp_path / "here").glob("*.tfrecord")
+    }
+    assert not any("_journal" in str(path) for path in root.below())
+    assert not list(bushel.check(f"{bucket}/there", engine=bushel.ray.engine(cluster.address)))
+
+
+def test_a_node_that_has_no_bucket_or_no_shared_folder_is_named_at_the_start(tmp_path, cluster, bucket, odd_node):
+    put_tables(f"{bucket}/raw", tmp_path / "raw")
+    hidden = tmp_path / "home-cache"
+    hidden.mkdir()
+    odd_node(before=f"mount -t tmpfs none {hidden}; ", environment={"AWS_ENDPOINT_URL": cluster.store})
+    arrays = {"x": np.arange(10), "label": np.arange(10) % 2}
+    with pytest.raises(FileProblem) as caught:
+        bushel.build(arrays, f"{bucket}/there", run=Run(engine=bushel.ray.engine(cluster.address)))
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{hidden}/bushel/builds: node odd (")
+    assert first.endswith(") cannot write here")
+    assert second == "  BUSHEL_WORK must name a folder that all nodes share, at the same path."
+    assert not list(as_path(f"{bucket}/there").iterdir())
+
+
+def test_a_node_without_credentials_is_named_at_the_start(tmp_path, cluster, bucket, odd_node, monkeypatch):
+    put_tables(f"{bucket}/raw", tmp_path / "raw")
+    monkeypatch.setenv("BUSHEL_WORK", str(tmp_path / "work"))
+    odd_node(environment={"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
+    for source in (f"{bucket}/raw/*.csv", str(tmp_path / "raw")):
+        with pytest.raises(FileProblem, match=r"node odd \(.+\) .+: the store cannot be reached") as caught:
+            bushel.build(source, f"{bucket}/there", run=Run(engine=bushel.ray.engine(cluster.address)))
+        assert SECRET not in str(caught.value)
+
+
+def test_a_client_from_outside_builds_with_relative_paths(tmp_path, cluster):
+    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{i},c{i % 3}\n" for i in range(900)))
+    command = [sys.executable, "-m", "bushel", "build", "rows.csv", "out", "--shards", "4", "--engine", "ray"]
+    done = subprocess.run(
+        [*command, "--address", f"ray://127.0.0.1:{cluster.client_port}"],
+        cwd=tmp_path,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    bushel.build(tmp_path / "rows.csv", tmp_path / "here", shards=4, run=Run(workers=1))
+    assert digests(tmp_path / "out") == digests(tmp_path / "here")
