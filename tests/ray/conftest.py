@@ -8,6 +8,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,14 @@ class TwoNodes:
     def __init__(self, folder: Path) -> None:
         from ray.cluster_utils import Cluster
 
+        self.folder = folder
         self.client_port = free_port()
+        self.store = f"http://127.0.0.1:{free_port()}"  # nodes have the environment of somebody who uses it
         head = {**_NODE, "include_dashboard": False, "node_name": "one", "_system_config": _SYSTEM}
         head["ray_client_server_port"] = self.client_port
-        self.cluster: Any = Cluster(initialize_head=True, head_node_args={**head, "temp_dir": str(folder)})
+        with self.with_store():
+            self.cluster: Any = Cluster(initialize_head=True, head_node_args={**head, "temp_dir": str(folder)})
         self.second: Any = None
-        self.store = ""  # the address of a store that nodes know
         self.start_second()
 
     @property
@@ -48,7 +51,15 @@ class TwoNodes:
 
     def start_second(self) -> None:
         if self.second is None:
-            self.second = self.cluster.add_node(**_NODE, node_name="two")
+            with self.with_store():
+                self.second = self.cluster.add_node(**_NODE, node_name="two")
+
+    @contextmanager
+    def with_store(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment(self.store, str(self.folder)).items():
+                patch.setenv(name, value)
+            yield
 
     def kill_second(self) -> None:
         """Kill the raylet and its workers; nobody says goodbye."""
@@ -76,14 +87,10 @@ def cluster_of_session() -> Iterator[TwoNodes]:
 
     folder = Path(tempfile.mkdtemp(prefix="bushel-ray-", dir="/tmp"))  # paths of sockets must be short
     started = None
-    store = f"http://127.0.0.1:{free_port()}"  # nodes have the environment of somebody who uses it
     try:
-        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # Ray leaves the logs of its client's server to be closed
-            for name, value in environment(store, str(folder)).items():
-                patch.setenv(name, value)
             started = TwoNodes(folder)
-        started.store = store
         # One connection for all tests: the workers of another one would be started anew.
         ray.init(address=started.address, log_to_driver=False, configure_logging=False)
         _quieten(enabled=False)  # Ray tells of killed nodes on stdout
