@@ -79,18 +79,9 @@ format: $(STAMPS)/check
 	$(BIN)/ruff format --quiet .
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 
+# QUICK=1: so small that the figures say nothing, to see that each runs.
 bench: $(STAMPS)/bench
-	$(BIN)/python benchmarks/read.py
-	$(BIN)/python benchmarks/write.py
-	$(BIN)/python benchmarks/start.py
-	$(BIN)/python benchmarks/build.py
-	$(BIN)/python benchmarks/prepare_images.py
-	$(BIN)/python benchmarks/batches.py
-	$(BIN)/python benchmarks/shuffle_quality.py
-	$(BIN)/python benchmarks/many_shards.py
-	$(BIN)/python benchmarks/loaders.py
-	$(BIN)/python benchmarks/cluster.py
-	$(BIN)/python benchmarks/text.py
+	$(BIN)/python benchmarks/every.py $(if $(QUICK),--quick)
 
 clean:
 	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

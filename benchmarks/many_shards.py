@@ -25,8 +25,8 @@ train = bushel.open(sys.argv[1])["train"]
 feed = bushel.batches(train, batch_size=256, order=bushel.Order(shuffle=True, seed=1))
 batch = next(feed)
 seconds = time.perf_counter() - begin
-for _ in range(2000):
-    next(feed)
+for _ in zip(range(2000), feed):
+    pass
 print(f"{len(train):,} records in {len(train.paths):,} shards: first batch after {seconds:.3f} s; "
       f"RssAnon {anonymous()} MB, of which {anonymous() - before} MB since the import")
 """
