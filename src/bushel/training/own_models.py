@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,12 @@ def _checked(model: Any, where: str) -> Any:
 def _load(path: Path) -> Any:
     if not path.exists():
         raise FileProblem(path, "there is no such model", help=["Give FILE.py:FUNCTION, or a saved FILE.keras."])
+    keras = load_keras()
     try:
-        return load_keras().models.load_model(path)
+        with warnings.catch_warnings():
+            # A model that was saved before its first step has an optimiser without numbers, and needs none.
+            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
+            return keras.models.load_model(path)
     except (ValueError, OSError, TypeError, KeyError) as error:
         raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
 

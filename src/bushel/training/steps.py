@@ -111,7 +111,7 @@ class Steps:
         compiled = tf.function(step, autograph=False, reduce_retracing=True)
         shared = tf.function(share, autograph=False, reduce_retracing=True)
         predict = tf.function(lambda x: model(x, training=False), autograph=False, reduce_retracing=True)
-        return compiled if strategy is None else spread, predict
+        return _of_any_size(tf, compiled) if strategy is None else spread, _of_any_size(tf, predict)
 
     def _train_plain(self, x: Any, y: Array, weights: Array | None) -> Any:
         self.model.reset_metrics()
@@ -119,6 +119,21 @@ class Steps:
 
     def _predict_plain(self, x: Any) -> Any:
         return self.model.predict_on_batch(x)
+
+
+def _of_any_size(tf: Any, function: Any) -> Callable[..., Any]:
+    """A function compiled for any number of rows: the smaller last batch would otherwise be compiled for itself."""
+    traced: list[Any] = []
+
+    def rows(array: Any) -> Any:
+        return None if array is None else tf.TensorSpec([None, *array.shape[1:]], array.dtype)
+
+    def call(*arrays: Any) -> Any:
+        if not traced:
+            traced.append(function.get_concrete_function(*tf.nest.map_structure(rows, arrays)))
+        return function(*arrays)
+
+    return call
 
 
 def _per_replica(tf: Any, strategy: Any, value: Any) -> Any:
