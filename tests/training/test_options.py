@@ -151,6 +151,13 @@ def test_a_saved_model_is_trained_further_and_resumes(classes: Path, tmp_path: P
     assert run["compiled"]["learning_rate"] == pytest.approx(0.02)
 
 
+def test_a_file_that_is_no_model_is_one_clear_line(classes: Path, tmp_path: Path) -> None:
+    (tmp_path / "junk.keras").write_text("junk")
+    with pytest.raises(bushel.BushelError, match=r"junk\.keras: it is not a model that Keras saved$"):
+        train(classes, told(model=str(tmp_path / "junk.keras")), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_more_than_five_classes_have_a_top_5(classes: Path, tmp_path: Path) -> None:
     train(classes, told(learning_rate=0.02), out=tmp_path / "run")
     measured = metrics_of(tmp_path / "run")["metrics"]["val"]

@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def _checked(model: Any, where: str) -> Any:
 def _load(path: Path) -> Any:
     if not path.exists():
         raise FileProblem(path, "there is no such model", help=["Give FILE.py:FUNCTION, or a saved FILE.keras."])
+    if path.suffix == ".keras" and not (path.is_dir() or zipfile.is_zipfile(path)):
+        raise FileProblem(path, "it is not a model that Keras saved")
     keras = load_keras()
     try:
         with warnings.catch_warnings():
