@@ -1,16 +1,19 @@
 """Text to ids in TFRecords, beside the same in plain Python with tf.train.Example; and what sparse TF-IDF saves.
 
 Both read the same JSON lines, lower them, learn a vocabulary of 20,000 ids from all of them, cut or fill to 128 tokens
-and write the ids. The plain way is as fast as it gets with one process: `str.split` or `re.findall`, `Counter`, a dict.
-Before anything is timed both write once, and the ids of every record are compared.
+and write the ids. The plain way is what people write, and as fast as it gets with one process: `str.split` or
+`re.findall`, `Counter`, a dict. bushel also checks that the text is UTF-8, indexes what it writes, reads it back and
+verifies every checksum. Before anything is timed both write once, and the ids of every record are compared.
 """
 
+import argparse
 import json
 import os
 import re
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +27,7 @@ from bushel import transforms as t
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 SIZE, LENGTH = 20_000, 128
+UNITS = ("whitespace", "word")
 WORDS = re.compile(r"\w+")
 TARGET = Target(least=10, aim=15)
 
@@ -83,10 +87,12 @@ def compare(source: Path, folder: Path, unit: str) -> None:
         sys.exit(f"{unit}: bushel and plain Python wrote different ids")
 
 
-def time_ids(source: Path, folder: Path, rounds: int) -> tuple[list[dict[str, object]], float | None]:
+def time_ids(
+    source: Path, folder: Path, rounds: int, units: Sequence[str]
+) -> tuple[list[dict[str, object]], float | None]:
     """One row a unit and number of workers."""
     rows, busy = [], None
-    for unit in ("whitespace", "word"):
+    for unit in units:
         compare(source, folder, unit)
         calls = {
             "plain": lambda unit=unit: plain_python(source, folder / "plain.tfrecord", unit),
@@ -124,18 +130,29 @@ def sparse_size(folder: Path, documents: int) -> dict[str, object]:
 
 def main() -> None:
     """Run it and print both tables."""
-    options = arguments(__doc__, "dir", "scale", "rounds", "json").parse_args()
+    parser = arguments(__doc__, "dir", "scale", "rounds", "json")
+    parser.add_argument("--only", choices=("ids", "tfidf"), help="one of the two tables [default: both]")
+    parser.add_argument("--unit", choices=UNITS, action="append", help="tokens of this kind alone [default: all]")
+    options = parser.parse_args()
     with directory(options.dir) as folder:
-        source = folder / "texts.jsonl"
-        documents = scaled(100_000, options.scale)
+        if options.only != "tfidf":
+            compare_times(folder, options)
+        if options.only != "ids":
+            size = sparse_size(folder, scaled(100_000, options.scale))
+            show("TF-IDF stored sparse", settings(), [size], json_path=None)
+
+
+def compare_times(folder: Path, options: argparse.Namespace) -> None:
+    """Time all ways of writing ids, and print the table."""
+    documents = scaled(200_000, options.scale)
+    source = folder / f"texts-{documents}.jsonl"
+    if not source.exists():
         write_corpus(source, documents)
-        warm(source)
-        rows, busy = time_ids(source, folder, options.rounds)
-        facts = settings(documents=documents, megabytes=source.stat().st_size >> 20, others=share(busy))
-        show("Tokenise and write text", facts, rows, json_path=options.json)
-        print()
-        size = sparse_size(folder, scaled(100_000, options.scale))
-        show("TF-IDF stored sparse", settings(), [size], json_path=None)
+    warm(source)
+    rows, busy = time_ids(source, folder, options.rounds, options.unit or UNITS)
+    facts = settings(documents=documents, megabytes=source.stat().st_size >> 20, others=share(busy))
+    show("Tokenise and write text", facts, rows, json_path=options.json)
+    print(flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,23 @@ def test_every_task_is_done_once_in_other_processes(engine):
     assert os.getpid() not in {process for _, process in found}
 
 
+def test_threads_do_every_task_once_and_stop_at_the_first_error():
+    engine = LocalEngine(2, in_threads=True)
+    found = list(engine.run(lambda task: (task, os.getpid()), range(20)))
+    assert sorted(found) == [(task, os.getpid()) for task in range(20)]
+    done = []
+
+    def fail_at_two(task):
+        done.append(task)
+        time.sleep(0.01)
+        if task == 2:
+            raise FileProblem("a.csv", "is gone")
+
+    with pytest.raises(FileProblem, match="is gone"):
+        list(engine.run(fail_at_two, range(1000)))
+    assert len(done) < 1000
+
+
 def test_workers_that_were_started_early_do_the_work(engine):
     engine.start(after=0.01)
     while not engine.is_started:

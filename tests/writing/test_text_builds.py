@@ -12,6 +12,8 @@ from making import digests
 import bushel
 from bushel import Run, SparseColumn
 from bushel import transforms as t
+from bushel.sources import surveys, text_blocks
+from bushel.writing.engines.local import LocalEngine
 
 TEXTS = list(documents())
 CHAIN = [t.clean(lower=True), t.tfidf(out="tfidf", min_texts=2), t.tokenise(size=200, length=24)]
@@ -45,6 +47,31 @@ def test_one_two_and_five_workers_write_the_same_bytes(tmp_path: Path, reads: st
         assert one.read_bytes() == two.read_bytes() == five.read_bytes()
     counted = [bushel.read_manifest(tmp_path / str(workers)).counted for workers in (1, 2, 5)]
     assert counted[0] == counted[1] == counted[2]
+
+
+def test_threads_write_the_same_bytes_as_processes(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(text_blocks.TextFile.blocks, "__defaults__", (0, None, 4096))
+    monkeypatch.setattr(surveys, "PART_BYTES", 8192)
+    rows = str(write_rows(tmp_path / "rows.jsonl", TEXTS))
+    assert bushel.sources.open_source(rows).partitions() > 5
+    ways = {"one": Run(workers=1), "two": Run(workers=2), "five": Run(workers=5), "all": Run()}
+    ways["processes"] = Run(engine=LocalEngine(2))
+    for name, run in ways.items():
+        with run.hired(rows, CHAIN) as engine:
+            assert isinstance(engine, LocalEngine)
+            assert engine.in_threads == (name != "processes")
+        bushel.build(rows, tmp_path / name, transforms=CHAIN, split="80/10/10", shards=3, run=run)
+    assert len({str(digests(tmp_path / name)) for name in ways}) == 1
+    manifests = [bushel.read_manifest(tmp_path / name) for name in ways]
+    assert all(manifest.counted == manifests[0].counted for manifest in manifests)
+
+
+def test_workers_are_processes_where_python_does_the_work(tmp_path: Path) -> None:
+    rows = str(write_rows(tmp_path / "rows.jsonl", TEXTS))
+    for source, chain in ((rows, [*CHAIN, t.resize("image", 8, 8)]), (None, CHAIN), (str(tmp_path), CHAIN)):
+        with Run(workers=2).hired(source, chain) as engine:
+            assert isinstance(engine, LocalEngine)
+            assert not engine.in_threads
 
 
 def test_words_of_other_splits_never_enter_the_vocabulary(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def few_values(column: Any) -> Any | None:
     if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
         return None
     # Most columns of many values show it in their first rows.
-    if len(column.slice(0, 1024).unique()) > _MOST_VALUES:
+    if len(column.slice(0, 2 * _MOST_VALUES).unique()) > _MOST_VALUES:
         return None
     array = column.combine_chunks().dictionary_encode()
     if len(array.dictionary) > _MOST_VALUES:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from bushel.sources.arrow import BadRows
 from bushel.sources.captures import Capture, few_values
 from bushel.sources.protocol import Refused
 from bushel.sources.surveys import Field, Part, Piece, Survey, part_bytes
-from bushel.sources.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline
+from bushel.sources.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
 
 __all__ = ["JsonLinesFile"]
 
@@ -67,9 +66,10 @@ class JsonLinesFile:
         capture: Capture | None = None
         rows = lines = 0
         least = part_bytes(self.path.stat().st_size)
-        for block, (found, count, few) in map_in_threads(self._infer, file.blocks(cut_at_newline)):
-            check_utf8(self.path, block.text, lines)
-            lines += block.text.count(b"\n")
+        for block, (is_text, ends, (found, count, few)) in map_in_threads(self._look, file.blocks(cut_at_newline)):
+            if not is_text:
+                check_utf8(self.path, block.text, lines)
+            lines += ends
             for name, kinds in found.items():
                 for kind, present in kinds:
                     columns.setdefault(name, _Census()).add(kind, present)
@@ -88,6 +88,10 @@ class JsonLinesFile:
             has_missing = columns[name].counts[_kind_name(kind)] < rows or pa.types.is_struct(kind)
             fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
         return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
+
+    def _look(self, block: TextBlock) -> tuple[bool, int, Any]:
+        """Whether a block is UTF-8, how many lines end in it, and what `_infer` finds."""
+        return is_utf8(block.text), block.text.count(b"\n"), self._infer(block)
 
     def _infer(self, block: TextBlock) -> tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Any]]:
         """By column, the types of one block with the number of rows that have them; its rows; columns of few values."""
@@ -113,9 +117,9 @@ class JsonLinesFile:
         wanted = {name: kind for name, kind in types.items() if set(arrow.flatten_type(name, kind)) & set(names)}
         start, stop = (part.first, part.last) if file.is_seekable else (0, None)
         first = 0
-        for _, (table, bad, rows) in map_in_threads(
-            partial(_convert, wanted), file.blocks(cut_at_newline, start, stop)
-        ):
+        # Not in threads: parts are what workers share, and most lines are parsed faster than a thread is woken.
+        for block in file.blocks(cut_at_newline, start, stop):
+            table, bad, rows = _convert(wanted, block)
             numbers = np.arange(first, first + rows)
             numbers = np.delete(numbers, list(bad)) if bad else numbers
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]

@@ -15,7 +15,7 @@ __all__ = ["Field", "Part", "Piece", "Survey", "TableFile", "part_bytes"]
 
 PART_BYTES = 64 << 20  # no part of a file need have more
 _LEAST_BYTES = 8 << 20  # nor less: each is a task, and leaves files
-_PARTS = 16
+_PARTS = 8
 
 
 def part_bytes(size: int) -> int:

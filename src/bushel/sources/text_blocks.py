@@ -10,6 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+import numpy as np
+
+from bushel import _native
 from bushel.errors import FileProblem
 from bushel.storage import is_object, open_to_read
 
@@ -139,6 +142,11 @@ def bad_byte(path: Path, line: int, byte: int, encoding: str) -> FileProblem:
     """The error for text that is not in its encoding."""
     help = ["If it is text in another encoding, declare it: encoding='cp1252' is common for Western European text."]
     return FileProblem(path, f"line {line}: byte 0x{byte:02x} is not {encoding.upper()}", help=help)
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether bytes are UTF-8; other threads go on meanwhile."""
+    return _native.first_not_utf8(np.array([0, len(text)]), text) == 1
 
 
 def check_utf8(path: Path, text: bytes, line: int) -> None:

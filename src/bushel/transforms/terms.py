@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -53,6 +53,7 @@ class Tfidf(msgspec.Struct, frozen=True, tag="tfidf"):
     `lowercase=False`; lower with `clean` before.
     """
 
+    in_core: ClassVar[bool] = True
     feature: str = "text"
     unit: Unit = "word"
     ngrams: tuple[int, int] = (1, 1)
@@ -168,6 +169,7 @@ class HashNgrams(msgspec.Struct, frozen=True, tag="hash_ngrams"):
     `signed`, half of the terms count downwards, so that those that meet in one place cancel out on average.
     """
 
+    in_core: ClassVar[bool] = True
     feature: str = "text"
     size: int = 1 << 18
     unit: Unit = "word"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -32,6 +32,7 @@ class Clean(msgspec.Struct, frozen=True, tag="clean"):
     feeds) too. Without accents means without the marks that a letter decomposes into: é to e, but ø stays.
     """
 
+    in_core: ClassVar[bool] = True
     feature: str = "text"
     form: Literal["NFC", "NFD", "NFKC", "NFKD", "none"] = "NFC"
     lower: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -100,6 +100,7 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
     split. Bytes are their value plus 2 and need no vocabulary.
     """
 
+    in_core: ClassVar[bool] = True
     feature: str = "text"
     unit: Unit = "word"
     size: int | None = None

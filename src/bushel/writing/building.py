@@ -124,7 +124,7 @@ def build(
         balance=Balance(method=balance) if isinstance(balance, str) else balance,
     )
     run = run or Run()
-    with run.hired(source if isinstance(source, str | PathLike) else None) as engine:
+    with run.hired(source if isinstance(source, str | PathLike) else None, transforms) as engine:
         with on_all(engine):
             opened = open_any(source)
         return _Build(opened, recipe, as_path(out), transforms, run, engine).do()
@@ -142,7 +142,7 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     transforms = make_transforms(recipe.transforms)
     recipe = msgspec.structs.replace(recipe, transforms=describe_transforms(transforms))
     run = run or Run()
-    with run.hired(recipe.source) as engine:
+    with run.hired(recipe.source, transforms) as engine:
         with on_all(engine):
             opened = sources.open_source(recipe.source)
         return _Build(opened, recipe, as_path(out), transforms, run, engine).do()

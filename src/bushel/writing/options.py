@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
@@ -11,7 +11,8 @@ from typing import Any
 
 from bushel.records import available_cores
 from bushel.sources.spreading import spreading
-from bushel.storage import AnyPath, as_path
+from bushel.storage import AnyPath, as_path, is_object
+from bushel.transforms import Transform
 from bushel.writing.engines import Engine
 from bushel.writing.engines.local import LocalEngine
 from bushel.writing.journal import versions
@@ -19,6 +20,8 @@ from bushel.writing.progress import ProgressHandler
 
 __all__ = ["Run", "on_all", "paths_in"]
 
+_TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".txt"})
+_SMALL_TABLE = 1 << 30
 # Seconds after which a source is there, and after which a plan is one of a build that is not short.
 _OPENED, _LONG_PLAN = 0.05, 0.3
 
@@ -42,14 +45,17 @@ class Run:
         self.allowed(0)
 
     @contextmanager
-    def hired(self, source: Mapping[str, Any] | AnyPath | None) -> Iterator[Engine]:
+    def hired(
+        self, source: Mapping[str, Any] | AnyPath | None, transforms: Sequence[Transform] = ()
+    ) -> Iterator[Engine]:
         """The engine, for the opening of a source and for all that follows; its workers are let go at the end.
 
         Local workers, as many as asked for or one a core, start while the source is opened and the plan is made; soon,
-        not at once, if the build may be short. On a cluster a source is opened when all nodes see it, and with all of
-        them looking through its files.
+        not at once, if the build may be short. They are threads where a table is small and the core does all that
+        `transforms` ask for. On a cluster a source is opened when all nodes see it, and with all of them looking
+        through its files.
         """
-        engine = self.engine or self._local()
+        engine = self.engine or self._local(in_threads=_is_small_table(source) and all(map(is_in_core, transforms)))
         try:
             if engine.is_remote:
                 engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), (), versions())
@@ -57,8 +63,8 @@ class Run:
         finally:
             engine.close()
 
-    def _local(self) -> LocalEngine:
-        engine = LocalEngine(self.workers or available_cores())
+    def _local(self, *, in_threads: bool) -> LocalEngine:
+        engine = LocalEngine(self.workers or available_cores(), in_threads=in_threads)
         engine.start(after=_OPENED if self.workers else _LONG_PLAN)
         return engine
 
@@ -74,6 +80,20 @@ class Run:
         if share < 0:
             raise ValueError(f"max_bad must be a count or a share such as 0.1%, got {self.max_bad!r}")
         return int(share)
+
+
+def is_in_core(transform: Transform) -> bool:
+    """Whether threads do it as well as processes, since Python does next to nothing of it."""
+    return getattr(transform, "in_core", False)
+
+
+def _is_small_table(source: Mapping[str, Any] | AnyPath | None) -> bool:
+    """Whether a source is one file of text or a table, which is read before processes would be there."""
+    if isinstance(source, Mapping):
+        source = source.get("path") if "image_column" not in source else None
+    if not isinstance(source, str | PathLike) or is_object(path := as_path(source)):
+        return False
+    return path.suffix.lower() in _TABLES and path.is_file() and path.stat().st_size < _SMALL_TABLE
 
 
 def on_all(engine: Engine) -> AbstractContextManager[None]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -161,12 +161,15 @@ def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterato
 
 def _memory(size: int) -> NDArray[np.uint8]:
     """Memory for a window: that of the shard before, whose pages need not be cleared again."""
-    return _usual_window() if size <= 2 * WINDOW_BYTES else np.empty(size, np.uint8)
+    if size > 2 * WINDOW_BYTES:
+        return np.empty(size, np.uint8)
+    if not hasattr(_usual, "window"):
+        _usual.window = np.empty(2 * WINDOW_BYTES, np.uint8)
+    window: NDArray[np.uint8] = _usual.window
+    return window
 
 
-@lru_cache(maxsize=1)
-def _usual_window() -> NDArray[np.uint8]:
-    return np.empty(2 * WINDOW_BYTES, np.uint8)
+_usual = threading.local()  # a worker may be a thread
 
 
 def _windows(parts: Sequence[_Part], planned: ShardPlan) -> NDArray[np.int64]:

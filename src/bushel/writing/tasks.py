@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -98,10 +99,15 @@ def do(job_path: str, task: Task) -> Outcome:
     return perform(load_job(job_path), task)
 
 
-@lru_cache(maxsize=1)
+_loaded = threading.local()  # a worker may be a thread, and a job is changed by whoever does it
+
+
 def load_job(path: str) -> Job:
     """The job in a file; each worker reads it once."""
-    job: Job = pickle.loads(Path(path).read_bytes())
+    if getattr(_loaded, "path", None) != path:
+        _loaded.job = pickle.loads(Path(path).read_bytes())
+        _loaded.path = path
+    job: Job = _loaded.job
     return job
 
 

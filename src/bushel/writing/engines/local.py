@@ -1,4 +1,4 @@
-"""Processes on this machine."""
+"""Processes on this machine, or threads where processes would not be there in time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -29,23 +30,27 @@ _IMPORTED_LATE = ("pyarrow", "pyarrow.parquet", "pyarrow.csv", "simplejpeg", "PI
 
 
 class LocalEngine:
-    """Processes of their own: no fork, so threads of Arrow and TensorFlow survive it, and no `__main__` guard."""
+    """Processes of their own: no fork, so threads of Arrow and TensorFlow survive it, and no `__main__` guard.
+
+    With `in_threads` the workers are threads: there at once, and as good where the core does nearly all of the work.
+    """
 
     is_remote = False
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, *, in_threads: bool = False) -> None:
         self.workers = workers
+        self.in_threads = in_threads
         self._crew: list[_Worker] = []
         self._timer: threading.Timer | None = None
 
     @property
     def is_started(self) -> bool:
-        """Whether there are processes."""
-        return bool(self._crew)
+        """Whether there are workers."""
+        return self.in_threads or bool(self._crew)
 
     def start(self, *, after: float = 0) -> None:
         """Start the workers in so many seconds, and do not wait for them: they get ready while others plan."""
-        if self.workers == 1 or not sys.executable:
+        if self.workers == 1 or self.in_threads or not sys.executable:
             return
         if after:
             self._timer = threading.Timer(after, self._hire, [self.workers])
@@ -73,11 +78,23 @@ class LocalEngine:
     def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:  # noqa: ARG002
         """Do the tasks here if one worker is enough, else in processes."""
         self._stop_timer()
-        if self.workers == 1 or len(tasks) <= 1 or not sys.executable:
+        if self.workers == 1 or len(tasks) <= 1 or not (sys.executable or self.in_threads):
             yield from map(work, tasks)
+            return
+        if self.in_threads:
+            yield from self._in_threads(work, tasks)
             return
         self._hire(min(self.workers, len(tasks)))
         yield from self._in_processes(work, tasks)
+
+    def _in_threads(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        with ThreadPoolExecutor(min(self.workers, len(tasks))) as pool:
+            futures = [pool.submit(work, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:  # an error ends the run: what has not begun is not done
+                pool.shutdown(wait=True, cancel_futures=True)
 
     def _in_processes(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         import cloudpickle
