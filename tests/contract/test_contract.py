@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kinds import write_clips, write_every_kind
 from pictures import encode_image, photo
 
 import bushel
@@ -48,35 +49,7 @@ def of_photos(photos: Path) -> contract.Contract:
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Records with a feature of every kind."""
-    schema = Schema.of(
-        boxes=Feature(dtype="float32", shape=(None, 4)),
-        grid=Feature(dtype="float32", shape=(2, 3)),
-        label=Feature(dtype="int64"),
-        maybe=Feature(dtype="int64", required=False),
-        name=Feature(dtype="str"),
-        pair=Feature(dtype="bytes", shape=(2,)),
-        raw=Feature(dtype="float64", shape=(3,)),
-        tokens=Feature(dtype="int64", shape=(None,)),
-        wave=Feature(dtype="int16", shape=(None, 2), encoding="raw"),
-        words=Feature(dtype="str", shape=(None,)),
-    )
-    path = tmp_path_factory.mktemp("everything") / "everything.tfrecord"
-    generator = np.random.default_rng(0)
-    with bushel.Writer(path, schema=schema) as writer:
-        for number in range(20):
-            sample = {
-                "boxes": generator.random((number % 3, 4), np.float32),
-                "grid": generator.random((2, 3), np.float32),
-                "label": number % 5,
-                "name": f"record {number}",
-                "pair": [b"a" * number, b"b"],
-                "raw": generator.random(3),
-                "tokens": generator.integers(1, 99, 1 + number % 7),
-                "wave": generator.integers(-9, 9, (1 + number % 4, 2)).astype(np.int16),
-                "words": ["w"] * (number % 3),
-            }
-            writer.write(sample if number % 2 else {**sample, "maybe": number})
-    return path
+    return write_every_kind(tmp_path_factory.mktemp("everything") / "everything.tfrecord", 20, shortest=1)
 
 
 def test_golden_inputs_are_the_bits_that_batches_gives(photos: Path, of_photos: contract.Contract) -> None:
@@ -126,23 +99,8 @@ def test_every_kind_of_feature_is_prepared_from_samples_as_from_records(everythi
 
 
 def test_steps_of_a_sequence_example_are_prepared_from_samples_as_from_records(tmp_path: Path) -> None:
-    schema = Schema(
-        record="sequence_example",
-        features={
-            "label": Feature(dtype="int64"),
-            "frame": Feature(dtype="uint8", shape=(2, 2), encoding="raw", sequence=True),
-            "pose": Feature(dtype="float32", shape=(3,), sequence=True),
-            "time": Feature(dtype="int64", sequence=True),
-        },
-    )
-    with bushel.Writer(tmp_path / "clips.tfrecord", schema=schema) as writer:
-        for number in range(6):
-            steps = range(1 + number % 4)
-            frames = [np.full((2, 2), step, np.uint8) for step in steps]
-            poses = [[float(step), 1.0, 2.0] for step in steps]
-            writer.write({"label": number, "frame": frames, "pose": poses, "time": list(steps)})
     preparation = contract.Preparation(("frame", "pose", "time"), (), (Pad("pose", length=4),))
-    made = contract.make(bushel.open(tmp_path / "clips.tfrecord"), preparation, split="all")
+    made = contract.make(bushel.open(write_clips(tmp_path / "clips.tfrecord", 6)), preparation, split="all")
     assert contract.verify(made) == []
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kinds import write_clips, write_every_kind
 from pictures import encode_image, photo
 
 import bushel
@@ -27,62 +28,13 @@ def floats(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """50 records with a feature of every kind that Examples hold."""
-    schema = Schema.of(
-        boxes=Feature(dtype="float32", shape=(None, 4)),
-        grid=Feature(dtype="float32", shape=(2, 3)),
-        label=Feature(dtype="int64"),
-        maybe=Feature(dtype="int64", required=False),
-        name=Feature(dtype="str"),
-        pair=Feature(dtype="bytes", shape=(2,)),
-        raw=Feature(dtype="float64", shape=(3,)),
-        tokens=Feature(dtype="int64", shape=(None,)),
-        wave=Feature(dtype="int16", shape=(None, 2), encoding="raw"),
-        words=Feature(dtype="str", shape=(None,)),
-    )
-    path = tmp_path_factory.mktemp("mixed") / "mixed.tfrecord"
-    generator = np.random.default_rng(0)
-    with bushel.Writer(path, schema=schema) as writer:
-        for number in range(50):
-            sample = {
-                "boxes": generator.random((number % 3, 4), np.float32),
-                "grid": generator.random((2, 3), np.float32),
-                "label": number % 5,
-                "name": f"record {number}",
-                "pair": [b"a" * number, b"b"],
-                "raw": generator.random(3),
-                "tokens": generator.integers(0, 99, number % 7),
-                "wave": generator.integers(-9, 9, (number % 4, 2)).astype(np.int16),
-                "words": ["w"] * (number % 3),
-            }
-            writer.write(sample if number % 2 else {**sample, "maybe": number})
-    return path
+    return write_every_kind(tmp_path_factory.mktemp("mixed") / "mixed.tfrecord", 50, shortest=0)
 
 
 @pytest.fixture(scope="session")
 def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """20 SequenceExamples."""
-    schema = Schema(
-        record="sequence_example",
-        features={
-            "label": Feature(dtype="int64"),
-            "frame": Feature(dtype="uint8", shape=(2, 2), encoding="raw", sequence=True),
-            "pose": Feature(dtype="float32", shape=(3,), sequence=True),
-            "time": Feature(dtype="int64", sequence=True),
-        },
-    )
-    path = tmp_path_factory.mktemp("clips") / "clips.tfrecord"
-    with bushel.Writer(path, schema=schema) as writer:
-        for number in range(20):
-            steps = range(1 + number % 4)
-            writer.write(
-                {
-                    "label": number,
-                    "frame": [np.full((2, 2), step, np.uint8) for step in steps],
-                    "pose": [np.full(3, step + number, np.float32) for step in steps],
-                    "time": list(steps),
-                }
-            )
-    return path
+    return write_clips(tmp_path_factory.mktemp("clips") / "clips.tfrecord", 20)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from bushel.names import SPLITS
 from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import ObjectPath
 
-__all__ = ["SPLITS", "ClassFolder", "FileList", "classes_of", "walk"]
+__all__ = ["SPLITS", "ClassFolder", "FileList", "classes_of", "told_by_folders", "walk", "walk_or_take"]
 
 ClassFolder: TypeAlias = Literal["first", "last", "path"]
 
@@ -246,6 +246,15 @@ def walk(folder: Path, leave_out: LeaveOut) -> FileList:
     return found.result()
 
 
+def walk_or_take(path: Path, leave_out: LeaveOut) -> FileList:
+    """The files below a folder; or the one file that it is, whatever its name."""
+    if path.is_dir() or not path.exists():
+        return walk(path, leave_out)
+    status = path.stat()
+    sizes, times = np.array([status.st_size]), np.array([status.st_mtime_ns])
+    return FileList(BytesColumn.of([path.name]), np.zeros(1, np.int32), sizes, times, BytesColumn.of([""]), {})
+
+
 @dataclass(frozen=True)
 class FolderNames:
     """What the names of folders say of the files in them; None where they say nothing."""
@@ -268,6 +277,17 @@ def classes_of(folders: Sequence[bytes], class_folder: ClassFolder) -> FolderNam
     if class_folder not in pick:
         raise ValueError(f"class_folder must be 'first', 'last' or 'path'; got {class_folder!r}")
     return FolderNames([pick[class_folder](names) if names else None for names in below], splits)
+
+
+def told_by_folders(files: FileList, class_folder: ClassFolder) -> dict[str, Column]:
+    """Label and split of each file, where folders say them."""
+    names = classes_of(files.folders.to_list(), class_folder)
+    found: dict[str, Column] = {}
+    if any(label is not None for label in names.labels):
+        found["label"] = by_folder(names.labels, files.folder)
+    if any(split is not None for split in names.splits):
+        found["split"] = by_folder(names.splits, files.folder)
+    return found
 
 
 def _text(name: bytes) -> str:

@@ -18,7 +18,7 @@ from bushel.columns import BytesColumn, Column, Ragged, take
 from bushel.errors import FileProblem
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
-from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
+from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk
 from bushel.sources.image_checks import MAX_PIXELS, CheckedImages, ImageCheck, Verify
 from bushel.sources.image_names import leave_out
 from bushel.sources.label_files import find_label_file, read_label_file
@@ -120,13 +120,7 @@ class ImageSource:
             return load_columns(self.spooled / "listed")
         if self.label_table is not None:
             return self.label_table[0]
-        names = classes_of(self.files.folders.to_list(), self.class_folder)
-        found: dict[str, Column] = {}
-        if any(label is not None for label in names.labels):
-            found["label"] = by_folder(names.labels, self.files.folder)
-        if any(split is not None for split in names.splits):
-            found["split"] = by_folder(names.splits, self.files.folder)
-        return found
+        return told_by_folders(self.files, self.class_folder)
 
     @property
     def split(self) -> str | None:

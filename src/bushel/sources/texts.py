@@ -17,7 +17,7 @@ from bushel.columns import BytesColumn, Column, Ragged, take
 from bushel.errors import FileProblem
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
-from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
+from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.surveys import Part, part_bytes
@@ -91,13 +91,7 @@ class TextFolderSource:
     @cached_property
     def listed(self) -> dict[str, Column]:
         """Label and split, where folders say them."""
-        names = classes_of(self.files.folders.to_list(), self.class_folder)
-        found: dict[str, Column] = {}
-        if any(label is not None for label in names.labels):
-            found["label"] = by_folder(names.labels, self.files.folder)
-        if any(split is not None for split in names.splits):
-            found["split"] = by_folder(names.splits, self.files.folder)
-        return found
+        return told_by_folders(self.files, self.class_folder)
 
     @property
     def split(self) -> str | None:

@@ -20,7 +20,7 @@ from bushel.pixels.headers import BadImage
 from bushel.pixels.tiff import TiffReader, is_tiff
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
-from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
+from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk_or_take
 from bushel.sources.image_names import leave_out
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
@@ -194,22 +194,11 @@ class TileSource:
         if self.spooled is not None:
             columns: Any = load_columns(self.spooled)
             return FileList(**columns, counted={})
-        path = as_path(self.path)
-        if path.is_dir() or not path.exists():
-            return walk(path, leave_out)
-        status = path.stat()
-        sizes, times = np.array([status.st_size]), np.array([status.st_mtime_ns])
-        return FileList(BytesColumn.of([path.name]), np.zeros(1, np.int32), sizes, times, BytesColumn.of([""]), {})
+        return walk_or_take(as_path(self.path), leave_out)
 
     @cached_property
     def _listed(self) -> dict[str, Column]:
-        names = classes_of(self.files.folders.to_list(), self.class_folder)
-        found: dict[str, Column] = {}
-        if any(label is not None for label in names.labels):
-            found["label"] = by_folder(names.labels, self.files.folder)
-        if any(split is not None for split in names.splits):
-            found["split"] = by_folder(names.splits, self.files.folder)
-        return found
+        return told_by_folders(self.files, self.class_folder)
 
     @property
     def split(self) -> str | None:

@@ -20,7 +20,7 @@ from bushel.pixels.placing import FITS, Fit, place
 from bushel.pixels.resizing import KERNELS, Kernel, moved
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
-from bushel.sources.folders import ClassFolder, FileList, as_keys, by_folder, classes_of, walk
+from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk_or_take
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.video_files import MICROSECONDS, BadVideo, Timeline, frames_at, load_av, read_timeline
@@ -161,6 +161,10 @@ def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG00
         return str(error)
 
 
+def _leave_out(name: bytes) -> str | None:
+    return None if name.lower().endswith(_SUFFIXES) else "files that are no videos"
+
+
 class VideoSource:
     """Clips of video files; reads in sequence, a file a partition."""
 
@@ -184,22 +188,11 @@ class VideoSource:
         if self.spooled is not None:
             columns: Any = load_columns(self.spooled)
             return FileList(**columns, counted={})
-        path = as_path(self.path)
-        if path.is_dir() or not path.exists():
-            return walk(path, lambda name: None if name.lower().endswith(_SUFFIXES) else "files that are no videos")
-        status = path.stat()
-        sizes, times = np.array([status.st_size]), np.array([status.st_mtime_ns])
-        return FileList(BytesColumn.of([path.name]), np.zeros(1, np.int32), sizes, times, BytesColumn.of([""]), {})
+        return walk_or_take(as_path(self.path), _leave_out)
 
     @cached_property
     def _listed(self) -> dict[str, Column]:
-        names = classes_of(self.files.folders.to_list(), self.class_folder)
-        found: dict[str, Column] = {}
-        if any(label is not None for label in names.labels):
-            found["label"] = by_folder(names.labels, self.files.folder)
-        if any(split is not None for split in names.splits):
-            found["split"] = by_folder(names.splits, self.files.folder)
-        return found
+        return told_by_folders(self.files, self.class_folder)
 
     @property
     def split(self) -> str | None:
