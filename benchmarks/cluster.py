@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("questions", nargs="*", default=list(QUESTIONS))
     parser.add_argument("--scale", type=float, default=0.1, help="share of the full size")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/bushel-bench-cluster"))
-    parser.add_argument("--only", default=",".join(PLACES), help="where `images` and `rows` are built")
+    parser.add_argument("--only", default=",".join(PLACES), help="where `images`, `rows` and `plan` are done")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     PLACES[:] = options.only.split(",")
@@ -149,8 +149,8 @@ def one_by_one(ray: Any, nothing: Any, count: int) -> None:
 def plan(folder: Path, scale: float) -> None:
     """A real plan of ten million samples: keys and labels listed, split, stratified, ordered, cut into shards."""
     rows = int(10_000_000 * scale)
-    source = make_parquet(folder / f"rows-{rows}", rows)
-    for is_remote in (False, True):
+    source = make_parquet(folder / f"keys-{rows}", rows, floats=0)  # all that a plan reads
+    for is_remote in [place.startswith("ray") for place in PLACES if place.endswith(("local-1", "ray-2"))]:
         with cluster(2) if is_remote else cores(range(2)):
             if is_remote:
                 warm_up(folder)
@@ -262,7 +262,7 @@ def build(recipe: Recipe, folder: Path, run: Run, name: str = "out") -> None:
     bushel.build_recipe(recipe, folder / name, run=run)
 
 
-def make_parquet(folder: Path, rows: int, files: int = 16) -> str:
+def make_parquet(folder: Path, rows: int, files: int = 16, floats: int = 16) -> str:
     """Sixteen floats, a key and a class a row; made once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -273,7 +273,7 @@ def make_parquet(folder: Path, rows: int, files: int = 16) -> str:
         making.mkdir()
         for number, part in enumerate(np.array_split(np.arange(rows), files)):
             random = np.random.default_rng(number)
-            columns: dict[str, Any] = {f"x{i:02d}": random.random(len(part), np.float32) for i in range(16)}
+            columns: dict[str, Any] = {f"x{i:02d}": random.random(len(part), np.float32) for i in range(floats)}
             columns |= {"id": part, "label": random.integers(0, 10, len(part))}
             pq.write_table(pa.table(columns), making / f"{number:03d}.parquet", row_group_size=100_000)
         making.rename(folder)

@@ -1,9 +1,12 @@
 """Reading datasets of an object store beside plain downloads of the same objects, and which client is faster.
 
-    python benchmarks/object_store.py --gigabytes 4
+    python benchmarks/object_store.py --gigabytes 3
+    python benchmarks/object_store.py --gigabytes 3 --passes 15 --rounds 1 --no-clients \\
+        --only download_one,records_in_order,download_four          each job takes a minute or about that
 
-Starts moto's S3 server on loopback. What is compared takes turns, so that a busy machine slows all of it. Full size is
-one at which each job takes a minute or more; `--gigabytes 0.2` shows only that it runs.
+Starts moto's S3 server on loopback. What is compared takes turns, so that a busy machine slows all of it. moto has its
+objects in memory and reads the whole object for each range of it: `download_ranges`, which asks for the ranges that
+batches ask for and does nothing with them, says what that costs.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--passes", type=int, default=1, help="How often a job reads all of it.")
+    parser.add_argument("--only", help="Some of the jobs that read, by name; none of them: `clients` alone.")
     parser.add_argument("--no-clients", action="store_true", help="Leave the comparison of clients out.")
     options = parser.parse_args()
     with prepared() as bucket:
@@ -46,7 +51,9 @@ def main() -> None:
         print(f"{len(split):,} records in {shards} shards, {size / 1e9:.2f} GB")
         if not options.no_clients:
             compare_clients(bucket, options.rounds)
-        compare_reading(bucket, size, options.rounds)
+        wanted = options.only.split(",") if options.only else list(READING)
+        if wanted != ["clients"]:
+            compare_reading(bucket, size, options.rounds, options.passes, wanted)
 
 
 @contextmanager
@@ -122,8 +129,19 @@ def compare_clients(bucket: str, rounds: int) -> None:
         print(f"  {what:8} {one:7.3f} {other:7.3f} {other / one:6.2f}x")
 
 
-def compare_reading(bucket: str, size: int, rounds: int) -> None:
-    """Plain downloads, one at a time and four; reading in order; batches in order and shuffled."""
+READING = (
+    "download_one",
+    "records_in_order",
+    "download_four",
+    "download_ranges",
+    "batches_in_order",
+    "batches_in_blocks",
+    "batches_shuffled",
+)
+
+
+def compare_reading(bucket: str, size: int, rounds: int, passes: int, wanted: list[str]) -> None:
+    """Plain downloads, one at a time, four, and in ranges; reading in order; batches in order and shuffled."""
     import obstore
 
     import bushel
@@ -136,6 +154,15 @@ def compare_reading(bucket: str, size: int, rounds: int) -> None:
     def download(threads: int) -> None:
         with ThreadPoolExecutor(threads) as pool:
             done = pool.map(lambda file: len(obstore.get(store, file.key.name).bytes()), files)
+            assert sum(done) == size
+
+    def download_ranges() -> None:
+        step = 32 << 20
+        ranges = [
+            (file, at, min(at + step, file.known.size)) for file in files for at in range(0, file.known.size, step)
+        ]
+        with ThreadPoolExecutor(16) as pool:
+            done = pool.map(lambda r: len(obstore.get_range(store, r[0].key.name, start=r[1], end=r[2])), ranges)
             assert sum(done) == size
 
     def in_order() -> None:
@@ -151,16 +178,22 @@ def compare_reading(bucket: str, size: int, rounds: int) -> None:
 
         return read
 
-    seconds = in_turns(
-        rounds,
-        download_one=lambda: download(1),
-        records_in_order=in_order,
-        download_four=lambda: download(4),
-        batches_in_order=batches(bushel.Order()),
-        batches_in_blocks=batches(bushel.Order(shuffle=True, block=256, window=8)),
-        batches_shuffled=batches(bushel.Order(shuffle=True)),
-    )
-    plain = min(statistics.median(seconds["download_one"]), statistics.median(seconds["download_four"]))
+    jobs: dict[str, Callable[[], None]] = {
+        "download_one": lambda: download(1),
+        "records_in_order": in_order,
+        "download_four": lambda: download(4),
+        "download_ranges": download_ranges,
+        "batches_in_order": batches(bushel.Order()),
+        "batches_in_blocks": batches(bushel.Order(shuffle=True, block=256, window=8)),
+        "batches_shuffled": batches(bushel.Order(shuffle=True)),
+    }
+
+    def often(job: Callable[[], None]) -> Callable[[], None]:
+        return lambda: [job() for _ in range(passes)] and None
+
+    seconds = in_turns(rounds, **{name: often(job) for name, job in jobs.items() if name in wanted})
+    plain = min(statistics.median(seconds[name]) for name in ("download_one", "download_four") if name in seconds)
+    size *= passes
     print("\nreading with an empty cache: seconds (median), MB/s, share of the faster plain download")
     for name, taken in seconds.items():
         middle = statistics.median(taken)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from flaky_proxy import FlakyProxy
 from storage_server import SECRET, forget_clients, put_many
 
 from bushel.errors import FileProblem
@@ -123,10 +124,38 @@ def test_a_missing_object_offers_the_nearest(bucket: str) -> None:
     ]
 
 
+@pytest.mark.slow
+def test_a_listing_of_twenty_thousand_objects_is_a_request_for_each_thousand(
+    bucket: str, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = as_path(f"{bucket}/many")
+    put_many(root, 20_000)
+    with FlakyProxy(int(store.rpartition(":")[2]), share=0) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        forget_clients()
+        found = list_files(f"{bucket}/many/*")
+        assert sum(path.stat().st_size for path in found) == sum(number % 7 for number in range(20_000))
+        assert len(found) == 20_000
+        assert proxy.requests <= 21
+    forget_clients()
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [
         ("s3://key:kQ7-this-is-the-secret-9fZ@bucket/x", "a path must not hold credentials; got s3://…@bucket"),
+        (
+            "s3://bucket/x?X-Amz-Algorithm=a&X-Amz-Signature=kQ7-this-is-the-secret-9fZ",
+            "a path must not hold credentials; got s3://bucket/x?…",
+        ),
+        (
+            "az://box/x?sv=1&sig=kQ7-this-is-the-secret-9fZ",
+            "a path must not hold credentials; got az://box/x?…",
+        ),
+        (
+            "https://key:kQ7-this-is-the-secret-9fZ@bucket.s3.amazonaws.com/x",
+            "a path must not hold credentials; got https://…@bucket.s3.amazonaws.com",
+        ),
         ("hdfs://node/x", "a path must be of this machine or begin with one of s3://, gs://, az://; got hdfs://…"),
         ("s3:///x", "a path must name a bucket, as in s3://bucket/name; got 's3:///x'"),
         ("s3://buck*/x", "a path must name a bucket, as in s3://bucket/name; got 's3://buck*/x'"),
@@ -152,6 +181,48 @@ def test_an_endpoint_that_does_not_answer_is_said_at_once(bucket: str) -> None:
     done = bushel("info", f"{bucket}/data", AWS_ENDPOINT_URL="http://127.0.0.1:9")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == f"bushel: {bucket}/data: the store cannot be reached".replace("/data", "")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "shown"),
+    [
+        (f"http://AKIAEXAMPLE:{SECRET}@127.0.0.1:9", "http://127.0.0.1:9"),
+        ("nonsense", "no address, as https://host:port is one"),
+    ],
+)
+def test_an_endpoint_is_shown_without_what_is_secret_in_it(bucket: str, endpoint: str, shown: str) -> None:
+    done = bushel("info", f"{bucket}/data", AWS_ENDPOINT_URL=endpoint)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[1] == f"  Is its name right; AWS_ENDPOINT_URL is {shown}?"
+    assert SECRET not in done.stderr + done.stdout
+
+
+def test_no_secret_is_in_what_fails_or_in_what_was_left(bucket: str, tmp_path: Path) -> None:
+    """Keys of the environment, of the client's own errors and of its log, for commands that fail on the way."""
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n3,4\n")
+    noisy = {"RUST_LOG": "trace", "RUST_BACKTRACE": "full", "PYTHONFAULTHANDLER": "1"}
+    commands = [
+        ("build", str(tmp_path / "rows.csv"), "s3://no-such-bucket/data"),
+        ("build", f"{bucket}/nothing", str(tmp_path / "out")),
+        ("check", f"{bucket}/nothing"),
+        ("cat", f"{bucket}/nothing"),
+        ("info", "s3://no-such-bucket/data"),
+    ]
+    for command in commands:
+        done = bushel(*command, AWS_SESSION_TOKEN=f"token-{SECRET}", **noisy)
+        assert done.returncode == 2, command
+        told = done.stdout + done.stderr
+        assert "Traceback" not in told
+        assert SECRET not in told
+        assert "AKIAEXAMPLE" not in told
+    left = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(SECRET.encode() in data for data in left)
+
+
+def test_azure_without_an_account_is_said_with_the_names_of_variables(bucket: str) -> None:
+    done = bushel("info", "az://box/data")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == "bushel: az://box: there are no credentials for bucket 'box'"
 
 
 def test_missing_credentials_are_said_with_their_names(bucket: str) -> None:

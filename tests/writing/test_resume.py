@@ -14,7 +14,9 @@ from making import Numbers, digests, numbers_in
 
 from bushel import Run, build
 from bushel.errors import FileProblem
+from bushel.writing.engines.local import LocalEngine
 from bushel.writing.progress import Progress
+from bushel.writing.runs import RunWriter
 
 # A whole program, without a guard for __main__: what a user's script looks like.
 SCRIPT = """
@@ -155,6 +157,24 @@ def test_after_a_power_cut_what_was_not_on_disk_is_made_again_and_the_shards_sta
     assert build(source, out, shards=4, run=Run(workers=1)).resumed == len(shards) == 3
     assert digests(out) == digests(tmp_path / "whole")
     assert {path: path.stat().st_mtime_ns for path in shards} == shards
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on the build's machine", "on another"])
+def test_runs_are_synced_where_a_machine_can_fail_without_the_build(tmp_path, monkeypatch, elsewhere):
+    class Far(LocalEngine):
+        """Workers of another machine: it was not started when the build's was."""
+
+        def run(self, work, tasks, *, memory=0):
+            with monkeypatch.context() as patched:
+                if elsewhere:
+                    patched.setattr("bushel.writing.journal.boot_of_machine", lambda: "another")
+                yield from super().run(work, tasks, memory=memory)
+
+    synced = []
+    real = RunWriter.close
+    monkeypatch.setattr(RunWriter, "close", lambda self: synced.append(self.durable) or real(self))
+    build(Numbers(600, "sequence", 4), tmp_path / "out", shards=4, run=Run(workers=1, engine=Far(1)))
+    assert synced == [elsewhere] * 4
 
 
 def _fail(*_: object) -> None:

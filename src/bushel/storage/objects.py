@@ -21,6 +21,8 @@ __all__ = ["ObjectPath", "is_object", "parse_object"]
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://(.*)$", re.DOTALL)
 _FLATTENED = re.compile(rf"^({'|'.join(stores.SCHEMES)}):/([^/].*)$", re.DOTALL)  # what `Path` makes of it
+# What signs the address of an object for whoever has it.
+_SIGNED = re.compile(r"[?&](X-Amz-|X-Goog-|AWSAccessKeyId=|Signature=|sig=|se=|sv=)", re.IGNORECASE)
 
 
 class ObjectPath(PosixPath):
@@ -236,6 +238,8 @@ def parse_object(path: str | os.PathLike[str]) -> ObjectPath | None:
     bucket = rest.split("/")[0]
     if "@" in bucket:
         raise ValueError(f"a path must not hold credentials; got {scheme}://…@{bucket.rpartition('@')[2]}")
+    if _SIGNED.search(rest):
+        raise ValueError(f"a path must not hold credentials; got {scheme}://{rest.partition('?')[0]}?…")
     if scheme == "file":
         raise ValueError(f"a file of this machine is named by its path alone, without file://; got {text!r}")
     if scheme not in stores.SCHEMES:

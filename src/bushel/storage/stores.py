@@ -259,7 +259,10 @@ _MEANINGS = (
         "region",
     ),
     (r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist", "bucket"),
-    (r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|AccountName must|token request", "none"),
+    (
+        r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|Account(Name)? must|token request",
+        "none",
+    ),
     (r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|status code: 401|Unauthenticated", "wrong"),
     (r"AccessDenied|status code: 403|PermissionDenied", "permission"),
     (r"status code: 412|Precondition", "changed"),
@@ -304,7 +307,9 @@ def _endpoint_help(key: Key) -> list[str]:
 
 def _without_secrets(url: str) -> str:
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
+    if not parts.hostname:
+        return "no address, as https://host:port is one"
+    return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 
 
 @lru_cache(maxsize=1)
