@@ -184,14 +184,15 @@ def test_an_endpoint_that_does_not_answer_is_said_at_once(bucket: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "shown"),
+    ("address", "shown"),
     [
         (f"http://AKIAEXAMPLE:{SECRET}@127.0.0.1:9", "http://127.0.0.1:9"),
         ("nonsense", "no address, as https://host:port is one"),
     ],
+    ids=["with a secret", "no address"],
 )
-def test_an_endpoint_is_shown_without_what_is_secret_in_it(bucket: str, endpoint: str, shown: str) -> None:
-    done = bushel("info", f"{bucket}/data", AWS_ENDPOINT_URL=endpoint)
+def test_an_endpoint_is_shown_without_what_is_secret_in_it(bucket: str, address: str, shown: str) -> None:
+    done = bushel("info", f"{bucket}/data", AWS_ENDPOINT_URL=address)
     assert done.returncode == 2
     assert done.stderr.splitlines()[1] == f"  Is its name right; AWS_ENDPOINT_URL is {shown}?"
     assert SECRET not in done.stderr + done.stdout
