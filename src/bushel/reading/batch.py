@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from bushel import _native
@@ -19,13 +21,16 @@ from bushel.reading.order import Sampler
 from bushel.reading.report import Passed, Tally
 from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.reading.shards import Wanted
+from bushel.schema import Feature, Schema
 from bushel.storage import is_object
 from bushel.transforms import BatchTransform, Draw, PlacedTransform, Transform
+from bushel.transforms.protocol import is_in_core
 
 __all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
 
 Ints: TypeAlias = NDArray[np.int64]
 OnFault: TypeAlias = Literal["raise", "skip", "replace"]
+Steps: TypeAlias = list[tuple[int, Transform]]  # by their number in the chain
 
 _POOLED = 8  # arrays of batches that were dropped, kept to be filled again while the feed lives
 
@@ -220,15 +225,16 @@ class Maker:
         on_samples = [(number, step) for number, step in numbered if not isinstance(step, BatchTransform)]
         on_batches = [(number, step) for number, step in numbered if isinstance(step, BatchTransform)]
         kept = np.arange(len(rows))
+        columns, schema, on_samples = begun(columns, self.split.schema, on_samples)
         if on_samples:
-            columns, kept = self._transform_samples(columns, rows, epoch, on_samples, tally)
+            columns, kept = self._transform_samples(columns, schema, rows, epoch, on_samples, tally)
         if len(kept):
             for number, change in on_batches:
                 columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0]), number))
         return columns, kept
 
     def _transform_samples(
-        self, columns: dict[str, Column], rows: Ints, epoch: int, steps: list[tuple[int, Transform]], tally: Tally
+        self, columns: dict[str, Column], schema: Schema, rows: Ints, epoch: int, steps: Steps, tally: Tally
     ) -> tuple[dict[str, Column], Ints]:
         stack = Stack(len(rows), self.pool)
         *before, (last_number, last) = steps
@@ -236,7 +242,7 @@ class Maker:
         kept: list[int] = []
         for at, row in enumerate(rows.tolist()):
             try:
-                sample = sample_at(columns, self.split.schema, at)
+                sample = sample_at(columns, schema, at)
                 for number, step in before:
                     sample = step.apply(sample, Draw(self.seed, epoch, row, number))
                 draw = Draw(self.seed, epoch, row, last_number)
@@ -258,6 +264,27 @@ class Maker:
             error.help = (*error.help, f"It is record {place.record} of {place.path}.")[-2:]
             raise error
         tally.passed.append(Passed.of(place, error.message))
+
+
+def begun(columns: dict[str, Column], schema: Schema, steps: Steps) -> tuple[dict[str, Column], Schema, Steps]:
+    """The columns behind the transforms that come first and that the core does, what they are now, and what is left.
+
+    Where one of them fails nothing is begun: sample by sample it is told which record is to blame.
+    """
+    first = list(takewhile(lambda numbered: is_in_core(numbered[1]), steps))
+    changed: dict[str, Any] = columns
+    try:
+        for _, step in first:
+            changed = step.apply_columns(changed)  # type: ignore[attr-defined]
+    except BushelError:
+        return columns, schema, steps
+    features = dict(schema.features)
+    for name, column in changed.items():
+        if column is not columns.get(name):
+            features.pop(name, None)
+            if isinstance(column, BytesColumn):
+                features[name] = Feature(dtype="str")
+    return changed, replace(schema, features=features), steps[len(first) :]
 
 
 def cut(column: Any, begin: int, end: int) -> Any:

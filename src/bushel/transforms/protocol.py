@@ -26,6 +26,7 @@ __all__ = [
     "PlacedTransform",
     "Room",
     "Transform",
+    "is_in_core",
 ]
 
 _WORD = 2**64 - 1
@@ -104,6 +105,11 @@ class ColumnTransform(Protocol):
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the changed columns; those given are left as they were."""
         ...
+
+
+def is_in_core(transform: Any) -> bool:
+    """Whether it is a `ColumnTransform` of which Python does next to nothing: threads do it as well as processes."""
+    return getattr(transform, "in_core", False)
 
 
 @runtime_checkable

@@ -13,6 +13,7 @@ from bushel.records import available_cores
 from bushel.sources.spreading import spreading
 from bushel.storage import AnyPath, as_path, is_object
 from bushel.transforms import Transform
+from bushel.transforms.protocol import is_in_core
 from bushel.writing.engines import Engine
 from bushel.writing.engines.local import LocalEngine
 from bushel.writing.journal import versions
@@ -80,11 +81,6 @@ class Run:
         if share < 0:
             raise ValueError(f"max_bad must be a count or a share such as 0.1%, got {self.max_bad!r}")
         return int(share)
-
-
-def is_in_core(transform: Transform) -> bool:
-    """Whether threads do it as well as processes, since Python does next to nothing of it."""
-    return getattr(transform, "in_core", False)
 
 
 def _is_small_table(source: Mapping[str, Any] | AnyPath | None) -> bool:
