@@ -502,6 +502,33 @@ def test_clean_data_gives_no_error_and_no_warning(corpus: Path) -> None:
         assert [f.rule for f in bushel.check(corpus / name) if f.severity != "info"] == []
 
 
+def test_what_is_told_of_boxes_may_be_the_same_in_every_record(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+
+    def sample(number: int) -> dict[str, Any]:
+        boxes = 1 + number % 3
+        told = {name: [0] * boxes for name in ("is_crowd", "difficult", "truncated", "group_of")}
+        return {
+            **{f"image/object/bbox/{name}": random.uniform(0.1, 0.4, boxes).tolist() for name in ("xmin", "ymin")},
+            **{f"image/object/bbox/{name}": random.uniform(0.6, 0.9, boxes).tolist() for name in ("xmax", "ymax")},
+            **{f"image/object/{name}": values for name, values in told.items()},
+            "image/object/class/label": [1] * boxes,
+            "image/quality": [3] * boxes,
+        }
+
+    def constant(samples: list[dict[str, Any]]) -> list[str]:
+        found = bushel.check(write(tmp_path / "train.tfrecord", samples))
+        return [str(finding.locations[0].feature) for finding in found if finding.rule == "VAL002"]
+
+    samples = [sample(number) for number in range(40)]
+    assert constant(samples) == ["image/quality"]  # of the image, so an input
+    for row in samples:
+        row["image/object/bbox/xmin"] = [0.0] * len(row["image/object/bbox/xmin"])
+    assert constant(samples) == ["image/object/bbox/xmin", "image/quality"]  # where boxes are is news
+    without = [{name: values for name, values in row.items() if "bbox" not in name} for row in samples]
+    assert "image/object/is_crowd" in constant(without)
+
+
 def test_a_full_shuffle_over_sorted_data_is_clean(corpus: Path) -> None:
     report = bushel.check(corpus / "sensors", plan=Plan(batch_size=32, shuffle_buffer=2000))
     assert [f.rule for f in report if f.severity != "info"] == []

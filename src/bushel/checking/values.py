@@ -52,14 +52,17 @@ def constant_feature(data: Data) -> Iterator[Finding]:
     time, where it is not quite constant.
     Example: border pixels that are always black; a column that is filled with a default.
     Fix: drop it, or guard the division.
-    Ignore: for features that describe the file, such as the number of channels.
+    Ignore: for features that describe the file, such as the number of channels. What is told of boxes beside where they
+    are (`image/object/is_crowd`, `difficult`, their only class) is no input, and is passed over.
     Reports: https://github.com/keras-team/keras/issues/20011
     """
+    told = tuple(f"{group}/" for group in _groups_of_boxes(data))
     for feature in data.features.values():
         if (
             feature.total < MIN_RECORDS
             or not feature.is_number
             or re.search(r"height|width|channels|depth", feature.name)
+            or (feature.name.startswith(told) and not _BOX.match(feature.name))
         ):
             continue
         if feature.min == feature.max and feature.name != data.label:
@@ -80,6 +83,12 @@ def constant_feature(data: Data) -> Iterator[Finding]:
                 evidence={"measured": constant[:8].tolist(), "examined": data.examined()},
                 help=["drop these positions, or do not divide by their deviation of 0"],
             )
+
+
+def _groups_of_boxes(data: Data) -> set[str]:
+    """What the names of features begin with that tell of boxes: `image/object` of `image/object/bbox/xmin`."""
+    places = {found[1] for name in data.features if (found := _BOX.match(name))}
+    return {group for place in places if (group := re.sub(r"(^|/)(bbox|box)(es)?$", "", place))}
 
 
 @rule("VAL003", "sentinel-value", severity="warning")
