@@ -509,8 +509,8 @@ def test_what_is_told_of_boxes_may_be_the_same_in_every_record(tmp_path: Path) -
         boxes = 1 + number % 3
         told = {name: [0] * boxes for name in ("is_crowd", "difficult", "truncated", "group_of")}
         return {
-            **{f"image/object/bbox/{name}": random.uniform(0.1, 0.4, boxes).tolist() for name in ("xmin", "ymin")},
-            **{f"image/object/bbox/{name}": random.uniform(0.6, 0.9, boxes).tolist() for name in ("xmax", "ymax")},
+            **{f"image/object/bbox/{name}": random.uniform(0.1, 0.4, boxes).astype("f4") for name in ("xmin", "ymin")},
+            **{f"image/object/bbox/{name}": random.uniform(0.6, 0.9, boxes).astype("f4") for name in ("xmax", "ymax")},
             **{f"image/object/{name}": values for name, values in told.items()},
             "image/object/class/label": [1] * boxes,
             "image/quality": [3] * boxes,
