@@ -203,6 +203,65 @@ def test_smote_and_its_relatives_make_samples_for_train_alone(tmp_path, method):
     assert bushel.provenance(tmp_path / "1", "train", int(np.argmax(made))).source == f"made for balance ({method})"
 
 
+def mixed(rows: int = 600) -> dict[str, object]:
+    generator = np.random.default_rng(1)
+    label = (np.arange(rows) % 15 == 0).astype(np.int64)
+    cities = np.where(label == 1, generator.choice(["oslo", "rome"], rows), generator.choice(["bonn", "lima"], rows))
+    return {**table(rows), "city": cities.tolist(), "code": generator.choice([7, 2**60 + 1, -3], rows)}
+
+
+def test_smotenc_keeps_categories_and_makes_samples_for_train_alone(tmp_path):
+    balance = Balance(method="smotenc", categories=["code"])
+    for workers in (1, 2):
+        source = bushel.sources.arrays(mixed())
+        build(source, tmp_path / str(workers), split="80/20", balance=balance, run=Run(workers=workers))
+    plain = build(bushel.sources.arrays(mixed()), tmp_path / "plain", split="80/20", run=Run(workers=1)).manifest
+    assert digests(tmp_path / "1") == digests(tmp_path / "2")
+    manifest = bushel.read_manifest(tmp_path / "1")
+    often = plain.splits["train"].label_counts["0"]
+    assert manifest.splits["train"].label_counts == {"0": often, "1": often}
+    assert manifest.splits["val"].label_counts == plain.splits["val"].label_counts
+    data = bushel.open(tmp_path / "1")
+    made = data["train"].shards.values("repeat") == -1
+    columns = data["train"][:]
+    assert made.sum() == often - plain.splits["train"].label_counts["1"]
+    assert set(columns["city"][made].to_list()) == {b"oslo", b"rome"}  # of its own class alone
+    assert set(columns["code"][made].tolist()) == {7, 2**60 + 1, -3}
+    assert len(set(columns["a"][made].tolist())) > 0.9 * made.sum()  # numbers are new ones, in between
+    val = data["val"][:]
+    assert sorted(val["city"].to_list()) == sorted(bushel.open(tmp_path / "plain")["val"][:]["city"].to_list())
+
+
+def test_what_a_transform_encodes_is_a_category_to_smotenc(tmp_path):
+    columns = {name: values for name, values in mixed().items() if name != "city"}
+    source = bushel.sources.arrays(columns)
+    build(source, tmp_path / "out", transforms=[t.one_hot("code")], balance="smotenc", run=Run(workers=1))
+    assert (bushel.open(tmp_path / "out")["train"][:]["code"].sum(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("columns", "balance", "message"),
+    [
+        (["a", "b", "label"], "smotenc", "smotenc is for numbers beside categories, and no feature is one"),
+        (["city", "label"], "smotenc", "smotenc is for numbers beside categories, and no feature is a number"),
+        (["a", "city", "label"], Balance(method="smotenc", categories=["a"]), "and 'a' is not"),
+        (["a", "city", "label"], Balance(method="smotenc", categories=["ctiy"]), "did you mean 'city'?"),
+    ],
+)
+def test_smotenc_says_what_it_cannot_make(tmp_path, columns, balance, message):
+    source = bushel.sources.arrays({name: mixed()[name] for name in columns})
+    with pytest.raises(BushelError) as caught:
+        build(source, tmp_path / "out", balance=balance, run=Run(workers=1))
+    assert message in "\n".join([str(caught.value), *caught.value.help])
+
+
+def test_smotenc_refuses_text_that_would_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("bushel.writing.synthesis._MOST_BYTES", 1 << 20)
+    columns = {**mixed(), "city": [f"a text of its own, {n}" for n in range(600)]}
+    with pytest.raises(BushelError, match=r"smotenc would need 0 GB for the 600 categories of this data"):
+        build(bushel.sources.arrays(columns), tmp_path / "out", balance="smotenc", run=Run(workers=1))
+
+
 def test_smote_says_what_it_cannot_make(tmp_path):
     with pytest.raises(BushelError, match="smote makes samples of numbers alone, and 'text' is text"):
         build(source("random"), tmp_path / "text", balance="smote", run=Run(workers=1))
@@ -227,6 +286,7 @@ def test_what_has_no_classes_cannot_be_balanced(tmp_path, changes):
         ({"method": "oversampel"}, "did you mean 'oversample'?"),
         ({"method": "oversample", "ratio": 0}, "the ratio of balance must be above 0 and at most 1, got 0"),
         ({"method": "smote", "neighbours": 0}, "neighbours must be at least 1, got 0"),
+        ({"method": "smote", "categories": ["a"]}, "categories of balance are for smotenc; got smote"),
         ({"method": "undersample", "augment": [{"transform": "jitter"}]}, "augment is for what comes again"),
     ],
 )

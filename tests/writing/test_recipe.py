@@ -40,7 +40,7 @@ def test_a_build_writes_its_recipe_into_the_dataset(tmp_path):
         ("seed = 'x'", "not a recipe: expected `int`, got `str` - at `$.seed`"),
         (
             "[balance]\nmethod = 'oversampl'",
-            "balance.method must be one of oversample, undersample, smote, "
+            "balance.method must be one of oversample, undersample, smote, smotenc, "
             "borderline_smote, adasyn; got 'oversampl'; did you mean 'oversample'?",
         ),
         ("[balance]\nmethd = 'oversample'", "no key 'methd' in [balance]; did you mean 'method'?"),

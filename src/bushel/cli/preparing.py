@@ -36,10 +36,13 @@ _OPTIONS = [
 ]
 
 
-_BALANCE = ("oversample", "undersample", "smote", "borderline_smote", "adasyn", "none")
+_BALANCE = ("oversample", "undersample", "smote", "smotenc", "borderline_smote", "adasyn", "none")
 _OPTIONS += [
     click.option("--balance", type=click.Choice(_BALANCE), help="Bring the classes of train closer.  [none]"),
     click.option("--balance-ratio", type=float, metavar="R", help="Of the smallest class to the largest.  [1]"),
+    click.option(
+        "--balance-categories", metavar="A,B", help="Whole numbers that smotenc takes as categories, as it does text."
+    ),
     click.option(
         "--augment", metavar="NAME:COL,KEY=VALUE", multiple=True, help="Change what --balance repeats; may be repeated."
     ),
@@ -74,10 +77,12 @@ def balance_of(given: dict[str, Any], before: Balance | None) -> Balance | None:
         fields["method"] = given["balance"]
     if "balance_ratio" in given:
         fields["ratio"] = given["balance_ratio"]
+    if "balance_categories" in given:
+        fields["categories"] = list(_columns(given["balance_categories"], "balance_categories"))
     if "augment" in given:
         fields["augment"] = [_any_transform(text, "augment") for text in given["augment"]]
     if fields and "method" not in fields:
-        raise click.UsageError("--balance-ratio and --augment need --balance oversample")
+        raise click.UsageError("--balance-ratio, --balance-categories and --augment need --balance")
     return Balance(**fields) if fields else None
 
 

@@ -38,7 +38,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     non_empty: bool = False  # no empty text, no empty list
 
 
-Method: TypeAlias = Literal["oversample", "undersample", "smote", "borderline_smote", "adasyn"]
+Method: TypeAlias = Literal["oversample", "undersample", "smote", "smotenc", "borderline_smote", "adasyn"]
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -48,6 +48,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     ratio: float = 1.0  # of the smallest class to the largest
     augment: list[dict[str, Any]] = []  # transforms of what comes again, behind all others
     neighbours: int = 5  # of SMOTE and its relatives
+    categories: list[str] = []  # for SMOTENC, beside text and what a transform encodes
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -60,6 +61,8 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
             raise ValueError(f"neighbours must be at least 1, got {self.neighbours}")
         if self.augment and self.method != "oversample":
             raise ValueError(f"augment is for what comes again, so for oversample; got {self.method}")
+        if self.categories and self.method != "smotenc":
+            raise ValueError(f"categories of balance are for smotenc; got {self.method}")
         make_transforms(self.augment)
 
 

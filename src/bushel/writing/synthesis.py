@@ -1,20 +1,20 @@
-"""Samples made from others: SMOTE and its relatives, on the numbers of the train split alone."""
+"""Samples made from others: SMOTE and its relatives, on numbers and categories of the train split alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged, count_of
-from bushel.errors import BushelError, missing_package
+from bushel.columns import BytesColumn, Column, Ragged, count_of, take
+from bushel.errors import BushelError, MissingName, missing_package
 from bushel.schema import Feature
 from bushel.writing import plans
 from bushel.writing.categories import hash_values
-from bushel.writing.recipe import Balance
+from bushel.writing.recipe import Balance, Recipe
 from bushel.writing.repeats import save_made
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ __all__ = ["add_made"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Codes = dict[str, dict[Any, int]]  # of the values of each category, in the order in which they were seen
+
+_MOST_BYTES = 2 << 30  # that SMOTENC may hold of the neighbours of what it makes, a number for each category
 
 
 def add_made(
@@ -34,38 +37,89 @@ def add_made(
     assert draft.listed.labels is not None
     assert draft.classes is not None
     label = draft.listed.labels.feature
-    features = _numbers(draft, label)
-    values, found = _read(draft, rows, codes, features)
-    made, classes = _resampled(values, found, wanted, draft.recipe.balance, draft.recipe.seed)
+    features = _usable(draft, label)
+    seen: Codes = {name: {} for name in _categories(draft, features)}
+    values, found = _read(draft, rows, codes, features, seen)
+    made, classes = _resampled(values, found, wanted, draft.recipe, _places(features, seen))
     keys = BytesColumn.of([f"{draft.recipe.balance.method}-{number:06d}" for number in range(len(made))])
     names = np.array(draft.classes[1], object)[classes]
     columns: dict[str, Column] = {label: _labels(names, is_text=draft.listed.labels.is_text)}
-    columns |= _columns(made, features)
+    columns |= _columns(made, features, seen)
     key = draft.recipe.source.get("key")
     if key in draft.source.schema().features:
         columns[str(key)] = keys
     return _add_partition(draft, columns, keys, folder), classes
 
 
-def _numbers(draft: Draft, label: str) -> dict[str, Feature]:
-    """The features of the source that are numbers; others cannot be made."""
+def _usable(draft: Draft, label: str) -> dict[str, Feature]:
+    """The features of the source that are numbers, or for SMOTENC one text; others cannot be made."""
     found: dict[str, Feature] = {}
-    key = draft.recipe.source.get("key")
+    key, method = draft.recipe.source.get("key"), draft.recipe.balance.method  # type: ignore[union-attr]
     for name, feature in draft.source.schema().features.items():
-        if name == label or (name == key and feature.dtype in ("str", "bytes")):
+        is_text = feature.dtype in ("str", "bytes")
+        if name == label or (name == key and is_text):
             continue
-        if feature.dtype in ("bytes", "str") or feature.is_ragged or feature.sequence:
-            what = "text" if feature.dtype in ("bytes", "str") else "a list of any length"
-            raise BushelError(
-                f"{draft.recipe.balance.method} makes samples of numbers alone, and {name!r} is {what}",  # type: ignore[union-attr]
-                help=["Leave it out (--columns A,B), or let samples come again: --balance oversample"],
-            )
+        is_category = method == "smotenc" and feature.dtype == "str" and feature.shape == ()
+        if not is_category and (is_text or feature.is_ragged or feature.sequence or feature.encoding == "sparse"):
+            kinds = "numbers and categories" if method == "smotenc" else "numbers"
+            help = ["Leave it out (--columns A,B), or let samples come again: --balance oversample"]
+            if feature.dtype == "str" and feature.shape == () and method == "smote":
+                help.append("Text can be a category, which is kept as it is: --balance smotenc")
+            raise BushelError(f"{method} makes samples of {kinds} alone, and {name!r} is {_what(feature)}", help=help)
         found[name] = feature
     return found
 
 
+def _what(feature: Feature) -> str:
+    if feature.dtype in ("bytes", "str"):
+        return "text" if feature.dtype == "str" else "bytes"
+    return "a sparse vector" if feature.encoding == "sparse" else "a list of any length"
+
+
+def _categories(draft: Draft, features: dict[str, Feature]) -> list[str]:
+    """The features that SMOTENC takes as categories: text, those named, and those that a transform encodes."""
+    balance, recipe = draft.recipe.balance, draft.recipe
+    assert balance is not None
+    if balance.method != "smotenc":
+        return []
+    for name in balance.categories:
+        if name not in features:
+            raise MissingName("feature", name, features, where="balance")
+    asked = {name for table in recipe.transforms if table.get("transform") in _ENCODE for name in _named(table)}
+    asked |= set(balance.categories)
+    found = [name for name, feature in features.items() if feature.dtype == "str" or name in asked]
+    for name in found:
+        if features[name].shape != () or np.dtype(features[name].dtype).kind not in "biuU":
+            raise BushelError(f"categories are one text or whole number a sample, and {name!r} is not")
+    if not found:
+        raise BushelError(
+            "smotenc is for numbers beside categories, and no feature is one",
+            help=["Name those that are whole numbers (--balance-categories A,B), or use --balance smote"],
+        )
+    if len(found) == len(features):
+        raise BushelError(
+            "smotenc is for numbers beside categories, and no feature is a number",
+            help=["Let samples come again: --balance oversample"],
+        )
+    return found
+
+
+_ENCODE = ("encode", "one_hot")
+
+
+def _named(table: Mapping[str, Any]) -> list[str]:
+    given = table.get("feature", [])
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _places(features: dict[str, Feature], seen: Codes) -> dict[int, int]:
+    """Where the codes of categories are in a table, and how many categories each has."""
+    ends = np.cumsum([count_of(feature.shape) for feature in features.values()])
+    return {int(end) - 1: len(seen[name]) for name, end in zip(features, ends, strict=True) if name in seen}
+
+
 def _read(
-    draft: Draft, rows: Rows, codes: NDArray[np.int32], features: dict[str, Feature]
+    draft: Draft, rows: Rows, codes: NDArray[np.int32], features: dict[str, Feature], seen: Codes
 ) -> tuple[Floats, NDArray[np.int32]]:
     """The numbers of samples, one row each in the order of the source, and their classes."""
     starts = np.concatenate([[0], np.cumsum(draft.listed.partition_rows, dtype=np.int64)])
@@ -77,17 +131,22 @@ def _read(
         for block in draft.source.read(partition, own if draft.source.reads == "random" else None):
             keep = np.flatnonzero(np.isin(block.rows, own))
             if len(keep):
-                values.append(_table(block.columns, features)[keep])
+                columns = {name: take(column, keep) for name, column in block.columns.items() if name in features}
+                values.append(_table(columns, features, seen))
                 classes.append(codes[starts[partition] + np.asarray(block.rows)[keep]])
     return np.concatenate(values), np.concatenate(classes)
 
 
-def _table(columns: dict[str, Column], features: dict[str, Feature]) -> Floats:
+def _table(columns: dict[str, Column], features: dict[str, Feature], seen: Codes) -> Floats:
     parts = []
     for name in features:
         column = columns.get(name)
         if isinstance(column, Ragged) and column.present is not None and column.present.all():
             column = column.values
+        if name in seen and isinstance(column, np.ndarray | BytesColumn):
+            codes = seen[name]
+            given: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_list()
+            column = np.array([codes.setdefault(value, len(codes)) for value in given], np.float64)
         if not isinstance(column, np.ndarray) or not np.isfinite(column).all():
             raise BushelError(
                 f"samples are made from whole ones, and {name!r} is missing in some",
@@ -98,9 +157,11 @@ def _table(columns: dict[str, Column], features: dict[str, Feature]) -> Floats:
 
 
 def _resampled(
-    values: Floats, classes: NDArray[np.int32], wanted: dict[int, int], balance: Balance, seed: int
+    values: Floats, classes: NDArray[np.int32], wanted: dict[int, int], recipe: Recipe, places: dict[int, int]
 ) -> tuple[Floats, NDArray[np.int32]]:
     """What the sampler adds; neighbours are looked for where every feature has the same deviation."""
+    balance = recipe.balance
+    assert balance is not None
     counts = dict(zip(*(part.tolist() for part in np.unique(classes, return_counts=True)), strict=True))
     asked = {code: count for code, count in wanted.items() if count > counts.get(code, 0)}
     if not asked:
@@ -109,8 +170,10 @@ def _resampled(
     if smallest < 2:
         raise BushelError(f"{balance.method} needs two samples of each class, and one class has {smallest}")
     scale = values.std(axis=0)
-    scale[scale == 0] = 1.0
-    sampler = _sampler(balance, asked, min(balance.neighbours, smallest - 1), seed)
+    scale[(scale == 0) | np.isin(np.arange(len(scale)), list(places))] = 1.0
+    neighbours = min(balance.neighbours, smallest - 1)
+    _check_room(max(count - counts[code] for code, count in asked.items()) * neighbours, places)
+    sampler = _sampler(balance, asked, neighbours, recipe.seed, list(places))
     try:
         made, found = sampler.fit_resample(values / scale, classes)
     except ValueError as error:
@@ -118,7 +181,17 @@ def _resampled(
     return made[len(values) :] * scale, found[len(values) :]
 
 
-def _sampler(balance: Balance, wanted: dict[int, int], neighbours: int, seed: int) -> Any:
+def _check_room(neighbours: int, places: dict[int, int]) -> None:
+    """Refuse categories that are free text: SMOTENC has a number for each, of each neighbour of what it makes."""
+    if neighbours * sum(places.values()) * 8 > _MOST_BYTES:
+        raise BushelError(
+            f"smotenc would need {neighbours * sum(places.values()) * 8 / 1e9:.0f} GB for the "
+            f"{sum(places.values()):,} categories of this data",
+            help=["Leave out what is no category (--columns A,B), or let samples come again: --balance oversample"],
+        )
+
+
+def _sampler(balance: Balance, wanted: dict[int, int], neighbours: int, seed: int, categories: list[int]) -> Any:
     try:
         from imblearn import over_sampling
     except ImportError:
@@ -126,6 +199,8 @@ def _sampler(balance: Balance, wanted: dict[int, int], neighbours: int, seed: in
     common = {"sampling_strategy": wanted, "random_state": seed % 2**32}
     if balance.method == "adasyn":
         return over_sampling.ADASYN(n_neighbors=neighbours, **common)
+    if balance.method == "smotenc":
+        return over_sampling.SMOTENC(categories, k_neighbors=neighbours, **common)
     kind = over_sampling.SMOTE if balance.method == "smote" else over_sampling.BorderlineSMOTE
     return kind(k_neighbors=neighbours, **common)
 
@@ -134,10 +209,15 @@ def _labels(names: NDArray[Any], *, is_text: bool) -> Column:
     return BytesColumn.of(names.tolist()) if is_text else np.array([int(name) for name in names], np.int64)
 
 
-def _columns(made: Floats, features: dict[str, Feature]) -> dict[str, Column]:
-    """The table as columns; integers are rounded."""
+def _columns(made: Floats, features: dict[str, Feature], seen: Codes) -> dict[str, Column]:
+    """The table as columns; integers are rounded, codes are the categories again."""
     columns: dict[str, Column] = {}
     for (name, feature), part in zip(features.items(), _parts(made, features), strict=True):
+        if name in seen:
+            known = list(seen[name])
+            chosen = [known[code] for code in part[:, 0].astype(np.int64).tolist()]
+            columns[name] = BytesColumn.of(chosen) if feature.dtype == "str" else np.array(chosen, feature.dtype)
+            continue
         dtype = np.dtype(feature.dtype)
         values = np.rint(part).astype(dtype) if dtype.kind in "biu" else part.astype(np.float64)
         columns[name] = values.reshape(len(made), *(size or 1 for size in feature.shape))
