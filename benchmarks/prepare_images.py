@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from build import Memory
+
 from bushel.records import available_cores
 
 SIZE, QUALITY = 224, 90

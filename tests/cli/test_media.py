@@ -91,7 +91,7 @@ def test_boxes_follow_a_resize_on_the_command_line(files: Path) -> None:
         (("photos", "out", "--resize", "20"), "--resize must be as 224x224, got '20'"),
         (
             ("photos", "out", "--image-format", "gif"),
-            "--image-format must be as jpeg:90, webp:80, png or raw; got 'gif'",
+            "--image-format must be as jpeg:90, webp:80, png, raw, png:16 or raw:16; got 'gif'",
         ),
         (
             ("photos", "out", "--tiles", "9x9", "--overlap", "9"),

@@ -21,7 +21,9 @@ _OPTIONS = [
     click.option("--fit", type=click.Choice(["stretch", "fit", "pad", "crop"]), help="Of --resize.  [stretch]"),
     click.option("--kernel", type=click.Choice(["bilinear", "area", "bicubic"]), help="Of --resize.  [bilinear]"),
     click.option(
-        "--image-format", metavar="jpeg:90|png|webp:80|raw", help="How images are stored.  [in their own format]"
+        "--image-format",
+        metavar="jpeg:90|png|webp:80|raw",
+        help="How images are stored; png:16 and raw:16 keep 16 bits a channel.  [in their own format]",
     ),
     click.option("--scaled", is_flag=True, help="Decode JPEGs at a smaller scale where --resize allows: faster."),
     click.option("--kind", metavar="KIND", help="What the source is, where its path does not tell: coco, voc, yolo, …"),
@@ -63,21 +65,21 @@ def image_transforms(given: dict[str, Any], table: dict[str, Any]) -> list[dict[
         raise click.UsageError("--resize cannot go with --tiles: tiles have the size that they are cut to")
     if kind in ("video", "tiles"):
         table |= _frames(given)
+        if kind == "video" and "dtype" in table:
+            raise click.UsageError("--image-format png:16 cannot go with video: its frames have 8 bits a channel")
         return []
     feature = "image/encoded" if kind in _DETECTION else "image"
     if kind in (*_DETECTION, "images"):
         table.setdefault("verify", "headers")
-    form, quality = _encoding(given["image_format"]) if "image_format" in given else (None, None)
+    how = _encoding(given["image_format"]) if "image_format" in given else {}
+    if "dtype" in how and kind in (*_DETECTION, "images"):
+        table.setdefault("allow", ["16-bit"])
     made: dict[str, Any] = {"transform": "reencode", "feature": feature}
     if "resize" in given:
         height, width = _size(given["resize"])
         made = {"transform": "resize_encoded", "feature": feature, "height": height, "width": width}
         made |= {name: given[name] for name in ("fit", "kernel", "scaled") if name in given}
-    if form is not None:
-        made["form"] = form
-    if quality is not None:
-        made["quality"] = quality
-    return [made]
+    return [made | how]
 
 
 def _frames(given: dict[str, Any]) -> dict[str, Any]:
@@ -86,8 +88,7 @@ def _frames(given: dict[str, Any]) -> dict[str, Any]:
     if "resize" in given:
         found["height"], found["width"] = _size(given["resize"])
     if "image_format" in given:
-        found["form"], quality = _encoding(given["image_format"])
-        found |= {} if quality is None else {"quality": quality}
+        found |= _encoding(given["image_format"])
     return found
 
 
@@ -104,13 +105,15 @@ def _size(text: str, name: str = "resize") -> tuple[int, int]:
     return int(height), int(width)
 
 
-def _encoding(text: str) -> tuple[str, int | None]:
-    form, colon, quality = text.partition(":")
+def _encoding(text: str) -> dict[str, Any]:
+    """What an option as jpeg:90 says: of JPEG and WebP the quality stands behind the colon, of others the bits."""
+    form, colon, number = text.partition(":")
     form = {"jpg": "jpeg"}.get(form, form)
-    takes_quality = form in ("jpeg", "webp")
-    if form not in ("jpeg", "webp", "png", "raw") or (colon and not (takes_quality and quality.isdecimal())):
-        raise click.UsageError(f"--image-format must be as jpeg:90, webp:80, png or raw; got {text!r}")
-    return form, int(quality) if colon else None
+    if form in ("jpeg", "webp") and (not colon or number.isdecimal()):
+        return {"form": form} | ({"quality": int(number)} if colon else {})
+    if form in ("png", "raw") and (not colon or number in ("8", "16")):
+        return {"form": form} | ({"dtype": "uint16"} if number == "16" else {})
+    raise click.UsageError(f"--image-format must be as jpeg:90, webp:80, png, raw, png:16 or raw:16; got {text!r}")
 
 
 def source_table(given: dict[str, Any]) -> dict[str, Any]:

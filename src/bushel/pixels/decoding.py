@@ -16,12 +16,14 @@ from bushel.pixels.turning import turn_pixels
 __all__ = ["decode_pixels", "format_of", "orientation_of"]
 
 JPEG = b"\xff\xd8\xff"
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 MODES = {1: ("GRAY", "L"), 3: ("RGB", "RGB"), 4: ("RGBA", "RGBA")}
 _SCAN = b"\xff\xda"  # begins the pixels of a JPEG, and of a thumbnail within its EXIF data: those stand before both
 # Pixels are mostly resized and dropped: memory that was dropped is taken again, since the system clears what it gives.
 _POOL = _native.Pool(max(8, os.cpu_count() or 1))
 _POOLED_BYTES = 4 << 20  # larger images are too few, and too much to keep
-_WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
+_BITS, _PLANAR = 258, 284  # tags of TIFFs
+WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
 
 
 def decode_pixels(
@@ -34,15 +36,16 @@ def decode_pixels(
     """Decode an image to height x width x channels; None: as many channels as it has.
 
     With `at_least`, a JPEG that is twice this size or more is decoded at half, quarter or eighth size. Of a GIF, or an
-    animated WebP or TIFF, the first frame is taken. 16 bits a channel are cut to their upper 8. Raises ValueError,
-    OSError or SyntaxError for what cannot be decoded, damaged JPEGs included, which other readers fill up with grey.
+    animated WebP or TIFF, the first frame is taken. 16 bits a channel are cut to their upper 8; `depth.decode_wide`
+    has them all. Raises ValueError, OSError or SyntaxError for what cannot be decoded, damaged JPEGs included, which
+    other readers fill up with grey.
     """
     if data[:3] == JPEG:
         pixels = _decode_jpeg(data, channels, at_least)
         if pixels is not None:
             return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if upright else pixels
     pixels = _decode_other(data, channels)
-    is_turned = upright and data[:4] not in (b"II*\0", b"MM\0*")  # Pillow turns TIFFs itself
+    is_turned = upright and data[:4] not in TIFF  # Pillow turns TIFFs itself
     return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if is_turned else pixels
 
 
@@ -103,12 +106,20 @@ def _decode_other(data: bytes, channels: int | None) -> NDArray[np.uint8]:
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image:
-        if image.mode in _WIDE:
+        refuse_planes(image)
+        if image.mode in WIDE:
             wide = np.asarray(image)
             pixels = (np.clip(wide, 0, 65535) >> 8).astype(np.uint8)
             return _grey_to(pixels, channels or 1)
         pixels = np.array(image.convert(MODES[channels or _own_channels(image)][1]))
     return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def refuse_planes(image: Any) -> None:
+    """Refuse TIFFs that keep channels of 16 bits apart, of which Pillow makes noise."""
+    tags = getattr(image, "tag_v2", {})
+    if tags.get(_PLANAR) == 2 and len(tags.get(_BITS, ())) > 1 and max(tags[_BITS]) > 8:
+        raise ValueError("a TIFF with a plane for each channel can have 8 bits a channel only")
 
 
 def _grey_to(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:

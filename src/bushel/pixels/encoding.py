@@ -1,12 +1,14 @@
-"""uint8 pixels to encoded images."""
+"""Pixels to encoded images."""
 
 from __future__ import annotations
 
 import io
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bushel.pixels.depth import encode_wide
 
 __all__ = ["ENCODED", "Encoded", "encode_pixels"]
 
@@ -14,11 +16,16 @@ Encoded: TypeAlias = Literal["jpeg", "png", "webp"]
 ENCODED = ("jpeg", "png", "webp")
 
 
-def encode_pixels(pixels: NDArray[np.uint8], form: str, quality: int = 95) -> bytes:
-    """Encode height x width x 1, 3 or 4; a JPEG leaves out alpha, and has half the colour resolution, as is usual.
+def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
+    """Encode uint8 pixels of height x width x 1, 3 or 4; as PNG, uint16 ones too.
 
+    A JPEG leaves out alpha, and has half the colour resolution, as is usual.
     JPEGs of a quality below 96 are made with libjpeg-turbo's fast DCT, others with its accurate one.
     """
+    if pixels.dtype == np.uint16:
+        if form != "png":
+            raise ValueError(f"{form} has 8 bits a channel; 16 bits are stored as png or raw")
+        return encode_wide(pixels)
     if form == "jpeg":
         import simplejpeg
 

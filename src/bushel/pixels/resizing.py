@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.pixels.colours import as_pixels
 from bushel.pixels.placing import Move
 
 __all__ = ["KERNELS", "Kernel", "moved", "resize_pixels"]
@@ -37,14 +38,17 @@ def resize_pixels(
     antialias: bool = False,
     kernel: Kernel = "bilinear",
 ) -> NDArray[Any]:
-    """Pixels resized, as uint8 or float32."""
+    """Pixels resized, as uint8, uint16 or float32; what was uint16 keeps its upper 8 bits as uint8."""
     image = np.ascontiguousarray(image)
     out: Any
     if image.dtype == np.uint8:
         make = _native.resize_to_bytes if dtype == np.uint8 else _native.resize_to_floats
         out = make(image, height, width, antialias, KERNELS[kernel])
     else:
-        out = _native.resize_floats(image, height, width, antialias, KERNELS[kernel])
-        if dtype == np.uint8:
-            out = np.clip(np.rint(out), 0, 255).astype(np.uint8)
+        values = image.astype(np.float32, copy=False)
+        out = _native.resize_floats(values, height, width, antialias, KERNELS[kernel])
+        is_cut = image.dtype == np.uint16 and dtype == np.uint8
+        out = as_pixels(out, image.dtype if is_cut else dtype)
+        if is_cut:
+            out = (out >> 8).astype(np.uint8)
     return out  # type: ignore[no-any-return]

@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.pixels.depth import decode_wide
 from bushel.pixels.headers import BadImage
 
 __all__ = ["TiffReader", "is_tiff"]
@@ -44,9 +45,12 @@ def is_tiff(head: bytes) -> bool:
 
 
 class TiffReader:
-    """The first image of a TIFF file, read region by region. Raises `BadImage`."""
+    """The first image of a TIFF file, read region by region. Raises `BadImage`.
 
-    def __init__(self, path: Path) -> None:
+    16 bits a channel are cut to their upper 8, unless it is `wide`.
+    """
+
+    def __init__(self, path: Path, *, wide: bool = False) -> None:
         self.file: IO[bytes] = path.open("rb")
         try:
             self.tags = self._read_tags()
@@ -54,6 +58,7 @@ class TiffReader:
             self.channels = self._number(_CHANNELS, 1)
             bits = self._numbers(_BITS, (1,))
             self.bits = bits[0] if len(set(bits)) == 1 else 0
+            self.dtype = np.dtype(np.uint16 if wide and self.bits == 16 else np.uint8)
             self.is_tiled = _TILES in self.tags
             if self.is_tiled:
                 self.segment = (self._number(_TILE_HEIGHT), self._number(_TILE_WIDTH))
@@ -63,7 +68,7 @@ class TiffReader:
         except BaseException:
             self.file.close()
             raise
-        self.cached: OrderedDict[int, NDArray[np.uint8]] = OrderedDict()
+        self.cached: OrderedDict[int, NDArray[Any]] = OrderedDict()
         self.cached_bytes = 0
         self.most_bytes = _CACHE_BYTES
 
@@ -131,17 +136,17 @@ class TiffReader:
         has_planes = self._number(_PLANAR, 1) == 2 and self.channels > 1
         return is_upright and not has_planes and self.bits in (8, 16) and self.channels in (1, 3, 4)
 
-    def read(self, top: int, left: int, height: int, width: int) -> NDArray[np.uint8]:
-        """A region that lies in the image, as height x width x channels; 16 bits are cut to their upper 8."""
+    def read(self, top: int, left: int, height: int, width: int) -> NDArray[Any]:
+        """A region that lies in the image, as height x width x channels."""
         tall, wide = self.segment
         if not self.is_tiled:  # strips are as wide as the image: those of one row of regions are kept
-            self.most_bytes = max(_CACHE_BYTES, (height + 2 * tall) * self.width * 4)
-        out: NDArray[np.uint8] | None = None
+            self.most_bytes = max(_CACHE_BYTES, (height + 2 * tall) * self.width * 4 * self.dtype.itemsize)
+        out: NDArray[Any] | None = None
         for row in range(top // tall, -(-(top + height) // tall)):
             for column in range(left // wide, -(-(left + width) // wide)):
                 part = self._segment(row * self.across + column)
                 if out is None:
-                    out = np.zeros((height, width, part.shape[2]), np.uint8)
+                    out = np.zeros((height, width, part.shape[2]), self.dtype)
                 y, x = row * tall, column * wide
                 first, last = max(top, y), min(top + height, y + part.shape[0])
                 begin, end = max(left, x), min(left + width, x + part.shape[1])
@@ -151,7 +156,7 @@ class TiffReader:
         assert out is not None
         return out
 
-    def _segment(self, number: int) -> NDArray[np.uint8]:
+    def _segment(self, number: int) -> NDArray[Any]:
         if number in self.cached:
             self.cached.move_to_end(number)
             return self.cached[number]
@@ -162,7 +167,7 @@ class TiffReader:
             self.cached_bytes -= self.cached.popitem(last=False)[1].nbytes
         return pixels
 
-    def _decode(self, number: int) -> NDArray[np.uint8]:
+    def _decode(self, number: int) -> NDArray[Any]:
         height, width = self.segment
         if not self.is_tiled:
             height = min(height, self.height - number * height)
@@ -176,7 +181,7 @@ class TiffReader:
             return self._decode_plain(data, height, width, inverted=photometric == 0)
         return self._decode_other(data, height, width)
 
-    def _decode_plain(self, data: bytes, height: int, width: int, *, inverted: bool) -> NDArray[np.uint8]:
+    def _decode_plain(self, data: bytes, height: int, width: int, *, inverted: bool) -> NDArray[Any]:
         if self._number(_COMPRESSION, 1) != 1:
             try:
                 data = zlib.decompressobj().decompress(data, height * width * self.channels * self.bits // 8)
@@ -188,16 +193,19 @@ class TiffReader:
         pixels = values[: height * width * self.channels].reshape(height, width, self.channels)
         if self._number(_PREDICTOR, 1) == 2:
             pixels = np.cumsum(pixels, axis=1, dtype=pixels.dtype.newbyteorder("="))
-        if self.bits == 16:
+        if self.bits == 16 and self.dtype == np.uint8:
             pixels = pixels >> 8
-        pixels = pixels.astype(np.uint8)
-        return 255 - pixels if inverted else pixels
+        pixels = pixels.astype(self.dtype)
+        return ~pixels if inverted else pixels
 
-    def _decode_other(self, data: bytes, height: int, width: int) -> NDArray[np.uint8]:
+    def _decode_other(self, data: bytes, height: int, width: int) -> NDArray[Any]:
         from PIL import Image
 
+        file = self._small_file(data, height, width)
         try:
-            with Image.open(io.BytesIO(self._small_file(data, height, width)), formats=["TIFF"]) as image:
+            if self.dtype == np.uint16:
+                return decode_wide(file)
+            with Image.open(io.BytesIO(file), formats=["TIFF"]) as image:
                 if image.mode.startswith("I"):
                     wide: Any = np.clip(np.asarray(image), 0, 65535) >> 8
                     return wide.astype(np.uint8)[..., None]  # type: ignore[no-any-return]

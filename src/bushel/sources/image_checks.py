@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.columns import BytesColumn, Column
+from bushel.pixels.depth import decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, parse_header
 from bushel.schema import Feature
 
@@ -201,6 +202,8 @@ def _open(data: bytes, header: Header) -> Any:
 
 def _turn_upright(data: bytes, header: Header) -> tuple[bytes, Header]:
     """The image rotated as its EXIF data ask for, encoded anew with the same tables, without that request."""
+    if header.bits == 16:
+        return _turn_wide(data, header)
     from PIL import ImageOps, JpegImagePlugin
 
     image = _open(data, header)
@@ -215,3 +218,13 @@ def _turn_upright(data: bytes, header: Header) -> tuple[bytes, Header]:
     out = io.BytesIO()
     upright.save(out, header.format.upper(), icc_profile=image.info.get("icc_profile"), **options)
     return out.getvalue(), header._replace(width=upright.width, height=upright.height, orientation=1)
+
+
+def _turn_wide(data: bytes, header: Header) -> tuple[bytes, Header]:
+    """The same of one of 16 bits a channel, as a PNG, in which it keeps them."""
+    try:
+        pixels = decode_wide(data)
+    except (ValueError, OSError, SyntaxError) as error:
+        raise BadImage(f"the {header.format.upper()} cannot be decoded: {_lower(error)}") from None
+    height, width, channels = pixels.shape
+    return encode_wide(pixels), Header("png", width, height, channels, 16)

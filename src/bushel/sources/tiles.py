@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bushel.columns import BytesColumn, Column, take
 from bushel.errors import FileProblem
 from bushel.pixels.decoding import decode_pixels
+from bushel.pixels.depth import decode_wide, is_wide
 from bushel.pixels.encoding import ENCODED, Encoded, encode_pixels
 from bushel.pixels.headers import BadImage
 from bushel.pixels.tiff import TiffReader, is_tiff
@@ -33,6 +34,7 @@ Edge: TypeAlias = Literal["shift", "pad", "drop"]
 MAX_PIXELS = 500_000_000  # of an image that has to be decoded whole
 _BLOCK_BYTES = 8 << 20
 _BLOCK_TILES = 64
+_BYTES = np.dtype(np.uint8)
 
 
 def tiles(
@@ -45,6 +47,7 @@ def tiles(
     fill: int = 0,
     form: Encoded = "png",
     quality: int = 95,
+    dtype: Literal["uint8", "uint16"] = "uint8",
     class_folder: ClassFolder = "first",
     max_pixels: int = MAX_PIXELS,
 ) -> TileSource:
@@ -53,14 +56,19 @@ def tiles(
     Each reaches `overlap` pixels over the next. Where the grid does not end with the image, the last tiles are moved
     back into it (`edge="shift"`), filled up with `fill` ("pad"), or left out ("drop"); an image that is smaller than a
     tile is filled up. Of TIFFs only the parts that a tile needs are decoded; other formats are decoded whole, one image
-    at a time, up to `max_pixels`.
+    at a time, up to `max_pixels`. 16 bits a channel are cut to 8, and such tiles counted, unless
+    `dtype="uint16"`: tiles are PNGs of 16 bits a channel then, in which 8 bits are multiplied by 257.
     """
     grid = _Grid(height, width or height, overlap, edge, fill)
     if form not in ENCODED:
         raise ValueError(f"form must be one of {', '.join(ENCODED)}; got {form!r}")
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must be from 1 to 100, got {quality}")
-    source = TileSource(str(path), grid, (form, quality), class_folder, max_pixels)
+    if dtype not in ("uint8", "uint16"):
+        raise ValueError(f"dtype must be one of uint8, uint16; got {dtype!r}")
+    if dtype == "uint16" and form != "png":
+        raise ValueError(f"form must be png for dtype='uint16', got {form!r}: it has 8 bits a channel")
+    source = TileSource(str(path), grid, (form, quality), class_folder, max_pixels, np.dtype(dtype))
     if not len(source.files):
         raise FileProblem(path, "there are no images in this folder")
     return source
@@ -104,7 +112,10 @@ class _Pixels(Protocol):
     height: int
     width: int
 
-    def read(self, top: int, left: int, height: int, width: int) -> NDArray[np.uint8]: ...
+    @property
+    def bits(self) -> int: ...
+
+    def read(self, top: int, left: int, height: int, width: int) -> NDArray[Any]: ...
 
     def close(self) -> None: ...
 
@@ -112,22 +123,26 @@ class _Pixels(Protocol):
 class _WholeImage:
     """An image of a format that is decoded at once, when the first tile is asked for."""
 
-    def __init__(self, path: Path, max_pixels: int) -> None:
+    def __init__(self, path: Path, max_pixels: int, dtype: np.dtype[Any]) -> None:
         self.path = path
+        self.dtype = dtype
+        self.bits = 8
         self.height, self.width = _size(path)
         if self.height * self.width > max_pixels:
             size = f"{self.width}x{self.height}"
             raise BadImage(f"{size} pixels are more than the {max_pixels:,} that may be decoded at once")
-        self.pixels: NDArray[np.uint8] | None = None
+        self.pixels: NDArray[Any] | None = None
 
-    def read(self, top: int, left: int, height: int, width: int) -> NDArray[np.uint8]:
+    def read(self, top: int, left: int, height: int, width: int) -> NDArray[Any]:
         """A region."""
         if self.pixels is None:
             from PIL import Image
 
             limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None  # pixels were counted before
             try:
-                self.pixels = decode_pixels(self.path.read_bytes())
+                data = self.path.read_bytes()
+                self.bits = 16 if is_wide(data) else 8
+                self.pixels = decode_wide(data) if self.dtype == np.uint16 else decode_pixels(data)
             except (ValueError, OSError, SyntaxError) as error:
                 raise BadImage(f"the image cannot be decoded: {error}") from None
             finally:
@@ -155,7 +170,7 @@ def _size(path: Path) -> tuple[int, int]:
         Image.MAX_IMAGE_PIXELS = limit
 
 
-def open_pixels(path: Path, max_pixels: int) -> _Pixels:
+def open_pixels(path: Path, max_pixels: int, dtype: np.dtype[Any] = _BYTES) -> _Pixels:
     """An image to read regions of: part by part if it is a TIFF that allows it."""
     path = local_copy(path)
     try:
@@ -164,11 +179,11 @@ def open_pixels(path: Path, max_pixels: int) -> _Pixels:
     except OSError as error:
         raise BadImage((error.strerror or str(error)).lower()) from None
     if is_tiff(head):
-        reader = TiffReader(path)
+        reader = TiffReader(path, wide=dtype == np.uint16)
         if reader.is_by_parts:
             return reader
         reader.close()
-    return _WholeImage(path, max_pixels)
+    return _WholeImage(path, max_pixels, dtype)
 
 
 class TileSource:
@@ -178,13 +193,20 @@ class TileSource:
     group = "image"
 
     def __init__(
-        self, path: str, grid: _Grid, encoding: tuple[Encoded, int], class_folder: ClassFolder, max_pixels: int
+        self,
+        path: str,
+        grid: _Grid,
+        encoding: tuple[Encoded, int],
+        class_folder: ClassFolder,
+        max_pixels: int,
+        dtype: np.dtype[Any] = _BYTES,
     ) -> None:
         self.path = path
         self.grid = grid
         self.encoding = encoding
         self.class_folder: ClassFolder = class_folder
         self.max_pixels = max_pixels
+        self.dtype = dtype
         self.root = str(as_path(path) if as_path(path).is_dir() else as_path(path).parent)
         self.spooled: Path | None = None
 
@@ -252,9 +274,9 @@ class TileSource:
             raise ValueError("rows must be None: tiles are read in sequence")
         found = self._places(partition)
         if isinstance(found, str):
-            yield self._block(partition, np.empty((0, 2), np.int64), [], [], [Refused(0, "decode", found)])
+            yield self._block(partition, np.empty((0, 2), np.int64), [], [], [Refused(0, "decode", found)], {})
             return
-        pixels = open_pixels(self._path(partition), self.max_pixels)
+        pixels = open_pixels(self._path(partition), self.max_pixels, self.dtype)
         try:
             made: list[tuple[bytes, int]] = []
             kept: list[int] = []
@@ -266,24 +288,35 @@ class TileSource:
                 except BadImage as error:
                     refused.append(Refused(row, "decode", str(error)))
                 if len(made) == _BLOCK_TILES or sum(len(data) for data, _ in made) > _BLOCK_BYTES:
-                    yield self._block(partition, found, kept, made, refused)
+                    yield self._block(partition, found, kept, made, refused, self._counted(pixels, len(made)))
                     made, kept, refused = [], [], []
-            yield self._block(partition, found, kept, made, refused)
+            yield self._block(partition, found, kept, made, refused, self._counted(pixels, len(made)))
         finally:
             pixels.close()
+
+    def _counted(self, pixels: _Pixels, count: int) -> dict[str, int]:
+        return {"tiles cut from 16 to 8 bits": count} if count and pixels.bits == 16 and self.dtype == _BYTES else {}
 
     def _tile(self, pixels: _Pixels, top: int, left: int) -> tuple[bytes, int]:
         height, width = min(self.grid.height, pixels.height - top), min(self.grid.width, pixels.width - left)
         part = pixels.read(top, left, height, width)
+        if part.dtype != self.dtype:
+            part = part.astype(self.dtype) * self.dtype.type(257)
         if part.shape[:2] != (self.grid.height, self.grid.width):
-            canvas = np.full((self.grid.height, self.grid.width, part.shape[2]), self.grid.fill, np.uint8)
+            canvas = np.full((self.grid.height, self.grid.width, part.shape[2]), self.grid.fill, self.dtype)
             canvas[: part.shape[0], : part.shape[1]] = part
             part = canvas
         data = encode_pixels(np.ascontiguousarray(part), *self.encoding)
         return data, min(part.shape[2], 3) if self.encoding[0] == "jpeg" else part.shape[2]
 
     def _block(
-        self, partition: int, places: NDArray[np.int64], kept: Sequence[int], made: Sequence[Any], refused: Any
+        self,
+        partition: int,
+        places: NDArray[np.int64],
+        kept: Sequence[int],
+        made: Sequence[Any],
+        refused: Any,
+        counted: dict[str, int],
     ) -> Block:
         rows = np.array(kept, np.int64)
         name = as_keys(self.files.paths.take(np.array([partition])))[0]
@@ -299,7 +332,7 @@ class TileSource:
         }
         if "label" in self._listed:
             columns["label"] = take(self._listed["label"], np.full(len(rows), partition))
-        return Block(rows, columns, refused)
+        return Block(rows, columns, refused, counted)
 
     def locate(self, partition: int, row: int) -> str:
         """The image, and where in it the tile is."""
@@ -324,6 +357,7 @@ class TileSource:
             "edge": grid.edge if grid.edge != "shift" else None,
             "fill": grid.fill or None,
             "form": self.encoding[0],
+            "dtype": self.dtype.name if self.dtype != _BYTES else None,
             "quality": self.encoding[1] if self.encoding[0] != "png" else None,
             "class_folder": self.class_folder if self.class_folder != "first" else None,
             "max_pixels": self.max_pixels if self.max_pixels != MAX_PIXELS else None,

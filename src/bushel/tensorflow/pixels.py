@@ -34,6 +34,8 @@ def decode(step: Any, data: Any, encoding: str) -> Any:
     tf = load()
     if step.at_least is not None:
         raise ValueError('engine must be "native" for decode_image(at_least=...): TensorFlow decodes at one scale')
+    if step.dtype != "uint8":
+        raise ValueError('engine must be "native" for decode_image(dtype="uint16"): TensorFlow\'s ops here give 8 bits')
     if encoding in ("webp", "tiff"):
         raise SchemaMismatch(f'TensorFlow\'s own ops cannot decode {encoding}; engine="native" can', at=step.feature)
     if encoding == "bmp":

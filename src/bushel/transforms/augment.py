@@ -1,4 +1,4 @@
-"""Images changed at random, each record of each epoch in its own way. Colours are 0 to 255 whatever the dtype."""
+"""Images changed at random, each record of each epoch in its own way. Colours are 0 to 255, of uint16 0 to 65535."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import SchemaMismatch
+from bushel.pixels.colours import as_pixels, full_of
 from bushel.pixels.placing import Move
 from bushel.pixels.resizing import resize_pixels
 from bushel.records import Sample
@@ -103,7 +104,7 @@ class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Add to all colours."""
         image = image_of(sample, self.feature)
-        changed = image.astype(np.float32) + np.float32(255 * draw.between(-self.most, self.most))
+        changed = image.astype(np.float32) + np.float32(full_of(image.dtype) * draw.between(-self.most, self.most))
         return {**sample, self.feature: _like(changed, image)}
 
 
@@ -152,7 +153,7 @@ class Hue(msgspec.Struct, frozen=True, tag="hue"):
 
 
 class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
-    """Turned about its middle by up to so many degrees; what comes from outside is `fill`. For uint8 pixels."""
+    """Turned about its middle by up to so many degrees; what comes from outside is `fill`."""
 
     feature: str
     most: float = 15.0
@@ -161,18 +162,23 @@ class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Turn the image."""
-        from PIL import Image
-
         image = image_of(sample, self.feature)
-        if image.dtype != np.uint8:
-            raise SchemaMismatch("rotate takes uint8 pixels; put it before what makes them float", at=self.feature)
         angle = draw.between(-self.most, self.most)
-        channels = image.shape[2]
-        picture = Image.fromarray(np.ascontiguousarray(image[..., 0] if channels == 1 else image))
-        fill = self.fill if channels == 1 else (self.fill,) * channels
-        turned = picture.rotate(angle, Image.Resampling.BILINEAR, fillcolor=fill)
+        if image.dtype == np.uint8:
+            turned = _turned(image[..., 0] if image.shape[2] == 1 else image, angle, self.fill)
+        else:  # Pillow has no other pixels of several channels
+            channels = np.moveaxis(image.astype(np.float32), 2, 0)
+            turned = np.stack([_turned(channel, angle, self.fill) for channel in channels], axis=2)
         changed = follow_rotation(sample, self.feature, angle, image.shape[:2], self.masks)
-        return {**sample, **changed, self.feature: np.array(turned).reshape(image.shape)}
+        return {**sample, **changed, self.feature: as_pixels(turned, image.dtype).reshape(image.shape)}
+
+
+def _turned(pixels: NDArray[Any], angle: float, fill: int) -> NDArray[Any]:
+    from PIL import Image
+
+    colour = fill if pixels.ndim == 2 else (fill,) * pixels.shape[2]
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    return np.array(picture.rotate(angle, Image.Resampling.BILINEAR, fillcolor=colour))
 
 
 class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
@@ -201,7 +207,7 @@ class Noise(msgspec.Struct, frozen=True, tag="noise"):
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Add noise."""
         image = image_of(sample, self.feature)
-        noise = draw.generator().normal(0, 255 * self.std, image.shape).astype(np.float32)
+        noise = draw.generator().normal(0, full_of(image.dtype) * self.std, image.shape).astype(np.float32)
         return {**sample, self.feature: _like(image.astype(np.float32) + noise, image)}
 
 
@@ -214,8 +220,7 @@ def _coloured(sample: Sample, feature: str) -> NDArray[Any]:
 
 def _like(changed: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
     """Back to the range and the dtype of the image."""
-    changed = np.clip(changed, 0, 255)
-    return np.rint(changed).astype(np.uint8) if image.dtype == np.uint8 else changed.astype(np.float32, copy=False)
+    return as_pixels(np.clip(changed, 0, full_of(image.dtype)), image.dtype)
 
 
 random_flip, random_crop, random_resized_crop = RandomFlip, RandomCrop, RandomResizedCrop

@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import SchemaMismatch
-from bushel.pixels.decoding import decode_pixels, format_of, orientation_of
+from bushel.pixels.colours import as_pixels
+from bushel.pixels.decoding import format_of, orientation_of
+from bushel.pixels.depth import is_wide
 from bushel.pixels.encoding import ENCODED, encode_pixels
 from bushel.pixels.placing import Fit, place
 from bushel.pixels.resizing import Kernel, moved
 from bushel.records import Sample
 from bushel.transforms.geometry import base_of, sized
-from bushel.transforms.image import bytes_of, check_size, moved_sample
+from bushel.transforms.image import Depth, bytes_of, check_depth, check_size, decoded, moved_sample
 from bushel.transforms.protocol import Draw
 from bushel.transforms.values import image_of
 
-__all__ = ["decoded", "encode_image", "own_form", "reencode", "resize_encoded"]
+__all__ = ["encode_image", "own_form", "reencode", "resize_encoded"]
 
 Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 
@@ -27,7 +29,8 @@ Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
     """An encoded image to one size, encoded again; `FEATURE/height` and the like, boxes and masks follow.
 
-    It keeps its own format (GIF, BMP and TIFF become PNG), unless `form` says another; "raw" stores the pixels. With
+    It keeps its own format (GIF, BMP and TIFF become PNG), unless `form` says another; "raw" stores the pixels. Images
+    of 16 bits a channel are cut to 8, unless `dtype="uint16"`: they are stored as PNG, or raw, with all 16 then. With
     `scaled`, a JPEG that is twice as large or more is decoded at half, quarter or eighth size: faster, and not quite
     the same. See `resize` for `fit`, `kernel` and `antialias`.
     """
@@ -43,19 +46,24 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
     scaled: bool = False
     antialias: bool = True
     masks: tuple[str, ...] = ()
+    dtype: Depth = "uint8"
 
     def __post_init__(self) -> None:
         check_size(self)
-        check_form(self.form, self.quality)
+        check_form(self.form, self.quality, self.dtype)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Decode, resize with every pixel counted, and encode."""
         data = bytes_of(sample, self.feature)
-        pixels = decoded(data, self.feature, at_least=(self.height, self.width) if self.scaled else None)
+        at_least = (self.height, self.width) if self.scaled else None
+        pixels = decoded(data, self.feature, self.dtype, at_least=at_least)
         move = place(pixels.shape[:2], self.height, self.width, self.fit)
-        made = moved(pixels, move, np.dtype(np.uint8), self)
-        out = _encoded(made, self.form or own_form(data, self.feature), self.quality)
-        if self.scaled and (size := _size_of(data)) is not None:  # areas are in pixels of the whole image
+        made = moved(pixels, move, pixels.dtype, self)
+        form = self.form or ("png" if self.dtype == "uint16" else own_form(data, self.feature))
+        out = _encoded(made, form, self.quality)
+        if (
+            self.scaled and self.dtype == "uint8" and (size := _size_of(data)) is not None
+        ):  # areas are in pixels of the whole image
             move = place(size, self.height, self.width, self.fit)
         changed = moved_sample(sample, self, move, made)
         return {**changed, **_named(sample, self.feature, out), self.feature: out}
@@ -72,28 +80,33 @@ def _size_of(data: bytes) -> tuple[int, int] | None:
 
 
 class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
-    """An encoded image in another format. One that is in it already keeps its bytes, unless `quality` is given."""
+    """An encoded image in another format. One that is in it already keeps its bytes, unless `quality` is given.
+
+    Images of 16 bits a channel are cut to 8 by a change, unless `dtype="uint16"`, for the forms "png" and "raw".
+    """
 
     feature: str
     form: Form
     quality: int | None = None  # of JPEG and WebP; None: 95
+    dtype: Depth = "uint8"
 
     def __post_init__(self) -> None:
-        check_form(self.form, 95 if self.quality is None else self.quality)
+        check_form(self.form, 95 if self.quality is None else self.quality, self.dtype)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Decode and encode, or leave it."""
         data = bytes_of(sample, self.feature)
-        if self.quality is None and self.form == own_form(data, self.feature, exactly=True):
+        has_bits = self.dtype == "uint8" or is_wide(data)
+        if has_bits and self.quality is None and self.form == own_form(data, self.feature, exactly=True):
             return sample
-        pixels = decoded(data, self.feature)
+        pixels = decoded(data, self.feature, self.dtype)
         out = _encoded(pixels, self.form, 95 if self.quality is None else self.quality)
         sizes = sized(sample, self.feature, pixels.shape)
         return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
 
 
 class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
-    """Pixels, as they are behind `decode_image` and others, to encoded bytes."""
+    """Pixels, as they are behind `decode_image` and others, to encoded bytes; uint16 to a PNG of 16 bits a channel."""
 
     feature: str
     form: Literal["jpeg", "png", "webp"] = "jpeg"
@@ -107,8 +120,11 @@ class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Encode the image."""
         image = image_of(sample, self.feature)
-        if image.dtype != np.uint8:
-            image = np.clip(np.rint(image), 0, 255).astype(np.uint8)
+        if image.dtype == np.uint16 and self.form != "png":
+            what = f"{self.form} has 8 bits a channel, and the pixels are uint16"
+            raise SchemaMismatch(what, at=self.feature, help=['form="png" keeps all 16 bits'])
+        if image.dtype == np.float32:
+            image = as_pixels(image, np.dtype(np.uint8))
         if image.shape[2] not in (1, 3, 4):
             raise SchemaMismatch(f"expected 1, 3 or 4 channels, got {image.shape[2]}", at=self.feature)
         out = encode_pixels(image, self.form, self.quality)
@@ -116,20 +132,15 @@ class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
         return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
 
 
-def check_form(form: str | None, quality: int) -> None:
+def check_form(form: str | None, quality: int, dtype: str = "uint8") -> None:
     """Refuse formats and qualities that cannot be."""
+    check_depth(dtype)
     if form is not None and form not in (*ENCODED, "raw"):
         raise ValueError(f"form must be one of {', '.join(ENCODED)}, raw; got {form!r}")
+    if dtype == "uint16" and form in ("jpeg", "webp"):
+        raise ValueError(f"form must be png or raw for dtype='uint16', got {form!r}: it has 8 bits a channel")
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must be from 1 to 100, got {quality}")
-
-
-def decoded(data: bytes, feature: str, at_least: tuple[int, int] | None = None) -> NDArray[np.uint8]:
-    """The pixels of an encoded image, upright."""
-    try:
-        return decode_pixels(data, at_least=at_least)
-    except (ValueError, OSError, SyntaxError) as error:
-        raise SchemaMismatch(f"the image cannot be decoded: {error}", at=feature) from None
 
 
 def own_form(data: bytes, feature: str, *, exactly: bool = False) -> str:
@@ -141,7 +152,7 @@ def own_form(data: bytes, feature: str, *, exactly: bool = False) -> str:
     return form if exactly or form in ENCODED else "png"
 
 
-def _encoded(pixels: NDArray[np.uint8], form: str, quality: int) -> Any:
+def _encoded(pixels: NDArray[Any], form: str, quality: int) -> Any:
     return pixels if form == "raw" else encode_pixels(pixels, form, quality)
 
 

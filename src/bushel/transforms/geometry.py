@@ -113,8 +113,8 @@ def _moved_mask(mask: Any, name: str, move: Callable[[NDArray[Any]], NDArray[Any
     from PIL import Image
 
     with Image.open(io.BytesIO(mask)) as image:
-        if image.mode not in ("L", "1", "P", "RGB", "RGBA"):
-            raise SchemaMismatch(f"masks must have 8 bits a pixel, got {image.mode}", at=name)
+        if image.mode not in ("L", "1", "P", "RGB", "RGBA", "I;16"):
+            raise SchemaMismatch(f"masks must have 8 or 16 bits a pixel, got {image.mode}", at=name)
         palette = image.getpalette() if image.mode == "P" else None
         pixels = np.asarray(image.convert("L") if image.mode == "1" else image)
     moved = move(pixels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -10,19 +10,28 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import SchemaMismatch
+from bushel.pixels.colours import to_channels
 from bushel.pixels.decoding import MODES, decode_pixels
+from bushel.pixels.depth import decode_wide, is_wide
 from bushel.pixels.placing import FITS, Fit, Move, place
 from bushel.pixels.resizing import KERNELS, Kernel, moved
 from bushel.records import Sample
+from bushel.transforms.counting import note
 from bushel.transforms.geometry import follow, sized
 from bushel.transforms.protocol import Draw, Room
 from bushel.transforms.values import image_of, value_of
 
 __all__ = ["center_crop", "convert_colour", "decode_image", "resize"]
 
+Depth: TypeAlias = Literal["uint8", "uint16"]
+DEPTHS = ("uint8", "uint16")
+
 
 class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
-    """Encoded bytes (JPEG, PNG, WebP and all that Pillow reads) to uint8 pixels, height x width x channels.
+    """Encoded bytes (JPEG, PNG, WebP and all that Pillow reads) to pixels, height x width x channels.
+
+    They are uint8: of images of 16 bits a channel the upper 8 are kept, and a build counts them. With
+    `dtype="uint16"`, all 16 are; images of 8 are multiplied by 257 then, so that white is 65535 in all.
 
     Turned upright where EXIF data ask for it. With `at_least`, a JPEG that is twice this height and width or more is
     decoded at half, quarter or eighth size: that is faster, and not quite the same.
@@ -32,10 +41,12 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
     channels: Literal[1, 3, 4] = 3
     at_least: tuple[int, int] | None = None
     upright: bool = True
+    dtype: Depth = "uint8"
 
     def __post_init__(self) -> None:
         if self.channels not in MODES:
             raise ValueError(f"channels must be one of 1, 3, 4; got {self.channels}")
+        check_depth(self.dtype)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Decode the image; the frames of a clip become one array of as many steps."""
@@ -46,11 +57,35 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
                 raise SchemaMismatch("frames of one clip must have one size", at=self.feature)
             return {**sample, self.feature: np.stack(alone)}
         data = bytes_of(sample, self.feature)
-        try:
-            pixels = decode_pixels(data, self.channels, upright=self.upright, at_least=self.at_least)
-        except (ValueError, OSError, SyntaxError) as error:
-            raise SchemaMismatch(f"the image cannot be decoded: {error}", at=self.feature) from None
+        how: dict[str, Any] = {"channels": self.channels, "upright": self.upright, "at_least": self.at_least}
+        pixels = decoded(data, self.feature, self.dtype, **how)
         return {**sample, self.feature: pixels, **sized(sample, self.feature, pixels.shape)}
+
+
+def check_depth(dtype: str) -> None:
+    """Refuse dtypes that encoded images do not have."""
+    if dtype not in DEPTHS:
+        raise ValueError(f"dtype must be one of {', '.join(DEPTHS)}; got {dtype!r}")
+
+
+def decoded(
+    data: bytes,
+    feature: str,
+    dtype: str = "uint8",
+    *,
+    channels: int | None = None,
+    upright: bool = True,
+    at_least: tuple[int, int] | None = None,
+) -> NDArray[Any]:
+    """The pixels of an encoded image; one that loses bits is noted."""
+    try:
+        if dtype == "uint16":
+            return decode_wide(data, channels, upright=upright)
+        if is_wide(data):
+            note(f"images cut from 16 to 8 bits ({feature})")
+        return decode_pixels(data, channels, upright=upright, at_least=at_least)
+    except (ValueError, OSError, SyntaxError) as error:
+        raise SchemaMismatch(f"the image cannot be decoded: {error}", at=feature) from None
 
 
 def bytes_of(sample: Sample, feature: str) -> bytes:
@@ -73,7 +108,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
     height: int
     width: int
     antialias: bool = False
-    dtype: Literal["uint8", "float32"] | None = None  # None: as it was
+    dtype: Literal["uint8", "float32"] | None = None  # None: as it was; uint16 keeps its range as float32
     fit: Fit = "stretch"
     kernel: Kernel = "bilinear"
     fill: int = 0
@@ -93,7 +128,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
         """Resize the image straight into its batch."""
         image = image_of(sample, self.feature)
         dtype = np.dtype(self.dtype or image.dtype)
-        is_plain = self.fit == "stretch" and not (image.dtype == np.float32 and dtype == np.uint8)
+        is_plain = self.fit == "stretch" and (image.dtype == np.uint8 or image.dtype == dtype == np.float32)
         out = room(self.feature, (self.height, self.width, image.shape[2]), dtype) if is_plain else None
         if out is None:
             return self.apply(sample, draw)
@@ -149,25 +184,11 @@ class ConvertColour(msgspec.Struct, frozen=True, tag="convert_colour"):
         return {**sample, self.feature: pixels, **sized(sample, self.feature, pixels.shape)}
 
 
-_GREY = np.array([0.299, 0.587, 0.114], np.float32)
-
-
 def with_channels(image: NDArray[Any], channels: int, feature: str) -> NDArray[Any]:
     """Pixels with so many channels; alpha is dropped, or full."""
     if image.shape[2] not in MODES:
         raise SchemaMismatch(f"expected 1, 3 or 4 channels, got {image.shape[2]}", at=feature)
-    if image.shape[2] == channels:
-        return image
-    colours = image[..., :3] if image.shape[2] == 4 else image
-    if channels == 1:
-        if colours.shape[2] == 1:
-            return colours
-        grey = (colours @ _GREY)[..., None]
-        return np.floor(grey + 0.5).astype(np.uint8) if image.dtype == np.uint8 else grey.astype(np.float32)
-    colours = np.repeat(colours, 3, axis=2) if colours.shape[2] == 1 else colours
-    if channels == 3:
-        return np.ascontiguousarray(colours)
-    return np.concatenate([colours, np.full_like(colours[..., :1], 255)], axis=2)
+    return to_channels(image, channels)
 
 
 def cut_sample(sample: Sample, step: Any, at: tuple[float, float]) -> Sample:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from bushel.pixels.depth import is_wide
 from bushel.records import Sample
-from bushel.transforms.encoded import EncodeImage, decoded, own_form
+from bushel.transforms.encoded import EncodeImage, own_form
+from bushel.transforms.image import decoded
 from bushel.transforms.protocol import Draw, Transform
 
 __all__ = ["vary"]
@@ -20,7 +22,7 @@ def vary(sample: Sample, transforms: Sequence[Transform], draw: Draw) -> Sample:
         feature = getattr(transform, "feature", None)
         if isinstance(feature, str) and isinstance(data := sample.get(feature), bytes):
             forms[feature] = own_form(data, feature)
-            sample = {**sample, feature: decoded(data, feature)}
+            sample = {**sample, feature: decoded(data, feature, "uint16" if is_wide(data) else "uint8")}
         sample = transform.apply(sample, replace(draw, step=draw.step + number))
     for feature, form in forms.items():
         sample = EncodeImage(feature, form).apply(sample, draw)

@@ -12,7 +12,7 @@ from bushel.records import Sample
 
 __all__ = ["array_of", "image_of", "value_of"]
 
-_PIXELS = "Bf"  # uint8 and float32, as NumPy abbreviates them
+_PIXELS = "BHf"  # uint8, uint16 and float32, as NumPy abbreviates them
 
 
 def value_of(sample: Sample, feature: str) -> Any:
@@ -31,7 +31,7 @@ def array_of(sample: Sample, feature: str) -> NDArray[Any]:
 
 
 def image_of(sample: Sample, feature: str) -> NDArray[Any]:
-    """The value of a feature that must be pixels: height x width x channels, uint8 or float32."""
+    """The value of a feature that must be pixels: height x width x channels, uint8, uint16 or float32."""
     value = value_of(sample, feature)
     if not isinstance(value, np.ndarray) or value.ndim != 3 or value.dtype.char not in _PIXELS:
         got = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
