@@ -97,14 +97,14 @@ def read(
     faults.warn()
     joined = reader.join(parts)
     if schema is not None:
-        return _shaped(joined, schema)
+        return shape_columns(joined, schema)
     for name in columns or ():
         if name not in joined:
             raise MissingName("feature", name, _probe_names(open_file(files[0])), where=files[0])
     return joined
 
 
-def _shaped(joined: dict[str, Column], schema: Schema) -> dict[str, Column]:
+def shape_columns(joined: dict[str, Column], schema: Schema) -> dict[str, Column]:
     """Columns as they were stored with the types and shapes of a schema."""
     shaped: dict[str, Any] = {}
     for name, column in joined.items():

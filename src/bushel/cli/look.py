@@ -82,6 +82,10 @@ def _print_splits(folder: Path) -> None:
         return
     manifest = read_manifest(folder)
     click.echo()
+    for name, feature in manifest.schema.features.items():
+        if feature.encoding == "sparse":
+            shown = _printable(name)
+            click.echo(f"{shown} is sparse, {feature.shape[0]:,} values a record: {shown}/indices, {shown}/values")
     for name, split in manifest.splits.items():
         counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
         more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""

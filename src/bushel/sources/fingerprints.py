@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn
 from bushel.storage import AnyPath, as_path, listed
 
 __all__ = ["as_given", "fingerprint_of", "fingerprint_of_arrays"]
@@ -46,7 +46,7 @@ def fingerprint_of_arrays(columns: Mapping[str, Column]) -> str:
     return digest.hexdigest()
 
 
-def _add(digest: Any, column: Column) -> None:
+def _add(digest: Any, column: Any) -> None:
     if isinstance(column, BytesColumn):
         _add(digest, column.offsets)
         _add(digest, column.data)
@@ -55,6 +55,10 @@ def _add(digest: Any, column: Column) -> None:
         _add(digest, column.values)
         if column.present is not None:
             _add(digest, column.present)
+    elif isinstance(column, SparseColumn):
+        digest.update(str(column.size).encode())
+        for part in (column.row_splits, column.places, column.values):
+            _add(digest, part)
     else:
         digest.update(f"{column.dtype.str}{column.shape}".encode())
         if column.nbytes <= _HASHED_WHOLE:

@@ -13,13 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged, take
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, join_sparse, take
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of, fingerprint_of_arrays
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
-from bushel.sources.values import as_column, feature_of_column, number_keys, rows_that_fit, typed
+from bushel.sources.values import as_column, feature_of_column, is_sparse, number_keys, rows_that_fit, typed
 from bushel.storage import as_path, open_to_read
 from bushel.storage.cache import local_copy
 
@@ -40,7 +40,8 @@ def arrays(
     """Take samples from arrays, one a row: files of NumPy's, arrays by name, a DataFrame, scikit-learn's data.
 
     `data` is a `.npy` or `.npz` file (mapped where that can be done), a dict of name to array or `.npy` file, a pair
-    `(x, y)`, a pandas DataFrame, or what scikit-learn's `load_...` return. `types` asks for other types than int64 and
+    `(x, y)`, a pandas DataFrame, or what scikit-learn's `load_...` return. Sparse matrices of SciPy's, and files of
+    its `save_npz`, stay sparse; as a label, one is made dense. `types` asks for other types than int64 and
     float32: `{"image": "uint8"}` stores raw bytes. `key` names a column of unique keys; without it, rows are numbered.
 
     >>> source = arrays({"x": np.zeros((3, 2)), "label": [0, 1, 0]})
@@ -51,6 +52,8 @@ def arrays(
     given = _named(data)
     chosen = given if columns is None else _chosen(given, columns)
     renamed = {rename.get(name, name): values for name, values in chosen.items()}
+    if isinstance(label := renamed.get("label"), SparseColumn):
+        renamed["label"] = label.to_dense()
     source = ArraySource(renamed, types=types or {}, key=key)
     if isinstance(data, str | PathLike):
         source.opened = {"kind": "arrays", "path": str(data)} | _options(columns, rename, types, key)
@@ -85,6 +88,8 @@ def _named(data: Any) -> dict[str, Any]:
         return {str(name): as_column(data[name], name=str(name)) for name in data.columns}
     if isinstance(data, tuple) and len(data) == 2:
         return {"x": as_column(data[0], name="x"), "label": as_column(data[1], name="label")}
+    if is_sparse(data):
+        return {"x": as_column(data, name="x")}
     if isinstance(data, np.ndarray):
         return _of_structured(data) if data.dtype.names else {"x": as_column(data, name="x")}
     raise ValueError(
@@ -131,6 +136,28 @@ class _Place:
         return _load_member(local_copy(as_path(self.path)), self.member)
 
 
+@dataclass(frozen=True)
+class _SparsePlace(_Place):
+    """A matrix in a file that SciPy's `save_npz` wrote."""
+
+    def load(self) -> Any:
+        """Read the matrix, which must be CSR: rows one behind the other."""
+        path = local_copy(as_path(self.path))
+        form = bytes(_load_member(path, "format.npy").tobytes()).replace(b"\0", b"").decode(errors="replace")
+        if form != "csr":
+            help = ["Save its rows one behind the other: scipy.sparse.save_npz(path, x.tocsr())"]
+            raise FileProblem(path, f"holds a sparse matrix in the form {form}, and CSR is read", help=help)
+        shape, data, places, splits = (
+            _load_member(path, f"{part}.npy") for part in ("shape", "data", "indices", "indptr")
+        )
+        is_whole = shape.shape == (2,) and data.ndim == 1 and places.shape == data.shape and splits.ndim == 1
+        is_whole = is_whole and len(splits) == shape[0] + 1 and splits[0] == 0 and splits[-1] == len(data)
+        if not is_whole or (np.diff(splits) < 0).any() or not {places.dtype.kind, splits.dtype.kind} <= set("iu"):
+            raise FileProblem(path, "holds a sparse matrix whose parts do not fit together")
+        rows = splits.astype(np.int64)
+        return join_sparse(Path(self.path).stem, Ragged(places, rows), Ragged(data, rows), int(shape[1]))
+
+
 def _of_file(path: Path) -> dict[str, Any]:
     with open_to_read(path) as file:
         head = file.read(8)
@@ -138,6 +165,8 @@ def _of_file(path: Path) -> dict[str, Any]:
         return {path.stem: _Place(str(path))}
     if head[:4] == b"PK\x03\x04":
         names = [name for name in zipfile.ZipFile(local_copy(path)).namelist() if name.endswith(".npy")]
+        if {"format.npy", "shape.npy", "data.npy"} <= set(names):
+            return {path.stem: _SparsePlace(str(path))}
         if names:
             return {name.removesuffix(".npy"): _Place(str(path), name) for name in names}
     raise FileProblem(path, "is neither an .npy nor an .npz file of NumPy's")

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, concatenate, take
-from bushel.errors import Fault, FileProblem, MissingName, fault_words
+from bushel.columns import BytesColumn, Column, Ragged, concatenate, join_sparse, take
+from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
 from bushel.files import Skipped, open_file
 from bushel.index import StaleIndex, load_index
 from bushel.manifest import Manifest, read_manifest
 from bushel.names import split_of_shard
-from bushel.records import shape_column, to_column
-from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar
+from bushel.records import shape_columns, to_column
+from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.table_columns import as_text, named
@@ -222,14 +222,15 @@ class RecordSource:
             yield self._block(chunk.memory, chunk.extents, numbers)
 
     def _block(self, memory: Any, extents: NDArray[np.uint64], rows: NDArray[np.int64]) -> Block:
-        columns, bad = self._decode(memory, extents, [*self.schema()])
+        schema = self.schema()
+        columns, bad = self._decode(memory, extents, [*wire_features(schema.features)])
+        bad = {**_misfits(columns, schema), **bad}
         if bad:
             kept = np.setdiff1d(np.arange(len(rows)), list(bad))
             columns = {name: _all_present(take(column, kept)) for name, column in columns.items()}
         else:
             kept = np.arange(len(rows))
-        schema = self.schema()
-        shaped = {name: shape_column(column, schema[name], name=name) for name, column in self._named(columns).items()}
+        shaped = shape_columns(self._named(columns), schema)
         refused = [Refused(int(rows[row]), "read", why) for row, why in sorted(bad.items())]
         return Block(rows[kept], shaped, refused)
 
@@ -237,8 +238,8 @@ class RecordSource:
         self, memory: Any, extents: NDArray[np.uint64], names: Sequence[str]
     ) -> tuple[dict[str, Column], dict[int, str]]:
         """Columns as they are stored, a row for each record, and what is wrong with those that are damaged."""
-        schema = self.whole_schema
-        asked = [(name, schema[name].sequence, INT_KIND if name in self.names else schema[name].kind) for name in names]
+        wires = wire_features(self.whole_schema.features)
+        asked = [(name, wires[name].sequence, INT_KIND if name in self.names else wires[name].kind) for name in names]
         found, faults, _ = _native.decode(memory, extents, asked, True, 1, False)
         bad: dict[int, str] = {}
         for row, fault, number in faults:
@@ -272,6 +273,25 @@ class RecordSource:
     def __getstate__(self) -> dict[str, Any]:
         told = {name: value for name, value in self.__dict__.items() if name != "extents"}
         return told | {"whole_schema": self.whole_schema, "reads": self.reads}
+
+
+def _misfits(columns: dict[str, Column], schema: Schema) -> dict[int, str]:
+    """Rows whose indices and values are no sparse vector, and why; looked for one by one where not all are."""
+    found: dict[int, str] = {}
+    for name, feature in schema.features.items():
+        if feature.encoding != "sparse":
+            continue
+        places, values, size = columns[f"{name}/indices"], columns[f"{name}/values"], feature.shape[0] or 0
+        try:
+            join_sparse(name, places, values, size)
+        except SchemaMismatch:
+            for row in range(len(places)):
+                at = np.array([row])
+                try:
+                    join_sparse(name, take(places, at), take(values, at), size)
+                except SchemaMismatch as error:
+                    found.setdefault(row, f"{name}: {error.message.partition(' - at ')[0]}")
+    return found
 
 
 def _ignore(skipped: Skipped) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn
 
 __all__ = ["is_spooled", "load_columns", "spool_columns", "spooling_into", "write_columns"]
 
+_SPARSE = ("places", "values", "row_splits")
 _FOLDER: ContextVar[Path | None] = ContextVar("folder of spools", default=None)
 
 
@@ -55,7 +56,7 @@ def write_columns(folder: Path, columns: dict[str, Column]) -> None:
     (folder / "columns.json").write_text(json.dumps(layout))
 
 
-def _write(stem: Path, name: str, column: Column) -> dict[str, Any]:
+def _write(stem: Path, name: str, column: Any) -> dict[str, Any]:
     if isinstance(column, BytesColumn):
         _save(stem, "offsets", column.offsets)
         _save(stem, "data", column.data)
@@ -66,6 +67,10 @@ def _write(stem: Path, name: str, column: Column) -> dict[str, Any]:
             _save(stem, "present", column.present)
         inner = _write(stem.with_name(f"{stem.name}.values"), name, column.values)
         return {"name": name, "kind": "ragged", "values": inner, "present": column.present is not None}
+    if isinstance(column, SparseColumn):
+        for part in _SPARSE:
+            _save(stem, part, getattr(column, part))
+        return {"name": name, "kind": "sparse", "size": column.size}
     _save(stem, "array", column)
     return {"name": name, "kind": "array"}
 
@@ -80,12 +85,15 @@ def load_columns(folder: Path) -> dict[str, Column]:
     return {column["name"]: _read(folder / str(number), column) for number, column in enumerate(layout)}
 
 
-def _read(stem: Path, layout: dict[str, Any]) -> Column:
+def _read(stem: Path, layout: dict[str, Any]) -> Any:
     if layout["kind"] == "bytes":
         return BytesColumn(_map(stem, "offsets"), _map(stem, "data"))
     if layout["kind"] == "ragged":
         present = _map(stem, "present") if layout["present"] else None
         return Ragged(_read(stem.with_name(f"{stem.name}.values"), layout["values"]), _map(stem, "splits"), present)
+    if layout["kind"] == "sparse":
+        places, values, splits = (_map(stem, part) for part in _SPARSE)
+        return SparseColumn(places, values, splits, layout["size"])
     return _map(stem, "array")
 
 

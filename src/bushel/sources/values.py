@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.columns import BytesColumn, Column, Ragged, SparseColumn
 from bushel.errors import SchemaMismatch
-from bushel.schema import RAW_DTYPES, Feature
+from bushel.schema import RAW_DTYPES, Encoding, Feature
 from bushel.sources import arrow
 
-__all__ = ["as_column", "byte_size", "feature_of_column", "number_keys", "rows_that_fit", "typed"]
+__all__ = ["as_column", "byte_size", "feature_of_column", "is_sparse", "number_keys", "rows_that_fit", "typed"]
 
 
-def as_column(values: Any, *, name: str) -> Column:
+def as_column(values: Any, *, name: str) -> Any:
     """Any values, one a row, as a column; None, and NaN among objects, are missing."""
-    if isinstance(values, BytesColumn | Ragged):
+    if isinstance(values, BytesColumn | Ragged | SparseColumn):
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         if values.ndim == 0:
@@ -28,8 +28,8 @@ def as_column(values: Any, *, name: str) -> Column:
         return _from_text_array(values)
     if isinstance(values, np.ndarray) and values.dtype.kind not in "OMm":
         raise SchemaMismatch(f"values of dtype {values.dtype} cannot be stored", at=name, help=[_CONVERT])
-    if hasattr(values, "toarray"):  # a sparse matrix of SciPy's
-        return as_column(values.toarray(), name=name)
+    if is_sparse(values):
+        return _from_sparse(values, name)
     if not hasattr(values, "__len__"):
         raise SchemaMismatch(f"a column must have one value a row, got {type(values).__name__}", at=name)
     if not isinstance(values, np.ndarray) and (column := _from_numbers(values)) is not None:
@@ -38,6 +38,24 @@ def as_column(values: Any, *, name: str) -> Column:
 
 
 _CONVERT = "Convert it to numbers, bytes or str."
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether it is a sparse matrix or array of SciPy's."""
+    return hasattr(values, "tocsr") and hasattr(values, "nnz")
+
+
+def _from_sparse(values: Any, name: str) -> SparseColumn:
+    """The values of a matrix that are not 0, by row; one place twice is the sum, as in SciPy."""
+    if len(values.shape) != 2:
+        raise SchemaMismatch("a sparse array must have rows of one size", at=name)
+    matrix = values.tocsr()
+    if not matrix.has_canonical_format or not matrix.data.all():
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    places, splits = (np.asarray(part, np.int64) for part in (matrix.indices, matrix.indptr))
+    return SparseColumn(places, matrix.data, splits, int(matrix.shape[1]))
 
 
 def _from_text_array(values: NDArray[Any]) -> Column:
@@ -89,7 +107,7 @@ def _ragged_of_arrays(values: Sequence[Any], name: str) -> Ragged:
     return Ragged(np.concatenate(arrays), splits)
 
 
-def feature_of_column(column: Column, *, name: str, is_text: bool = False) -> Feature:
+def feature_of_column(column: Any, *, name: str, is_text: bool = False) -> Feature:
     """The feature that a column makes: numbers are int64 or float32, text and bytes are themselves."""
     if isinstance(column, Ragged):
         inner = feature_of_column(column.values, name=name, is_text=is_text)
@@ -100,9 +118,12 @@ def feature_of_column(column: Column, *, name: str, is_text: bool = False) -> Fe
         return Feature(dtype=inner.dtype, shape=shape, required=False)
     if isinstance(column, BytesColumn):
         return Feature(dtype="str" if is_text or _is_text(column) else "bytes")
-    if column.dtype.kind not in "biuf":
-        raise SchemaMismatch(f"values of dtype {column.dtype} cannot be stored", at=name, help=[_CONVERT])
-    return Feature(dtype="float32" if column.dtype.kind == "f" else "int64", shape=column.shape[1:])
+    has_zeros = isinstance(column, SparseColumn)
+    kind = column.values.dtype if has_zeros else column.dtype
+    if kind.kind not in "biuf":
+        raise SchemaMismatch(f"values of dtype {kind} cannot be stored", at=name, help=[_CONVERT])
+    encoding: Encoding = "sparse" if has_zeros else "list"
+    return Feature(dtype="float32" if kind.kind == "f" else "int64", shape=column.shape[1:], encoding=encoding)
 
 
 def _is_text(column: BytesColumn) -> bool:
@@ -120,10 +141,17 @@ def typed(features: Mapping[str, Feature], types: Mapping[str, str]) -> dict[str
         if dtype not in (*RAW_DTYPES, "str", "bytes"):
             raise ValueError(f"types[{name!r}] must be one of str, bytes, {', '.join(RAW_DTYPES)}; got {dtype!r}")
         old = features[name]
+        if old.encoding == "sparse":
+            if dtype != old.dtype:
+                raise SchemaMismatch(f"sparse {old.dtype} cannot be taken as {dtype}", at=name, help=[_DENSE])
+            continue
         was_text, is_text = old.dtype in ("str", "bytes"), dtype in ("str", "bytes")
         cast = not is_text and not was_text
         out[name] = Feature(dtype=dtype, shape=old.shape, required=old.required, cast=cast)
     return out
+
+
+_DENSE = "Convert the matrix (x.astype(...)), or make it dense: x.toarray()"
 
 
 def number_keys(first: int, count: int, prefix: str = "") -> BytesColumn:
@@ -138,12 +166,14 @@ def number_keys(first: int, count: int, prefix: str = "") -> BytesColumn:
     return arrow.to_bytes(digits)
 
 
-def byte_size(column: Column) -> int:
+def byte_size(column: Any) -> int:
     """How many bytes a column takes."""
     if isinstance(column, BytesColumn):
         return int(column.data.nbytes + column.offsets.nbytes)
     if isinstance(column, Ragged):
         return byte_size(column.values) + int(column.row_splits.nbytes)
+    if isinstance(column, SparseColumn):
+        return int(column.places.nbytes + column.values.nbytes + column.row_splits.nbytes)
     return int(column.nbytes)
 
 

@@ -75,13 +75,14 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
 def open_any(given: Any) -> Source:
     """A source as it is; a path, arrays in memory or samples of Python's as the source that reads them."""
     from bushel import sources
+    from bushel.sources.values import is_sparse
 
     if hasattr(given, "fingerprint") and hasattr(given, "partitions"):
         source: Source = given
         return source
     if isinstance(given, str | PathLike):
         return sources.open_source(given)
-    if isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes"):
+    if isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes") or is_sparse(given):
         return sources.arrays(given)
     return sources.iterable(given)
 

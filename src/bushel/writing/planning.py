@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn
-from bushel.errors import BushelError, MissingName, quantity
+from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.manifest import Balanced, Label
 from bushel.sources.protocol import Source
 from bushel.sources.spreading import do_all, is_spread
@@ -139,6 +139,11 @@ def _list_part(source: Source, number: int, asked: list[str], folder: Path, rows
 
 def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:
     names = [label, recipe.stratify, group_of(source, recipe), _split_column(source, recipe)]
+    features = source.schema().features
+    for name in names:
+        if name is not None and name in features and features[name].encoding == "sparse":
+            help = ["Make it dense: x.toarray()"]
+            raise SchemaMismatch("what is sparse cannot be a label, a split or a group", at=name, help=help)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
