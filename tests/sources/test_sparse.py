@@ -1,5 +1,6 @@
 """Sparse matrices of SciPy's stay sparse: as a source, in records, read back, and as a source again."""
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,10 @@ def test_files_of_save_npz_are_sources(tmp_path: Path) -> None:
     assert same(back(bushel.open(tmp_path / "out")["train"][:]["terms"]), matrix())
     done = CliRunner().invoke(cli, ["info", str(tmp_path / "out")])
     assert done.exit_code == 0
+    shown = CliRunner().invoke(cli, ["cat", str(tmp_path / "out"), "--record", "train:3", "--full"])
+    row = matrix()[3]
+    printed = {"indices": row.indices.tolist(), "values": row.data.tolist(), "size": SIZE}
+    assert json.loads(shown.stdout)["sample"]["terms"] == printed
     assert "terms is sparse, 2,000 values a record: terms/indices, terms/values" in done.stdout.splitlines()
 
 

@@ -273,6 +273,9 @@ _SHORT = 48
 def _plain(value: Any, is_short: bool) -> Any:
     if isinstance(value, bytes | str):
         return _plain_text(value, is_short)
+    if hasattr(value, "places"):  # a sparse row
+        parts = {"indices": value.places, "values": value.values}
+        return {name: _plain(part, is_short) for name, part in parts.items()} | {"size": value.size}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list):
