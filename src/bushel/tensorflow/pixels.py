@@ -69,24 +69,25 @@ def _like(changed: Any, image: Any) -> Any:
     return _as_dtype(load().clip_by_value(changed, 0, 255), image.dtype)
 
 
-def _crop(step: Any, image: Any, down: Any, across: Any) -> Any:
-    """Cut out a part; 0 to 1 down and across say where in the room that is left."""
+def _crop(step: Any, image: Any, at: tuple[Any, Any] | None) -> Any:
+    """Cut out a part; 0 to 1 down and across say where in the room that is left; None: in its middle."""
     tf = load()
     size = tf.constant([step.height, step.width])
     room = tf.shape(image)[:2] - size
     message = f"{step.feature}: an image is smaller than the crop of {step.height} x {step.width}"
     with tf.control_dependencies([tf.debugging.assert_non_negative(room, message)]):
-        share = tf.stack([down, across])
-        top_left = tf.minimum(tf.cast(share * tf.cast(room + 1, tf.float32), tf.int32), room)
+        top_left = room // 2
+        if at is not None:
+            top_left = tf.minimum(tf.cast(tf.stack(at) * tf.cast(room + 1, tf.float32), tf.int32), room)
     return image[top_left[0] : top_left[0] + step.height, top_left[1] : top_left[1] + step.width]
 
 
 def _center_crop(step: Any, image: Any, _: Any) -> Any:
-    return _crop(step, image, 0.5, 0.5)
+    return _crop(step, image, None)
 
 
 def _random_crop(step: Any, image: Any, uniforms: Any) -> Any:
-    return _crop(step, image, uniforms[0], uniforms[1])
+    return _crop(step, image, (uniforms[0], uniforms[1]))
 
 
 def _random_flip(step: Any, image: Any, uniforms: Any) -> Any:

@@ -156,7 +156,7 @@ def moved_sample(sample: Sample, step: Any, move: Move, pixels: Any) -> Sample:
 
 
 class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):
-    """The middle of the image. Boxes and masks follow."""
+    """The middle of the image, where it must be the upper or left pixel of two, as Keras. Boxes and masks follow."""
 
     feature: str
     height: int
@@ -165,7 +165,7 @@ class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Cut the image."""
-        return cut_sample(sample, self, (0.5, 0.5))
+        return cut_sample(sample, self)
 
 
 class ConvertColour(msgspec.Struct, frozen=True, tag="convert_colour"):
@@ -191,15 +191,15 @@ def with_channels(image: NDArray[Any], channels: int, feature: str) -> NDArray[A
     return to_channels(image, channels)
 
 
-def cut_sample(sample: Sample, step: Any, at: tuple[float, float]) -> Sample:
-    """A sample whose image is cut to the size of a step; `at` says where in the room that is left, 0 to 1."""
+def cut_sample(sample: Sample, step: Any, at: tuple[float, float] | None = None) -> Sample:
+    """A sample whose image is cut to the size of a step; `at` says where in the room there is, 0 to 1; None: middle."""
     image = image_of(sample, step.feature)
     move = cut(image.shape[:2], step, at)
     top, left, height, width = move.part
     return moved_sample(sample, step, move, image[top : top + height, left : left + width])
 
 
-def cut(size: tuple[int, int], step: Any, at: tuple[float, float]) -> Move:
+def cut(size: tuple[int, int], step: Any, at: tuple[float, float] | None) -> Move:
     """How an image is cut."""
     down, across = size[0] - step.height, size[1] - step.width
     if down < 0 or across < 0:
@@ -207,7 +207,9 @@ def cut(size: tuple[int, int], step: Any, at: tuple[float, float]) -> Move:
             f"the image is {size[0]} x {size[1]}, smaller than the crop of {step.height} x {step.width}",
             at=step.feature,
         )
-    top, left = min(int(at[0] * (down + 1)), down), min(int(at[1] * (across + 1)), across)
+    top, left = down // 2, across // 2
+    if at is not None:
+        top, left = min(int(at[0] * (down + 1)), down), min(int(at[1] * (across + 1)), across)
     return Move(size, (top, left, step.height, step.width), (step.height, step.width))
 
 
