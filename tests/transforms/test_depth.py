@@ -304,6 +304,14 @@ def test_a_build_that_cuts_16_bits_says_how_many_images(tmp_path: Path) -> None:
     assert not cut_in(tmp_path / "kept")
 
 
+def test_raw_images_of_several_kinds_are_refused_in_one_line(tmp_path: Path) -> None:
+    (folder(tmp_path / "in") / "a" / "grey.png").write_bytes(by_opencv(WIDE[..., :1]))
+    source = sources.images(tmp_path / "in", allow=["16-bit"])
+    for step in (t.resize_encoded("image", 20, 30, form="raw", dtype="uint16"), t.reencode("image", "raw")):
+        with pytest.raises(SchemaMismatch, match=r"first side alone, got \[.*, 1\] and \[.*, 3\] - at image"):
+            bushel.build(source, tmp_path / "out", transforms=[step])
+
+
 def test_repeats_for_balance_keep_their_16_bits() -> None:
     from bushel.transforms.repeated import vary
 

@@ -82,13 +82,13 @@ def to_columns(samples: Sequence[Sample], features: Mapping[str, Feature]) -> di
             columns[name] = _sparse(values, feature)  # type: ignore[assignment]
             continue
         if feature.sequence:  # steps, as many as each sample has
-            columns[name] = _ragged(values, present, feature)
+            columns[name] = _ragged(values, present, feature, name)
         elif present.all() and not feature.is_ragged and feature.dtype not in ("bytes", "str"):
             columns[name] = np.stack(values) if values else np.empty((0, *feature.shape))  # type: ignore[arg-type]
         elif present.all() and feature.shape == ():
             columns[name] = BytesColumn.of([value.item() for value in values if value is not None])
         else:
-            columns[name] = _ragged(values, present, feature)
+            columns[name] = _ragged(values, present, feature, name)
     return columns
 
 
@@ -98,7 +98,7 @@ def _sparse(values: Sequence[Any], feature: Feature) -> SparseColumn:
     return column[1:]
 
 
-def _ragged(values: Sequence[Any], present: Any, feature: Feature) -> Ragged:
+def _ragged(values: Sequence[Any], present: Any, feature: Feature, name: str) -> Ragged:
     there = [value.reshape(-1 if value.ndim == 0 else value.shape) for value in values if value is not None]
     lengths = np.zeros(len(values), np.int64)
     lengths[present] = [len(value) for value in there]
@@ -107,8 +107,19 @@ def _ragged(values: Sequence[Any], present: Any, feature: Feature) -> Ragged:
     if feature.dtype in ("bytes", "str"):
         flat = BytesColumn.of([text for value in there for text in value.reshape(-1).tolist()])
     else:
+        _check_sides({value.shape for value in there}, name)
         flat = np.concatenate(there) if there else np.empty(0, np.float32)
     return Ragged(flat, splits, None if present.all() else present)
+
+
+def _check_sides(shapes: set[tuple[int, ...]], name: str) -> None:
+    if len({shape[1:] for shape in shapes}) > 1:
+        one, other = sorted(shapes, key=lambda shape: shape[1:])[:: len(shapes) - 1]
+        raise SchemaMismatch(
+            f"arrays may differ in their first side alone, got {list(one)} and {list(other)}",
+            at=name,
+            help=["Images: resize them to one size, with one number of channels, or store them encoded"],
+        )
 
 
 def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dict[str, Feature]:
