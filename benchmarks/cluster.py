@@ -224,16 +224,20 @@ def note(folder: Path, **figures: Any) -> dict[str, Any]:
     """Keep figures for `project`; all that are known."""
     path = folder / "figures.json"
     known = {**(json.loads(path.read_text()) if path.exists() else {}), **figures}
-    path.write_text(json.dumps(known, indent=2))
+    if figures:
+        path.write_text(json.dumps(known, indent=2))
     return known
 
 
+PROJECTED = ("planned_a_second", "planned_bytes", "seconds_a_task", "rows_bytes", "rows_ray-1", "rows_ray-2")
 TOTAL, SAMPLES, TASKS, CORES = 100e12, 100e6, 100e3, 32  # bytes; of 1 MB; shards of 1 GB; of a node
 
 
 def project(folder: Path, _: float) -> None:
     """100 TB of samples of 1 MB in shards of 1 GB, on nodes of 32 cores, from the figures measured and nothing else."""
-    figures = json.loads((folder / "figures.json").read_text())
+    figures = note(folder)
+    if missing := [name for name in PROJECTED if name not in figures]:
+        raise SystemExit(f"{folder}: {', '.join(missing)} not measured: run `rows scheduler plan` with it first")
     planning, giving_out = SAMPLES / figures["planned_a_second"], TASKS * figures["seconds_a_task"]
     core, gain = figures["rows_bytes"] / figures["rows_ray-1"], figures["rows_ray-1"] / figures["rows_ray-2"]
     print(f"   {core / 1e6:.1f} MB/s of records a core, two nodes {gain:.2f} of one")

@@ -159,7 +159,8 @@ def _is_constant(values: list[Any], seen: FeatureStatistics | None) -> bool:
 
 def _large_images(values: list[Any], spent: float, read_at: tuple[int, int] | None) -> Found:
     sizes = []
-    for data in values[:64]:
+    frames = (data for value in values[:64] for data in ([value] if isinstance(value, bytes) else value))
+    for data in islice(frames, 64):
         try:
             header = parse_header(data)
         except BadImage:

@@ -160,6 +160,11 @@ class TooManyRefused(BushelError):
         )
 
 
+def reason_of(error: BaseException) -> str:
+    """Why something failed, in one line: bushel's errors say it themselves, those of others need their kind."""
+    return error.message if isinstance(error, BushelError) else f"{type(error).__name__}: {error}"
+
+
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that `name` may have been meant to be."""
     found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import mmap
 import os
 import zlib
@@ -110,6 +112,8 @@ class _Piece:
 
 
 def _mapped(file: RecordFile) -> Iterator[_Piece]:
+    if file.size == 0:  # nothing can be mapped
+        return
     with open_to_read(file.path) as opened:
         yield _Piece(mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ), 0, is_last=True)
 
@@ -309,7 +313,7 @@ def open_file(path: Path) -> RecordFile:
             size = os.fstat(file.fileno()).st_size
             head = file.read(512)
             if not head:
-                raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
+                return _empty(path)
             if _begins_with_record(head):
                 return RecordFile(path, None, size)
             return RecordFile(path, _compression_of(path, file, head), size)
@@ -324,7 +328,8 @@ def _open_object(path: ObjectPath) -> RecordFile:
     file = open_in_order(path.key, path.status())
     head = file.read(512)
     if not head:
-        raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
+        file.close()
+        return _empty(path)
     is_plain = _begins_with_record(head)
     found = RecordFile(path, None if is_plain else _compression_of(path, cast("IO[bytes]", file), head), file.size)
     if is_plain:
@@ -332,6 +337,16 @@ def _open_object(path: ObjectPath) -> RecordFile:
     else:
         file.close()
     return found
+
+
+def _empty(path: Path) -> RecordFile:
+    """A file of 0 bytes: a shard for which there was no sample, if the index beside it says so."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        index = (path.parent / "_index" / f"{path.name}.idx").read_bytes()
+        header = json.loads(index[16 : 16 + int.from_bytes(index[12:16], "little")])  # as FORMAT.md has it
+        if header["records"] == 0:
+            return RecordFile(path, None, 0)
+    raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
 
 
 def _begins_with_record(head: bytes) -> bool:

@@ -10,7 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from making import digests
+
+from bushel.cli import cli
 
 
 def bushel(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -153,3 +156,28 @@ def test_a_terminal_shows_how_far_it_is_how_fast_how_long_still_and_what_was_ref
     assert re.search(r"write +━+ +2000/2000 [\d,]+/s, [\d.]+ \w+/s, 40 refused 0:00:00", text) or re.search(
         r"read +━+ +2000/2000 [\d,]+/s, [\d.]+ \w+/s, 40 refused 0:00:00", text
     )
+
+
+def test_help_has_its_many_options_under_headings():
+    done = CliRunner().invoke(cli, ["build", "--help"])
+    headings = [line for line in done.output.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings[0] == "Splits:"
+    assert headings[-1] == "The run:"
+    assert "Text:" in headings
+    assert done.output.index("\nText:") < done.output.index("--tokenise") < done.output.index("\nImages:")
+    assert "Data:" in CliRunner().invoke(cli, ["train", "--help"]).output
+
+
+def test_a_split_without_a_sample_is_no_damage(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text("x,part\n" + "1,train\n" * 9 + "9,val\n")
+    options = ["--split", "part", "--constrain", "x:max=5", "--workers", "1"]
+    done = CliRunner().invoke(cli, ["build", "rows.csv", "data", *options])
+    assert (done.exit_code, "1 time: schema: x is 9, above 5" in done.output) == (1, True), done.output
+    assert (tmp_path / "data" / "val-00000-of-00001.tfrecord").stat().st_size == 0
+    for command in ("info", "schema", "cat", "index", "repair"):
+        done = CliRunner().invoke(cli, [command, "data", *(["kept"] if command == "repair" else [])])
+        assert done.exit_code == 0, done.output
+    (tmp_path / "data" / "train-00000-of-00001.tfrecord").write_bytes(b"")
+    done = CliRunner().invoke(cli, ["info", "data"])
+    assert (done.exit_code, "train-00000-of-00001.tfrecord: is empty: 0 bytes" in done.output) == (2, True)

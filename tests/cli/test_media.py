@@ -76,6 +76,10 @@ def test_options_of_tiles_and_images_are_in_the_recipe(files: Path) -> None:
     )
 
 
+def test_classes_of_boxes_are_told_by_number_and_name(files: Path) -> None:
+    assert "\n1 cat      3       1\n" in bushel("build", "boxes.csv", "out", cwd=files).stdout
+
+
 def test_boxes_follow_a_resize_on_the_command_line(files: Path) -> None:
     done = bushel("build", "boxes.csv", "out", "--resize", "20x20", "--fit", "pad", cwd=files)
     assert done.returncode == 0
@@ -99,6 +103,7 @@ def test_boxes_follow_a_resize_on_the_command_line(files: Path) -> None:
         ),
         (("logs.csv", "out", "--windows", "9"), "--windows needs --time COL, the column of times"),
         (("logs.csv", "out", "--windows", "9", "--time", "when"), "no column 'when'"),
+        (("logs.csv", "out", "--split", "80/20", "--split-by", "time"), "--split-by needs --windows"),
         (("photos", "out", "--kind", "cocoa"), "kind must be one of"),
         (("photos", "out", "--set", "x"), "--set must be as NAME=VALUE, got 'x'"),
     ],

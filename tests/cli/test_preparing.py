@@ -29,15 +29,18 @@ def run(*arguments: str) -> tuple[int, str]:
 
 def test_options_stand_for_transforms_and_the_recipe_holds_them(people):
     options = ["--label", "bought", "--fill", "age=median", "--standardise", "age", "--one-hot", "city"]
-    assert run(*options, "--transform", "clip:age,low=-2,high=2")[0] == 0
+    others = ["--transform", "clip:age,low=-2,high=2", "--transform", "bucketise:age,edges=[-1, 0,1]"]
+    assert run(*options, *others)[0] == 0
     tables = read_recipe(people / "data" / "recipe.toml").transforms
     assert [(table["transform"], table["feature"]) for table in tables] == [
         ("fill", "age"),
         ("standardise", "age"),
         ("one_hot", "city"),
         ("clip", "age"),
+        ("bucketise", "age"),
     ]
     assert tables[3]["low"] == -2
+    assert tables[4]["edges"] == [-1, 0, 1]
     assert bushel.open("data")["train"][0]["city"].tolist() in ([0, 1], [1, 0])
     done = CliRunner().invoke(cli, ["build", "data/recipe.toml", "again", "--workers", "1"])
     assert done.exit_code == 0

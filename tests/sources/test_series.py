@@ -236,6 +236,7 @@ def test_pickles_recipes_and_separate_features(tmp_path: Path) -> None:
         ({"gap": "often"}, ValueError, "gap must be 'auto', 'none' or above 0, got 'often'"),
         ({"columns": ["what"]}, FileProblem, "the column 'what' must hold one number a row"),
         ({"missing": "guess"}, ValueError, "missing must be one of refuse, previous, linear; got 'guess'"),
+        ({"time_split": "80/30"}, ValueError, "time_split must sum to 100, got '80/30', which sums to 110"),
         ({"time_split": "a/b"}, ValueError, "time_split must be as 80/10/10 or train=0.8,val=0.2; got 'a/b'"),
     ],
 )

@@ -251,8 +251,9 @@ def test_json_lines(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_blocks")
 def test_bad_json_lines_are_refused_one_by_one(tmp_path: Path) -> None:
     lines = [json.dumps({"n": i, "s": "v"}) for i in range(60)]
-    lines[3], lines[20], lines[41], lines[50] = (
+    lines[3], lines[10], lines[20], lines[41], lines[50] = (
         '{"n": 3',
+        "{n: 3}",
         "[1]",
         '{"n": "forty", "s": "v"}',
         '{"n": 99999999999999999999}',
@@ -260,9 +261,10 @@ def test_bad_json_lines_are_refused_one_by_one(tmp_path: Path) -> None:
     source = table(write(tmp_path / "a.jsonl", "\n".join(lines) + "\n"))
     assert types_of(source) == {"n": "int64, optional", "s": "str, optional"}
     columns, refused = read_all(source)
-    assert columns["n"] == [i for i in range(60) if i not in (3, 20, 41, 50)]
+    assert columns["n"] == [i for i in range(60) if i not in (3, 10, 20, 41, 50)]
     assert [r.reason.split(" (")[0] for r in refused] == [
         "the line is not JSON: input data was truncated",
+        "the line is not JSON: object keys must be strings",
         "the line is not a JSON object but list",
         "n: expected number, got str",
         "n: 99999999999999999999 does not fit int64",

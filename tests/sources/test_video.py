@@ -202,6 +202,7 @@ def test_pickles_recipes_and_options(tmp_path: Path) -> None:
     assert again.fingerprint() == source.fingerprint() == opened.fingerprint()
     for options, why in (
         ({"frames": 0}, "frames must be at least 1, got 0"),
+        ({"stride": 0}, "stride must be at least 1, got 0"),
         ({"fps": 0}, "fps must be above 0, got 0"),
         ({"fps": 1, "count": 2}, "fps and count cannot both be given"),
         ({"height": 3}, "height and width must be given both, or neither"),
@@ -212,6 +213,14 @@ def test_pickles_recipes_and_options(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileProblem, match="there are no videos in this folder"):
         sources.video(tmp_path / "empty")
+
+
+def test_what_frames_cost_is_told_and_whether_they_are_too_large(tmp_path: Path) -> None:
+    make_clip(tmp_path / "in" / "a.mp4", 10)
+    bushel.build(sources.video(tmp_path / "in", frames=4), tmp_path / "out")
+    found = bushel.costs(tmp_path / "out", read_at=(8, 8))
+    assert found.features[0].feature == "image"
+    assert [saving.how for saving in found.savings if saving.feature == "image"] == ["--resize 8x8"]
 
 
 MEASURE = """

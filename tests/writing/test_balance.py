@@ -326,3 +326,21 @@ def test_an_addition_balances_what_it_adds_and_the_manifest_sums_up(tmp_path):
     manifest = build(more, tmp_path / "out", run=Run(workers=1, append=True)).manifest
     assert manifest.balance.before == {"often": 1040, "rare": 60}
     assert manifest.balance.after == manifest.splits["train"].label_counts == {"often": 1040, "rare": 1040}
+
+
+@pytest.mark.parametrize(
+    ("augment", "message"),
+    [
+        ({"transform": "jitter", "feature": "y", "std": 1.0}, "transform jitter: no feature 'y'"),
+        (
+            {"transform": "jitter", "feature": "n", "std": 1.0},
+            "augmentations fail .*: expected int64",
+        ),
+    ],
+)
+def test_an_augmentation_that_fits_no_sample_is_told_before_anything_is_written(tmp_path, augment, message):
+    rows = {"n": np.arange(40), "label": np.array(["a"] * 30 + ["b"] * 10)}
+    balance = Balance(method="oversample", augment=[augment])
+    with pytest.raises(BushelError, match=message):
+        build(rows, tmp_path / "out", balance=balance, run=Run(workers=1))
+    assert not (tmp_path / "out" / "dataset.json").exists()

@@ -35,6 +35,8 @@ def test_shares_are_understood(given, expected):
         ("80/ten", "split must be as 80/10/10 or train=0.8,val=0.2; got '80/ten'"),
         ("10/20/30/40", r"split must name its parts if there are more than three \(a=0.4,b=…\), got '10/20/30/40'"),
         ("train=0.8,val=0.1", "split must sum to 1, got 'train=0.8,val=0.1', which sums to 0.9"),
+        ("80/30", "split must sum to 100, got '80/30', which sums to 110"),
+        ("train=80,val=10", "split must sum to 100, got 'train=80,val=10', which sums to 90"),
         ("80/0/20", "split must give each part more than 0, got '80/0/20'"),
         ({"tr ain": 1.0}, "the name of a split must be of letters, digits, _ and ., got 'tr ain'"),
     ],

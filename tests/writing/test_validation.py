@@ -8,8 +8,9 @@ from making import Numbers, digests, numbers_in
 
 import bushel
 from bushel import Constraint, Feature, Run, build
+from bushel import transforms as t
 from bushel.columns import BytesColumn, Ragged
-from bushel.errors import BushelError, MissingName
+from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.schema import Schema
 from bushel.writing.quarantine import read_quarantine
 
@@ -162,6 +163,17 @@ def test_transforms_change_samples_the_same_way_on_any_number_of_workers(tmp_pat
 def test_a_sample_that_a_transform_fails_on_is_refused(tmp_path):
     found = reasons(Numbers(100), tmp_path / "out", transforms=[AddNoise(fails_on=42)])
     assert found == {"n42": ("transform", "ZeroDivisionError: cannot do this one")}
+
+
+def test_a_refusal_is_one_line_in_the_words_of_the_error(tmp_path):
+    rows = [{"text": "a b", "n": n} if n else {"n": n} for n in range(30)]
+    found = reasons(rows, tmp_path / "out", transforms=[t.tokenise(length=2)])
+    assert list(found.values()) == [("transform", "transform: no feature 'text'")]
+
+
+def test_a_file_that_transforms_lack_is_named_by_itself(tmp_path):
+    with pytest.raises(FileProblem, match=r"^nope.txt: there is no such file of word vectors"):
+        build([{"text": "a"}] * 30, tmp_path / "out", transforms=[t.embed(file="nope.txt")])
 
 
 def test_a_transform_that_fails_on_every_sample_is_an_error(tmp_path):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.engines import engine_options, make_engine
+from bushel.cli.headings import Headed
 from bushel.cli.look import json_option, print_savings
-from bushel.cli.media import image_transforms, media_options, source_table
+from bushel.cli.media import image_transforms, media_options, source_options, source_table
 from bushel.cli.preparing import balance_of, preparing_options, transform_tables
 from bushel.cli.texts import text_options, text_tables
 
@@ -24,9 +25,21 @@ if TYPE_CHECKING:
 
 _OF_SOURCE = ("key", "columns", "rename", "types", "verify", "keep_bytes")
 _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
+_HEADINGS = {
+    "split": "Splits",
+    "label": "Samples",
+    "seed": "Shards",
+    "require": "Numbers and categories",
+    "balance": "Classes out of balance",
+    "text": "Text",
+    "verify": "Images",
+    "images": "Images with boxes, and tiles",
+    "windows": "Sensor series and video",
+    "workers": "The run",
+}
 
 
-@click.command()
+@click.command(cls=Headed, headings=_HEADINGS)
 @click.argument("source", metavar="SOURCE")
 @click.argument("out", metavar="OUT", required=False)
 @click.option("--split", metavar="80/10/10", help="Train, val and test shares, or the column that says.  [all train]")
@@ -38,24 +51,23 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.option("--columns", metavar="A,B", help="Take these columns only.")
 @click.option("--rename", metavar="OLD=NEW", multiple=True, help="Name a column otherwise; may be repeated.")
 @click.option("--type", "types", metavar="COL=DTYPE", multiple=True, help="The type of a column; may be repeated.")
+@click.option("--constrain", metavar="COL:min=0,max=9", multiple=True, help="Refuse other values; may be repeated.")
+@source_options
+@click.option("--limit", type=int, metavar="N", help="A trial: N samples only.")
 @click.option("--seed", type=int, metavar="N", help="Of splits and order.  [0]")
 @click.option("--order", type=click.Choice(["shuffled", "source"]), help="Of samples.  [shuffled]")
 @click.option("--shard-size", metavar="128M", help="About how large a shard is.  [128M]")
 @click.option("--shards", type=int, metavar="N", help="How many shards the largest split has, instead.")
 @click.option("--compression", type=click.Choice(["gzip", "zlib"]), help="Of shards.  [none]")
-@click.option("--constrain", metavar="COL:min=0,max=9", multiple=True, help="Refuse other values; may be repeated.")
-@click.option("--verify", type=click.Choice(["decode", "headers", "none"]), help="How images are checked.  [decode]")
-@click.option("--keep-bytes", is_flag=True, help="Do not turn images upright that say they are not.")
-@click.option("--limit", type=int, metavar="N", help="A trial: N samples only.")
+@preparing_options
+@text_options
+@media_options
 @click.option("--workers", type=int, metavar="N", help="Processes.  [cores]")
 @click.option("--max-bad", metavar="0.1%|N", help="How many samples may be refused.  [all, with exit code 1]")
 @click.option("--strict", is_flag=True, help="Stop at the first sample that is refused.")
 @click.option("--no-check", "check", is_flag=True, default=True, flag_value=False, help="Do not read shards back.")
 @click.option("--append", is_flag=True, help="Add samples whose keys the dataset OUT does not have.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset OUT, when all is built.")
-@preparing_options
-@text_options
-@media_options
 @engine_options
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be built, and stop.")
 @json_option
@@ -271,7 +283,9 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     _print_table(("split", "records", "shards", "bytes"), rows)
     label = built.manifest.label
     weights = label.class_weights if label else {}
-    _print_classes({name: split.label_counts for name, split in built.manifest.splits.items()}, weights)
+    counts = {name: split.label_counts for name, split in built.manifest.splits.items()}
+    numbers = built.manifest.recipe.get("source", {}).get("classes") or {}  # of annotated objects, by their names
+    _print_classes(counts, weights, {str(number): f"{number} {name}" for name, number in numbers.items()})
     _print_costs(built.path)
     _print_counted(built.manifest.counted)
     for problem in built.problems:
@@ -296,10 +310,12 @@ def _print_refused(built: Built) -> None:
     for reason, count in reasons.most_common(3):
         click.echo(f"  {quantity(count, 'time')}: {reason}")
     if len(reasons) > 3:
-        click.echo(f"  and {len(reasons) - 3:,} more reasons")
+        click.echo(f"  and {quantity(len(reasons) - 3, 'more reason')}")
 
 
-def _print_classes(counts: dict[str, dict[str, int]], weights: dict[str, float] | None = None) -> None:
+def _print_classes(
+    counts: dict[str, dict[str, int]], weights: dict[str, float] | None = None, names: dict[str, str] | None = None
+) -> None:
     classes = list(dict.fromkeys(name for split in counts.values() for name in split))
     if not classes:
         return
@@ -310,6 +326,7 @@ def _print_classes(counts: dict[str, dict[str, int]], weights: dict[str, float] 
     if weights:
         rows = [(*row, f"{weights[row[0]]:.3g}" if row[0] in weights else "-") for row in rows]
         head = (*head, "weight")
+    rows = [((names or {}).get(row[0], row[0]), *row[1:]) for row in rows]
     _print_table(head, rows)
     if len(shown) < len(classes):
         click.echo(f"and {len(classes) - len(shown):,} more classes")
@@ -333,7 +350,7 @@ def _print_costs(path: str) -> None:
 
 def _print_counted(counted: dict[str, int]) -> None:
     if counted:
-        click.echo("\nnote: " + ", ".join(f"{count:,} {what}" for what, count in counted.items()))
+        click.echo("\nnote: " + "; ".join(f"{what}: {count:,}" for what, count in counted.items()))
 
 
 def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -16,7 +16,13 @@ _PLAIN = (
     *("frames", "fps", "overlap"),
 )
 _DETECTION = ("coco", "voc", "yolo", "boxes")
+_OF_SOURCE = [
+    click.option("--kind", metavar="KIND", help="What the source is, where its path does not tell: coco, voc, yolo, …"),
+    click.option("--set", "source_set", metavar="NAME=VALUE", multiple=True, help="Any other option of the source."),
+]
 _OPTIONS = [
+    click.option("--verify", type=click.Choice(["decode", "headers", "none"]), help="How they are checked.  [decode]"),
+    click.option("--keep-bytes", is_flag=True, help="Do not turn images upright that say they are not."),
     click.option("--resize", metavar="HEIGHTxWIDTH", help="Resize images, and encode them again.  [as they are]"),
     click.option("--fit", type=click.Choice(["stretch", "fit", "pad", "crop"]), help="Of --resize.  [stretch]"),
     click.option("--kernel", type=click.Choice(["bilinear", "area", "bicubic"]), help="Of --resize.  [bilinear]"),
@@ -26,11 +32,11 @@ _OPTIONS = [
         help="How images are stored; png:16 and raw:16 keep 16 bits a channel.  [in their own format]",
     ),
     click.option("--scaled", is_flag=True, help="Decode JPEGs at a smaller scale where --resize allows: faster."),
-    click.option("--kind", metavar="KIND", help="What the source is, where its path does not tell: coco, voc, yolo, …"),
-    click.option("--set", "source_set", metavar="NAME=VALUE", multiple=True, help="Any other option of the source."),
     click.option("--images", metavar="DIR", help="Where the images are that annotations name.  [near them]"),
     click.option("--bad-boxes", type=click.Choice(["refuse", "clip"]), help="What is done about them.  [refuse]"),
     click.option("--masks", is_flag=True, help="Store COCO's segmentations too, as PNGs."),
+    click.option("--tiles", metavar="HEIGHTxWIDTH", help="Cut images, however large, into tiles."),
+    click.option("--overlap", type=int, metavar="N", help="Pixels by which tiles overlap.  [0]"),
     click.option("--windows", type=int, metavar="N", help="Cut a table into windows of N rows, by time."),
     click.option("--stride", type=int, metavar="N", help="From one window or clip to the next.  [its length]"),
     click.option("--time", metavar="COL", help="The column of times of --windows."),
@@ -38,12 +44,17 @@ _OPTIONS = [
     click.option("--every", type=float, metavar="SECONDS", help="Resample to even times.  [as they are]"),
     click.option("--gap", type=float, metavar="SECONDS", help="No window spans a longer step.  [10 times the median]"),
     click.option("--label-from", type=click.Choice(["last", "majority", "mean"]), help="Of a window's rows.  [last]"),
+    click.option("--split-by", type=click.Choice(["series", "time"]), help="How windows are split.  [series]"),
     click.option("--frames", type=int, metavar="N", help="Frames in a clip of a video.  [16]"),
     click.option("--fps", type=float, metavar="N", help="Frames a second of a video.  [all]"),
-    click.option("--tiles", metavar="HEIGHTxWIDTH", help="Cut images, however large, into tiles."),
-    click.option("--overlap", type=int, metavar="N", help="Pixels by which tiles overlap.  [0]"),
-    click.option("--split-by", type=click.Choice(["series", "time"]), help="How windows are split.  [series]"),
 ]
+
+
+def source_options(command: _Command) -> _Command:
+    """Add the options that any source has to a command."""
+    for option in reversed(_OF_SOURCE):
+        command = option(command)
+    return command
 
 
 def media_options(command: _Command) -> _Command:
@@ -121,6 +132,8 @@ def source_table(given: dict[str, Any]) -> dict[str, Any]:
     table = {name: given[name] for name in _PLAIN if name in given}
     if "windows" in given:
         table |= _windows(given)
+    elif "split_by" in given and table.get("kind") != "series":
+        raise click.UsageError("--split-by needs --windows")
     if "tiles" in given:
         height, width = _size(given["tiles"], "tiles")
         table |= {"kind": "tiles", "height": height, "width": width}

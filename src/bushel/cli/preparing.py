@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
+_BETWEEN = re.compile(r",(?![^\[]*\])")  # commas, but for those inside of a list
 _STATISTICS = ("mean", "median", "most_frequent")
 _OF_COLUMNS = ("require", "log", "standardise", "min_max", "robust_scale", "encode", "one_hot")  # in this order
 _OPTIONS = [
@@ -103,7 +105,7 @@ def _filling(text: str) -> dict[str, Any]:
 
 def _any_transform(text: str, option: str = "transform") -> dict[str, Any]:
     name, colon, rest = text.partition(":")
-    column, *settings = rest.split(",")
+    column, *settings = _BETWEEN.split(rest)
     if not colon or not column or not all("=" in setting for setting in settings):
         raise click.UsageError(f"--{option} must be as NAME:COL,KEY=VALUE; got {text!r}")
     fields = (setting.partition("=") for setting in settings)

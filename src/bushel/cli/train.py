@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bushel.cli.headings import Headed
 from bushel.cli.look import json_option
 
 if TYPE_CHECKING:
@@ -25,16 +26,27 @@ _PRECISIONS = {"float16": "mixed_float16", "bfloat16": "mixed_bfloat16"}
 _SHOWN = 5  # causes
 
 
-@click.command()
+_HEADINGS = {
+    "label": "Data",
+    "model": "Model",
+    "epochs": "Training",
+    "image_size": "Reading",
+    "out": "The run",
+}
+
+
+@click.command(cls=Headed, headings=_HEADINGS)
 @click.argument("data", nargs=-1, required=True, metavar="DATA…")
-@click.option("--out", metavar="RUN", help="The folder of the run.  [default: DATA-run]")
-@click.option("--evaluate", "run", metavar="RUN", help="Train nothing: measure the model of RUN on DATA.")
-@click.option("--split", metavar="NAME", help="With --evaluate: the split to measure on.  [default: test, or val]")
 @click.option("--label", metavar="COL", help="What is to be predicted.  [default: the manifest's]")
 @click.option(
     "--task", type=click.Choice(["classification", "multi_label", "regression"]), help="[default: told from the label]"
 )
 @click.option("--columns", metavar="A,B", help="Learn from these features only.")
+@click.option("--split", metavar="NAME", help="With --evaluate: the split to measure on.  [default: test, or val]")
+@click.option("--ignore", multiple=True, metavar="IDS", help="Rules that shall not stop the run.")
+@click.option(
+    "--no-preflight", "preflight", is_flag=True, default=True, flag_value=False, help="Begin without looking."
+)
 @click.option("--model", metavar="FILE.py:FUNCTION|FILE.keras", help="A model of your own.  [default: one that fits]")
 @click.option("--loss", metavar="NAME", help="A loss of Keras, by name.  [default: one that fits]")
 @click.option(
@@ -63,16 +75,16 @@ _SHOWN = 5  # causes
 @click.option(
     "--early-stopping", type=click.IntRange(min=1), metavar="N", help="Stop after N epochs without a better loss."
 )
-@click.option(
-    "--checkpoint-every",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Steps between checkpoints.  [default: each epoch]",
-)
-@click.option("--resume", is_flag=True, help="Go on with the run that was stopped in --out.")
-@click.option("--overwrite", is_flag=True, help="Replace the run in --out.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of weights, order and augmentation.")
 @click.option("--strategy", type=click.Choice(["mirrored"]), help="Spread each batch over the devices of this machine.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of weights, order and augmentation.")
+@click.option(
+    "--not-deterministic",
+    "deterministic",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="Allow faster ops that vary.",
+)
 @click.option("--image-size", metavar="HEIGHTxWIDTH", help="Resize images.  [default: their own, or 160x160]")
 @click.option("--range", type=click.Choice(["0..255", "0..1", "-1..1"]), help="Of pixels that the model is fed.")
 @click.option(
@@ -89,19 +101,17 @@ _SHOWN = 5  # causes
     show_default=True,
     help="Damaged records.",
 )
-@click.option("--ignore", multiple=True, metavar="IDS", help="Rules that shall not stop the run.")
+@click.option("--out", metavar="RUN", help="The folder of the run.  [default: DATA-run]")
+@click.option("--evaluate", "run", metavar="RUN", help="Train nothing: measure the model of RUN on DATA.")
+@click.option("--resume", is_flag=True, help="Go on with the run that was stopped in --out.")
+@click.option("--overwrite", is_flag=True, help="Replace the run in --out.")
 @click.option(
-    "--no-preflight", "preflight", is_flag=True, default=True, flag_value=False, help="Begin without looking."
+    "--checkpoint-every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Steps between checkpoints.  [default: each epoch]",
 )
 @click.option("--no-tensorboard", "tensorboard", is_flag=True, default=True, flag_value=False, help="Write no logs.")
-@click.option(
-    "--not-deterministic",
-    "deterministic",
-    is_flag=True,
-    default=True,
-    flag_value=False,
-    help="Allow faster ops that vary.",
-)
 @json_option
 def train(
     data: tuple[str, ...],

@@ -25,7 +25,7 @@ from bushel.sources.boxes import BadBoxes, clean_boxes, turn_boxes
 from bushel.sources.coco import encode_mask, find_images, read_coco
 from bushel.sources.fingerprints import as_given, fingerprint_of
 from bushel.sources.folders import as_keys
-from bushel.sources.image_checks import ImageCheck, Verify, join
+from bushel.sources.image_checks import ImageCheck, Verify, allowed, join
 from bushel.sources.protocol import Block, Listing, Refused
 from bushel.sources.spool import is_spooled, load_columns, spool_columns
 from bushel.sources.voc import read_voc
@@ -49,7 +49,7 @@ def coco(
     masks: bool = False,
     verify: Verify = "decode",
     keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
 ) -> DetectionSource:
     """Take a sample from each image of one or several COCO files.
 
@@ -63,7 +63,7 @@ def coco(
     if not len(found):
         raise FileProblem(files[0], "lists no images")
     root = as_path(images) if images is not None else find_images(as_path(files[0]), found.paths[0].decode())
-    check = ImageCheck(verify, keep_bytes, tuple(allow))
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
     told = {"images": None if images is None else str(images), "masks": masks or None}
     return _source("coco", given, files, found, root, check, bad_boxes, told)
 
@@ -76,7 +76,7 @@ def voc(
     bad_boxes: BadBoxes = "refuse",
     verify: Verify = "decode",
     keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
 ) -> DetectionSource:
     """Take a sample from each XML file of a folder as Pascal VOC has it: Annotations, JPEGImages, ImageSets.
 
@@ -84,7 +84,7 @@ def voc(
     numbered from 1 by their names.
     """
     found, root = read_voc(as_path(folder), None if images is None else as_path(images), classes)
-    check = ImageCheck(verify, keep_bytes, tuple(allow))
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
     told = {"images": None if images is None else str(images)}
     return _source("voc", str(folder), [], found, root, check, bad_boxes, told)
 
@@ -97,7 +97,7 @@ def yolo(
     bad_boxes: BadBoxes = "refuse",
     verify: Verify = "decode",
     keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
 ) -> DetectionSource:
     """Take a sample from each image of a folder with labels as YOLO has them, beside the images or under `labels`.
 
@@ -105,7 +105,7 @@ def yolo(
     Folders named train, val or test are splits.
     """
     found, root = read_yolo(as_path(folder), None if images is None else as_path(images), classes)
-    check = ImageCheck(verify, keep_bytes, tuple(allow))
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
     told = {"images": None if images is None else str(images)}
     return _source("yolo", str(folder), [], found, root, check, bad_boxes, told)
 
@@ -120,7 +120,7 @@ def boxes(
     bad_boxes: BadBoxes = "refuse",
     verify: Verify = "decode",
     keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
 ) -> DetectionSource:
     """Take a sample from each image of a table with a row a box: filename, xmin, ymin, xmax, ymax, class.
 
@@ -134,7 +134,7 @@ def boxes(
     if images is None and (root / "images").is_dir() and not (root / found.paths[0].decode()).is_file():
         root = root / "images"
         found = with_suffixes(found, root)
-    check = ImageCheck(verify, keep_bytes, tuple(allow))
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
     told = {
         "images": None if images is None else str(images),
         "columns": dict(columns) if columns else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -34,6 +34,11 @@ class CheckedImages:
     columns: dict[str, Column]
     bad: dict[int, str]
     counted: dict[str, int]
+
+
+def allowed(names: str | Sequence[str]) -> tuple[str, ...]:
+    """What `allow` names: a list, or text such as `cmyk,16-bit`, which is how a command line has it."""
+    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from bushel.errors import FileProblem
 from bushel.schema import Feature, Schema
 from bushel.sources.fingerprints import fingerprint_of
 from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk
-from bushel.sources.image_checks import MAX_PIXELS, CheckedImages, ImageCheck, Verify
+from bushel.sources.image_checks import MAX_PIXELS, CheckedImages, ImageCheck, Verify, allowed
 from bushel.sources.image_names import leave_out
 from bushel.sources.label_files import find_label_file, read_label_file
 from bushel.sources.protocol import Block, Listing, Refused
@@ -42,7 +42,7 @@ def images(
     label_column: str | None = None,
     verify: Verify = "decode",
     keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
     max_pixels: int = MAX_PIXELS,
 ) -> ImageSource:
     """Take a sample from each image below a folder.
@@ -53,7 +53,7 @@ def images(
     whether they can be, and turned upright unless `keep_bytes`; CMYK, 16-bit and animated ones are refused unless
     `allow` names them; more than `max_pixels` are taken for a decompression bomb.
     """
-    check = ImageCheck(verify, keep_bytes, tuple(allow), max_pixels)
+    check = ImageCheck(verify, keep_bytes, allowed(allow), max_pixels)
     source = ImageSource(str(folder), labels, class_folder, label_column, check)
     if not len(source.files):
         counted = source.files.counted

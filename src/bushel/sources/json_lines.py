@@ -181,12 +181,17 @@ def _lines(text: bytes) -> list[bytes]:
     return [line for line in text.split(b"\n") if line.strip()]
 
 
+def _inside(reason: str) -> str:
+    reason = reason.removeprefix("JSON is malformed: ")
+    return reason[:1].lower() + reason[1:]
+
+
 def _decode(line: bytes) -> tuple[dict[str, Any] | None, str]:
     """The object of a line, or why there is none."""
     try:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return None, f"the line is not JSON: {str(error)[:1].lower()}{str(error)[1:]}"
+        return None, f"the line is not JSON: {_inside(str(error))}"
     if not isinstance(value, dict):
         return None, f"the line is not a JSON object but {_name_of(value)}"
     return value, ""

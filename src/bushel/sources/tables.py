@@ -20,7 +20,7 @@ from bushel.sources.arrow_files import ArrowFile, ParquetFile
 from bushel.sources.casting import cast_array
 from bushel.sources.delimited import DelimitedFile
 from bushel.sources.fingerprints import as_given, fingerprint_of
-from bushel.sources.image_checks import ImageCheck, Verify
+from bushel.sources.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.image_columns import ImageColumn
 from bushel.sources.json_lines import JsonLinesFile
 from bushel.sources.protocol import Block, Listing, Refused
@@ -64,7 +64,7 @@ def table(
     image_root: AnyPath | None = None,
     verify: Verify = "decode",
     keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    allow: str | Sequence[str] = (),
 ) -> TableSource:
     """Take a sample from each row of one table, in one file or several.
 
@@ -80,7 +80,7 @@ def table(
     image = None
     if image_column is not None:
         root = str(image_root or as_path(files[0]).parent)
-        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, tuple(allow)))
+        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, allowed(allow)))
     source = TableSource(
         files=files,
         format=format or _one_format([as_path(file) for file in files]),

@@ -57,7 +57,7 @@ def video(
     where not `sequence`; a clip of one frame is an Example with one image. Classes and splits are folders, as for
     images.
     """
-    choice = _Choice(frames, stride or frames, fps, count)
+    choice = _Choice(frames, frames if stride is None else stride, fps, count)
     picture = _Picture(height, width, fit, kernel, form, quality)
     load_av()
     source = VideoSource(str(path), choice, picture, sequence, class_folder)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.sources.series_rows import NO_LABEL, Rows
+from bushel.sources.shares import shares_of_one
 
 __all__ = ["labels_over", "time_cuts", "when", "window_keys", "windows_at"]
 
@@ -67,12 +68,10 @@ def time_cuts(given: str | Mapping[str, Any], rows: Rows, first: NDArray[np.int6
     names, values = list(named), list(named.values())
     if any(isinstance(value, str) for value in values):
         return names, np.array([_until(value, rows) for value in values[:-1]], rows.times.dtype)
-    shares = [Fraction(str(value)) for value in values]
-    total = sum(shares, Fraction(0))
-    if any(share <= 0 for share in shares):
-        raise ValueError(f"time_split must give each part more than 0, got {given!r}")
+    named = {name: Fraction(str(value)) for name, value in named.items()}
+    shares = list(shares_of_one(named, given, "time_split").values())
     ordered = np.sort(rows.times[first])
-    at = [int(sum(shares[: i + 1], Fraction(0)) / total * len(ordered)) for i in range(len(shares) - 1)]
+    at = [int(sum(shares[: i + 1], Fraction(0)) * len(ordered)) for i in range(len(shares) - 1)]
     return names, ordered[np.minimum(at, len(ordered) - 1)]
 
 

@@ -71,8 +71,15 @@ def _levels(low: float, high: float) -> list[str]:
         value = low + (high - low) * step / 4
         y = _y(value, low, high)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_level(value)}</text>')
     return parts
+
+
+def _level(value: float) -> str:
+    """Three digits that count, without an exponent where people would write none, and short enough for the margin."""
+    if abs(value) >= 1e6 or 0 < abs(value) < 1e-4:
+        return f"{value:.2g}"
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _epochs(count: int, first: int) -> list[str]:

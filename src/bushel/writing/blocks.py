@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.columns import Column, Ragged, SparseColumn, part_sparse, take
-from bushel.errors import BushelError, MissingName, SchemaMismatch
+from bushel.errors import BushelError, MissingName, SchemaMismatch, reason_of
 from bushel.records import Sample
 from bushel.schema import Feature, Schema, record_kind, wire_features
 from bushel.sources.protocol import Block, Refused
@@ -132,7 +132,7 @@ class BlockEncoder:
             except SchemaMismatch as error:
                 refused.append((place, _refusal("schema", error.message)))
             except Exception as error:  # whatever a transform raises, it is this sample's fault until it is all of them
-                refused.append((place, _refusal("transform", f"{type(error).__name__}: {error}")))
+                refused.append((place, _refusal("transform", reason_of(error))))
         return to_columns(samples, self.schema.features), refused
 
     def _transformed_columns(self, columns: dict[str, Column], places: Any) -> dict[str, Column] | None:

@@ -90,11 +90,11 @@ def open_any(given: Any) -> Source:
 def encoder_of(source: Source, recipe: Recipe, transforms: Sequence[Transform]) -> BlockEncoder:
     """What turns blocks of the source into records; a plan adds labels and the schema of records."""
     schema = source.schema()
-    check_features(transforms, schema.features)
+    augment = make_transforms(recipe.balance.augment) if recipe.balance else []
+    check_features([*transforms, *augment], schema.features)
     for name in recipe.constraints:
         if name not in schema and not transforms:
             raise MissingName("feature", name, schema, where="constraints")
-    augment = make_transforms(recipe.balance.augment) if recipe.balance else []
     return BlockEncoder(schema, schema, None, dict(recipe.constraints), transforms, recipe.seed, augment)
 
 

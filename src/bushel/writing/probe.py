@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,17 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.columns import BytesColumn, Column, take
-from bushel.errors import BushelError
+from bushel.errors import BushelError, FileProblem, reason_of
 from bushel.records import Sample
 from bushel.schema import Feature, Schema
 from bushel.sources.protocol import Block, Refused, Source
-from bushel.transforms import Transform
+from bushel.transforms import Draw, Transform
 from bushel.transforms.fitted import needs_fit, touched
 from bushel.transforms.protocol import Declaring
+from bushel.transforms.repeated import vary
 from bushel.writing.blocks import BlockEncoder, stored_schema
 from bushel.writing.fitting import fit_here
 from bushel.writing.plans import Plan, Rows
-from bushel.writing.samples import to_sample
+from bushel.writing.samples import check_sample, to_columns, to_sample
+from bushel.writing.stored import Narrowings, store
 
 __all__ = ["Probe", "ToProbe", "probe", "probe_plan"]
 
@@ -163,7 +165,10 @@ def _fitted_for_now(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[in
 
 def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Schema:
     if not encoder.transforms:
-        return stored_schema(encoder.source_schema, encoder.labels, None)
+        schema = stored_schema(encoder.source_schema, encoder.labels, None)
+        if encoder.augment:
+            _check_augment(encoder, (sample for sample, _ in _samples(given, encoder, blocks)), schema)
+        return schema
     samples, error = [], None
     known: dict[int, Sample] = {}
     for sample, row in _samples(given, encoder, blocks):
@@ -173,10 +178,37 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
         except Exception as raised:  # of some samples only, or it is raised below
             error = raised
     if not samples and error is not None:
-        raise BushelError(f"transforms fail on every sample probed: {type(error).__name__}: {error}") from error
+        raise _failing("transforms", error)
     encoder.probed = known  # images are not resized twice to learn their size
     schema = stored_schema(encoder.source_schema, encoder.labels, samples)
-    return _with_required(_as_declared(schema, encoder.transforms), encoder.transforms)
+    schema = _with_required(_as_declared(schema, encoder.transforms), encoder.transforms)
+    if encoder.augment:
+        _check_augment(encoder, samples, schema)
+    return schema
+
+
+def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Schema) -> None:
+    """Refuse an augmentation that can do nothing with any sample: all repeats would be refused."""
+    error = None
+    names = {str(getattr(transform, "feature", "")) for transform in encoder.augment}
+    for sample in samples:
+        try:
+            varied = vary(sample, encoder.augment, Draw(encoder.seed, 0, 0, len(encoder.transforms)))
+            columns = to_columns([check_sample(varied, schema.features)], schema.features)
+            for name in names & columns.keys():
+                store(name, schema.features[name], columns[name], Narrowings())
+            return
+        except Exception as raised:  # perhaps another can
+            error = raised
+    if error is not None:
+        raise _failing("augmentations", error)
+
+
+def _failing(what: str, error: Exception) -> BushelError:
+    if isinstance(error, FileProblem):  # a file that they need, whatever the sample
+        return error
+    help = error.help if isinstance(error, BushelError) else ()
+    return BushelError(f"{what} fail on every sample probed: {reason_of(error)}", help=help)
 
 
 def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:

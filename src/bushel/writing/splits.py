@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.sources.shares import shares_of_one
 from bushel.writing.categories import Hashes, hash_words
 
 __all__ = ["Shares", "assign", "assign_exactly", "draw", "parse_shares", "stratified_bounds"]
@@ -37,12 +38,7 @@ def parse_shares(split: Mapping[str, float] | str | None) -> Shares | str:
         assert isinstance(split, str)
         return split
     shares = {check_name(name): Fraction(repr(share)) for name, share in named.items()}
-    total = sum(shares.values(), Fraction(0))
-    if any(share <= 0 for share in shares.values()):
-        raise ValueError(f"split must give each part more than 0, got {split!r}")
-    if all(share < 1 for share in shares.values()) and abs(total - 1) > Fraction(1, 10**6):
-        raise ValueError(f"split must sum to 1, got {split!r}, which sums to {float(total):g}")
-    return {name: share / total for name, share in shares.items()}
+    return shares_of_one(shares, split)
 
 
 def _from_text(text: str) -> dict[str, float]:
