@@ -92,6 +92,7 @@ def test_boxes_follow_a_resize_on_the_command_line(files: Path) -> None:
     ("options", "why"),
     [
         (("photos", "out", "--fit", "pad"), "--fit needs --resize"),
+        (("photos", "out", "--resize", "99999x99999"), "--resize must be of at most 100,000,000 pixels"),
         (("photos", "out", "--resize", "20"), "--resize must be as 224x224, got '20'"),
         (
             ("photos", "out", "--image-format", "gif"),

@@ -54,6 +54,7 @@ def test_options_stand_for_transforms_and_the_recipe_holds_them(people):
         (["--fill", "age"], "Error: --fill must be as COL=VALUE, got 'age'"),
         (["--transform", "clipp:age,low=0"], "got 'clipp'; did you mean 'clip'?"),
         (["--transform", "clip:age,lo=0"], "bushel: transform clip: there is no field 'lo'; did you mean 'low'?"),
+        (["--transform", "one_hot:city,unknown=nil"], "one_hot: unknown must be one of refuse, zero; got 'nil'"),
         (["--transform", "clip"], "Error: --transform must be as NAME:COL,KEY=VALUE; got 'clip'"),
         (["--log", "age,,city"], "Error: --log must be names such as A,B; got 'age,,city'"),
         (["--standardise", "city"], "bushel: expected numbers, got str - at city"),

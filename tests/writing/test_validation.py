@@ -226,3 +226,15 @@ def test_images_are_resized_and_encoded_again_in_their_own_format(tmp_path):
         "class/b.png": ("PNG", "L", (10, 12)),
         "class/c.png": ("PNG", "RGBA", (10, 12)),
     }
+
+
+def test_pixels_of_several_colour_modes_are_told_and_one_mode_is_built(tmp_path):
+    @dataclass
+    class Pixels:
+        def apply(self, sample, draw):
+            return {**sample, "image": np.zeros((4, 4, 1 + 2 * (sample["number"] % 2)), np.uint8)}
+
+    with pytest.raises(BushelError, match=r"\(4, 4, 1\) and \(4, 4, 3\), and only the first size may vary - at image"):
+        build(Numbers(30), tmp_path / "a", transforms=[Pixels()], run=Run(workers=1))
+    build(Numbers(30), tmp_path / "b", transforms=[Pixels(), t.convert_colour("image", 3)], run=Run(workers=1))
+    assert bushel.open(tmp_path / "b")["train"][0]["image"].shape == (4, 4, 3)

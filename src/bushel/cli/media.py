@@ -15,6 +15,7 @@ _PLAIN = (
     *("kind", "images", "bad_boxes", "masks", "stride", "time", "series", "every", "gap", "label_from"),
     *("frames", "fps", "overlap"),
 )
+_MOST_PIXELS = 100_000_000  # an image of 300 MB; beyond it, somebody typed a digit too many
 _DETECTION = ("coco", "voc", "yolo", "boxes")
 _OF_SOURCE = [
     click.option("--kind", metavar="KIND", help="What the source is, where its path does not tell: coco, voc, yolo, …"),
@@ -113,6 +114,8 @@ def _size(text: str, name: str = "resize") -> tuple[int, int]:
     height, _, width = text.partition("x")
     if not height.isdecimal() or not width.isdecimal():
         raise click.UsageError(f"--{name} must be as 224x224, got {text!r}")
+    if int(height) * int(width) > _MOST_PIXELS:
+        raise click.UsageError(f"--{name} must be of at most {_MOST_PIXELS:,} pixels, got {text!r}")
     return int(height), int(width)
 
 

@@ -84,6 +84,13 @@ def _check_fields(fields: Mapping[str, Any], kind: type[msgspec.Struct]) -> None
             close = nearest(field, kind.__struct_fields__)
             hint = f"did you mean {close!r}?" if close else f"there are {', '.join(kind.__struct_fields__)}"
             raise ValueError(f"there is no field {field!r}; {hint}")
+    for field in msgspec.inspect.type_info(kind).fields:  # type: ignore[attr-defined]
+        kinds = field.type.types if isinstance(field.type, msgspec.inspect.UnionType) else (field.type,)
+        if not isinstance(kinds[0], msgspec.inspect.LiteralType) or fields.get(field.name) is None:
+            continue
+        if fields[field.name] not in kinds[0].values:
+            choices = ", ".join(map(str, kinds[0].values))
+            raise ValueError(f"{field.name} must be one of {choices}; got {fields[field.name]!r}")
 
 
 def _in_words(message: str) -> str:

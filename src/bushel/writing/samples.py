@@ -141,8 +141,19 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
             raise SchemaMismatch("the samples probed hold values of different types", at=name)
         sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
         shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
+        if None in shape[1:]:
+            raise _of_many_shapes({kind.shape for kind in kinds}, name)
         found[name] = Feature(dtype=dtypes.pop(), shape=shape, encoding=filled[0].encoding, required=required)
     return found
+
+
+def _of_many_shapes(shapes: set[Any], name: str) -> SchemaMismatch:
+    said = " and ".join(map(str, sorted(shapes)[:2]))
+    return SchemaMismatch(
+        f"values have shapes such as {said}, and only the first size may vary",
+        at=name,
+        help=["Images as pixels need one size and one colour mode: resize them, and convert_colour('image', 3)."],
+    )
 
 
 def _feature_of(value: Any, name: str) -> Feature:
