@@ -54,6 +54,13 @@ def test_nan_counts_as_missing():
     assert made.apply({"x": np.array([np.nan, 5.0])}, DRAW)["x"].tolist() == [2.0, 5.0]
 
 
+def test_none_of_a_raw_sample_counts_as_missing():
+    assert t.fill("x", value=4, indicator=True).apply({"x": None}, DRAW) == {"x": 4, "x/missing": 1}
+    assert t.fill("x", value="none").apply({"x": None}, DRAW) == {"x": "none"}
+    with pytest.raises(SchemaMismatch):
+        t.require("x").apply({"x": None}, DRAW)
+
+
 @pytest.mark.parametrize(
     ("transform", "values", "expected"),
     [

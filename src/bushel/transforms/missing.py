@@ -95,8 +95,7 @@ class Fill(msgspec.Struct, frozen=True, tag="fill"):
         is_missing = _is_missing(sample, self.feature)
         marked = {f"{self.feature}/missing": int(is_missing)} if self.indicator else {}
         value: Any = self._filling
-        if self.feature in sample:
-            given = sample[self.feature]
+        if (given := sample.get(self.feature)) is not None:
             value = given if isinstance(given, str | bytes) else self._without_nan(np.asarray(given))
         return {**sample, self.feature: value, **marked}
 
@@ -219,9 +218,9 @@ class FillFit:
 
 
 def _is_missing(sample: Sample, feature: str) -> bool:
-    if feature not in sample:
+    value = sample.get(feature)
+    if value is None:
         return True
-    value = sample[feature]
     if isinstance(value, str | bytes):
         return False
     array = np.asarray(value)
