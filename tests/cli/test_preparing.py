@@ -52,6 +52,7 @@ def test_options_stand_for_transforms_and_the_recipe_holds_them(people):
     [
         (["--standardise", "aeg"], "bushel: transform standardise: no feature 'aeg'; did you mean 'age'?"),
         (["--fill", "age"], "Error: --fill must be as COL=VALUE, got 'age'"),
+        (["--fill", "age=abc"], "bushel: the samples probed hold values of different types: int64, str - at age"),
         (["--transform", "clipp:age,low=0"], "got 'clipp'; did you mean 'clip'?"),
         (["--transform", "clip:age,lo=0"], "bushel: transform clip: there is no field 'lo'; did you mean 'low'?"),
         (["--transform", "one_hot:city,unknown=nil"], "one_hot: unknown must be one of refuse, zero; got 'nil'"),

@@ -138,7 +138,8 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
         if dtypes == {"int64", "float32"}:  # whole numbers among floats
             dtypes = {"float32"}
         if len(dtypes) > 1 or len({len(kind.shape) for kind in kinds}) > 1:
-            raise SchemaMismatch("the samples probed hold values of different types", at=name)
+            said = ", ".join(sorted({kind.describe() for kind in filled})[:3])
+            raise SchemaMismatch(f"the samples probed hold values of different types: {said}", at=name)
         sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
         shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
         if None in shape[1:]:
