@@ -10,7 +10,7 @@ import numpy as np
 from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.records import Sample
-from bushel.schema import RAW_DTYPES, Feature, feature_of
+from bushel.schema import RAW_DTYPES, Feature, Shape, feature_of
 
 __all__ = ["check_sample", "features_of", "to_columns", "to_sample"]
 
@@ -112,13 +112,13 @@ def _ragged(values: Sequence[Any], present: Any, feature: Feature, name: str) ->
     return Ragged(flat, splits, None if present.all() else present)
 
 
-def _check_sides(shapes: set[tuple[int, ...]], name: str) -> None:
+def _check_sides(shapes: set[Shape], name: str) -> None:
     if len({shape[1:] for shape in shapes}) > 1:
         one, other = sorted(shapes, key=lambda shape: shape[1:])[:: len(shapes) - 1]
         raise SchemaMismatch(
             f"arrays may differ in their first side alone, got {list(one)} and {list(other)}",
             at=name,
-            help=["Images: resize them to one size, with one number of channels, or store them encoded"],
+            help=["Images: resize them to one size and one number of channels (convert_colour), or store them encoded"],
         )
 
 
@@ -143,18 +143,9 @@ def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dic
         sizes = list(zip(*(kind.shape for kind in kinds), strict=True))
         shape = tuple(size[0] if len(set(size)) == 1 else None for size in sizes)
         if None in shape[1:]:
-            raise _of_many_shapes({kind.shape for kind in kinds}, name)
+            _check_sides({kind.shape for kind in kinds}, name)
         found[name] = Feature(dtype=dtypes.pop(), shape=shape, encoding=filled[0].encoding, required=required)
     return found
-
-
-def _of_many_shapes(shapes: set[Any], name: str) -> SchemaMismatch:
-    said = " and ".join(map(str, sorted(shapes)[:2]))
-    return SchemaMismatch(
-        f"values have shapes such as {said}, and only the first size may vary",
-        at=name,
-        help=["Images as pixels need one size and one colour mode: resize them, and convert_colour('image', 3)."],
-    )
 
 
 def _feature_of(value: Any, name: str) -> Feature:
