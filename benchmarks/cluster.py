@@ -319,6 +319,7 @@ def cores(wanted: Any) -> Iterator[None]:
 def cluster(count: int) -> Iterator[None]:
     """So many nodes of one CPU, each on a core of its own; gone behind it."""
     import ray
+    from ray._common.utils import get_default_ray_temp_dir, try_to_create_directory
     from ray.cluster_utils import Cluster
 
     folder = tempfile.mkdtemp(prefix="bushel-ray-", dir="/tmp")
@@ -326,6 +327,7 @@ def cluster(count: int) -> Iterator[None]:
     started = None
     try:
         head = {**node, "include_dashboard": False, "temp_dir": folder}
+        try_to_create_directory(get_default_ray_temp_dir())  # where Ray notes the address, whatever `temp_dir` says
         with cores([0]):
             started = Cluster(initialize_head=True, head_node_args=head)
         for number in range(1, count):

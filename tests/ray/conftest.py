@@ -33,8 +33,11 @@ class TwoNodes:
     """The nodes `one` (the head) and `two`, each with one CPU."""
 
     def __init__(self, folder: Path) -> None:
+        from ray._common.utils import get_default_ray_temp_dir, try_to_create_directory
         from ray.cluster_utils import Cluster
 
+        # Ray notes the address in its own folder whatever `temp_dir` says, and does not make that folder.
+        try_to_create_directory(get_default_ray_temp_dir())
         self.folder = folder
         self.client_port = free_port()
         self.store = f"http://127.0.0.1:{free_port()}"  # nodes have the environment of somebody who uses it
