@@ -32,10 +32,12 @@ class Logs:
     def _write(self, step: int, values: dict[str, Any]) -> None:
         if self._writer is None:
             return
-        summary = load_tensorflow().summary
+        tf = load_tensorflow()
+        kind = tf.compat.v1.SummaryMetadata()
+        kind.plugin_data.plugin_name = "scalars"
         with self._writer.as_default():
-            for name, value in values.items():
-                summary.scalar(name, value, step=step)
+            for name, value in values.items():  # what tf.summary.scalar writes, which needs TensorBoard to be installed
+                tf.summary.write(name, tf.constant(value, tf.float32), step=step, metadata=kind)
 
     def close(self) -> None:
         """Write what is left."""
