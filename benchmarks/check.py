@@ -19,7 +19,7 @@ import numpy as np
 
 import bushel
 from bushel import _native
-from bushel.files import open_file
+from bushel.records.files import open_file
 from bushel.storage import list_files
 
 IMAGE_BYTES = 25_000

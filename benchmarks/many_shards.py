@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import bushel
-from bushel.index import build_index, save_index
+from bushel.records.index import build_index, save_index
 
 CHILD = """
 import sys, time

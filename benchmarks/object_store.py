@@ -66,7 +66,7 @@ def prepared() -> Iterator[str]:
 def upload(bucket: str, shards: int) -> None:
     """One shard under many names, each with an index of its own: reading cannot tell."""
     import bushel
-    from bushel.index import build_index, save_index
+    from bushel.records.index import build_index, save_index
     from bushel.storage import as_path
 
     records = SHARD_BYTES // (RECORD_FLOATS * 4)
@@ -145,7 +145,7 @@ def compare_reading(bucket: str, size: int, rounds: int, passes: int, wanted: li
     import obstore
 
     import bushel
-    from bushel.files import open_file
+    from bushel.records.files import open_file
     from bushel.storage import list_files, stores
 
     files = list_files(f"{bucket}/data")

@@ -18,7 +18,7 @@ from table import settings, show
 
 import bushel
 from bushel import transforms as t
-from bushel.writing.blocks import BlockEncoder
+from bushel.building.encode.record_encoding import BlockEncoder
 
 COLUMNS = [f"x{number}" for number in range(8)]
 CHAIN = [*(t.standardise(name) for name in COLUMNS), t.one_hot("city")]

@@ -17,7 +17,7 @@ import numpy as np
 
 import bushel
 from bushel import Order
-from bushel.reading.quality import Quality, shuffle_quality
+from bushel.reading.order import Quality, shuffle_quality
 
 
 def tf_order(path: str, buffer: int, epoch: int) -> np.ndarray:

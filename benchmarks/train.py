@@ -22,11 +22,11 @@ from tensorflow_feed import photo
 
 import bushel
 from bushel.training import Options
-from bushel.training.compiling import compile_model
-from bushel.training.inputs import prepare_inputs
-from bushel.training.parts import open_parts
-from bushel.training.steps import Steps, feed_of
-from bushel.training.task import task_of
+from bushel.training.inputs.inputs import prepare_inputs
+from bushel.training.inputs.split_roles import open_parts
+from bushel.training.inputs.task import task_of
+from bushel.training.loop.model_steps import Steps, feed_of
+from bushel.training.models.compiling import compile_model
 
 SIDE, BATCH, CLASSES, WARM = 160, 64, 10, 3
 

@@ -23,7 +23,7 @@ from bushel.training import Options
 data, run = sys.argv[1:]
 assert not bushel.check(data).fails()          # is it what they say it is?
 trained = bushel.train(data, Options(epochs=10), out=run)
-assert not [name for name in sys.modules if name.startswith("bushel.writing")]
+assert not [name for name in sys.modules if name.startswith("bushel.building")]
 print(trained.verdict.summary)
 sys.exit(not trained.verdict.learned)
 """

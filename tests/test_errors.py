@@ -15,7 +15,7 @@ from bushel.errors import (
     nearest,
     readable_size,
 )
-from bushel.index import StaleIndex
+from bushel.records.index import StaleIndex
 
 ERRORS = [
     BushelError("what is wrong", help=["do this", "or that"]),

@@ -18,60 +18,60 @@ _HOMES = {
     "Batch": "bushel.reading",
     "Bucket": "bushel.reading",
     "BushelError": "bushel.errors",
-    "Balance": "bushel.writing",
-    "Built": "bushel.writing",
-    "BytesColumn": "bushel.columns",
-    "Constraint": "bushel.writing",
+    "Balance": "bushel.building",
+    "Built": "bushel.building",
+    "BytesColumn": "bushel.data.columns",
+    "Constraint": "bushel.building",
     "CorruptRecord": "bushel.errors",
     "Dataset": "bushel.reading",
     "Dense": "bushel.reading",
     "Fault": "bushel.errors",
-    "Feature": "bushel.schema",
+    "Feature": "bushel.data.schema",
     "Feed": "bushel.reading",
     "FileProblem": "bushel.errors",
     "FormatError": "bushel.errors",
-    "Index": "bushel.index",
-    "Manifest": "bushel.manifest",
+    "Index": "bushel.records.index",
+    "Manifest": "bushel.records.manifest",
     "MissingName": "bushel.errors",
     "Order": "bushel.reading",
     "Pack": "bushel.reading",
     "Pad": "bushel.reading",
-    "Ragged": "bushel.columns",
-    "Recipe": "bushel.writing",
+    "Ragged": "bushel.data.columns",
+    "Recipe": "bushel.building",
     "Report": "bushel.reading",
-    "Run": "bushel.writing",
-    "Schema": "bushel.schema",
+    "Run": "bushel.building",
+    "Schema": "bushel.data.schema",
     "SchemaMismatch": "bushel.errors",
     "Sparse": "bushel.reading",
-    "SparseColumn": "bushel.columns",
-    "SparseRow": "bushel.columns",
+    "SparseColumn": "bushel.data.columns",
+    "SparseRow": "bushel.data.columns",
     "Split": "bushel.reading",
     "TooManyRefused": "bushel.errors",
     "Workers": "bushel.reading",
-    "Writer": "bushel.writing",
+    "Writer": "bushel.building",
     "batches": "bushel.reading",
-    "build": "bushel.writing",
-    "build_recipe": "bushel.writing",
+    "build": "bushel.building",
+    "build_recipe": "bushel.building",
     "check": "bushel.checking",
     "explain": "bushel.checking",
-    "infer_schema": "bushel.survey",
-    "costs": "bushel.economy",
-    "info": "bushel.survey",
-    "load_index": "bushel.index",
+    "infer_schema": "bushel.records.survey",
+    "costs": "bushel.records.costs",
+    "info": "bushel.records.survey",
+    "load_index": "bushel.records.index",
     "measure": "bushel.reading",
     "mix": "bushel.reading",
     "open": "bushel.reading",
-    "payloads": "bushel.records",
-    "plan": "bushel.writing",
+    "payloads": "bushel.records.scan",
+    "plan": "bushel.building",
     "predict": "bushel.training",
-    "provenance": "bushel.writing",
-    "read": "bushel.records",
-    "read_manifest": "bushel.manifest",
-    "repair": "bushel.writing",
-    "scan": "bushel.records",
+    "provenance": "bushel.building",
+    "read": "bushel.records.scan",
+    "read_manifest": "bushel.records.manifest",
+    "repair": "bushel.building",
+    "scan": "bushel.records.scan",
     "evaluate": "bushel.training",
     "train": "bushel.training",
-    "write_index": "bushel.index",
+    "write_index": "bushel.records.index",
 }
 
 _ROOMS = ("contract",)  # whole modules that are used by their own names, as in bushel.contract.verify
@@ -96,14 +96,25 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from bushel import contract as contract
+    from bushel.building import Balance as Balance
+    from bushel.building import Built as Built
+    from bushel.building import Constraint as Constraint
+    from bushel.building import Recipe as Recipe
+    from bushel.building import Run as Run
+    from bushel.building import Writer as Writer
+    from bushel.building import build as build
+    from bushel.building import build_recipe as build_recipe
+    from bushel.building import plan as plan
+    from bushel.building import provenance as provenance
+    from bushel.building import repair as repair
     from bushel.checking import check as check
     from bushel.checking import explain as explain
-    from bushel.columns import BytesColumn as BytesColumn
-    from bushel.columns import Ragged as Ragged
-    from bushel.columns import SparseColumn as SparseColumn
-    from bushel.columns import SparseRow as SparseRow
-    from bushel.economy import costs as costs
+    from bushel.data.columns import BytesColumn as BytesColumn
+    from bushel.data.columns import Ragged as Ragged
+    from bushel.data.columns import SparseColumn as SparseColumn
+    from bushel.data.columns import SparseRow as SparseRow
+    from bushel.data.schema import Feature as Feature
+    from bushel.data.schema import Schema as Schema
     from bushel.errors import BushelError as BushelError
     from bushel.errors import CorruptRecord as CorruptRecord
     from bushel.errors import Fault as Fault
@@ -112,11 +123,6 @@ if TYPE_CHECKING:
     from bushel.errors import MissingName as MissingName
     from bushel.errors import SchemaMismatch as SchemaMismatch
     from bushel.errors import TooManyRefused as TooManyRefused
-    from bushel.index import Index as Index
-    from bushel.index import load_index as load_index
-    from bushel.index import write_index as write_index
-    from bushel.manifest import Manifest as Manifest
-    from bushel.manifest import read_manifest as read_manifest
     from bushel.reading import Batch as Batch
     from bushel.reading import Bucket as Bucket
     from bushel.reading import Dataset as Dataset
@@ -133,24 +139,17 @@ if TYPE_CHECKING:
     from bushel.reading import measure as measure
     from bushel.reading import mix as mix
     from bushel.reading import open as open
-    from bushel.records import payloads as payloads
-    from bushel.records import read as read
-    from bushel.records import scan as scan
-    from bushel.schema import Feature as Feature
-    from bushel.schema import Schema as Schema
-    from bushel.survey import infer_schema as infer_schema
-    from bushel.survey import info as info
+    from bushel.records.costs import costs as costs
+    from bushel.records.index import Index as Index
+    from bushel.records.index import load_index as load_index
+    from bushel.records.index import write_index as write_index
+    from bushel.records.manifest import Manifest as Manifest
+    from bushel.records.manifest import read_manifest as read_manifest
+    from bushel.records.scan import payloads as payloads
+    from bushel.records.scan import read as read
+    from bushel.records.scan import scan as scan
+    from bushel.records.survey import infer_schema as infer_schema
+    from bushel.records.survey import info as info
     from bushel.training import evaluate as evaluate
     from bushel.training import predict as predict
     from bushel.training import train as train
-    from bushel.writing import Balance as Balance
-    from bushel.writing import Built as Built
-    from bushel.writing import Constraint as Constraint
-    from bushel.writing import Recipe as Recipe
-    from bushel.writing import Run as Run
-    from bushel.writing import Writer as Writer
-    from bushel.writing import build as build
-    from bushel.writing import build_recipe as build_recipe
-    from bushel.writing import plan as plan
-    from bushel.writing import provenance as provenance
-    from bushel.writing import repair as repair

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bushel
-from bushel.checking import duplicates
+from bushel.checking.collect import duplicates
 
 
 def written(folder: Path) -> Path:

@@ -120,7 +120,7 @@ def a_file_written_again_behind_its_index(tmp: Path) -> dict[str, Any]:
 
 @shows("manifest", "FIL009")
 def a_shard_of_another_version(tmp: Path) -> dict[str, Any]:
-    from bushel.manifest import Manifest, Shard, Split, write_manifest
+    from bushel.records.manifest import Manifest, Shard, Split, write_manifest
 
     path = write(tmp / "train-00000-of-00001.tfrecord", rows())
     shard = Shard(path=path.name, records=199, bytes=path.stat().st_size, sha256="", digest="")
@@ -175,7 +175,7 @@ def records_of_another_dataset(tmp: Path) -> dict[str, Any]:
 @shows("L20, L21", "SCH004")
 def float32_where_uint8_is_declared(tmp: Path) -> dict[str, Any]:
     path = write(tmp / "a.tfrecord", [{"pixels": np.zeros(16, np.float32).tobytes()} for _ in range(5)])
-    bushel.schema.write_sidecar(path, Schema.of(pixels=Feature(dtype="uint8", shape=(4, 4))))
+    bushel.data.schema.write_sidecar(path, Schema.of(pixels=Feature(dtype="uint8", shape=(4, 4))))
     return {"data": path}
 
 
@@ -405,7 +405,7 @@ def a_sentinel(tmp: Path) -> dict[str, Any]:
 @shows("range", "VAL004")
 def values_beyond_those_declared(tmp: Path) -> dict[str, Any]:
     path = write(tmp / "train.tfrecord", rows())
-    bushel.schema.write_sidecar(path, bushel.infer_schema(path))
+    bushel.data.schema.write_sidecar(path, bushel.infer_schema(path))
     schema = path.with_name(path.name + ".schema.json").read_bytes()
     write(path, [{**row, "x": row["x"] * 100} for row in rows()])
     path.with_name(path.name + ".schema.json").write_bytes(schema)

@@ -12,7 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bushel
-from bushel.checking import Finding, Location, Plan, all_rules, formats, rule, terminal
+from bushel.checking import Finding, Location, Plan, all_rules, rule
+from bushel.checking.report import formats
+from bushel.checking.report import formats as terminal
 from bushel.cli import cli
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -53,10 +55,10 @@ def test_names_of_rules_are_unique_and_state_a_fault() -> None:
 
 
 def test_the_page_of_all_rules_is_what_the_rules_say() -> None:
-    from bushel.checking.pages import rules_page
+    from bushel.checking.report.pages import rules_page
 
     assert (DOCS / "checks.md").read_text() == rules_page(), (
-        "write it again: python -m bushel.checking.pages > docs/checks.md"
+        "write it again: python -m bushel.checking.report.pages > docs/checks.md"
     )
 
 
@@ -203,7 +205,7 @@ def test_ctrl_c_prints_what_was_found_so_far(tmp_path: Path) -> None:
         with bushel.Writer(folder / f"b{shard}.tfrecord") as writer:
             writer.write_batch({"x": random.normal(size=(150_000, 64)).astype(np.float32)})
     code = (
-        "import os, signal, sys, bushel.checking.reading as reading\n"
+        "import os, signal, sys, bushel.checking.collect.one_pass as reading\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "take = reading._Reader._read_file\n"
         "def stop(self, file, *rest):\n"

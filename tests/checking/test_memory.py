@@ -8,7 +8,7 @@ import pytest
 
 import bushel
 from bushel import Feature, Order, Ragged, Schema
-from bushel.columns import SparseRow
+from bushel.data.columns import SparseRow
 
 
 def rules(report: Any) -> set[str]:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import bushel
-import bushel.files
+import bushel.records.files
 from bushel import _native
-from bushel.checking.formats import to_json
+from bushel.checking.report.formats import to_json
 
 
 class Elsewhere:
@@ -80,7 +80,7 @@ def test_findings_and_counts_are_those_of_one_process(dataset):
 
 def test_a_profile_that_was_saved_is_merged_as_the_profile_is(dataset):
     path = dataset / "train-00000-of-00003.tfrecord"
-    chunk = next(iter(bushel.files.open_file(path).chunks()))
+    chunk = next(iter(bushel.records.files.open_file(path).chunks()))
 
     def seen():
         profile = _native.Profile(["label"], [], True, True, True)

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from making import digests
 
 import bushel
+from bushel.building.recipe import read_recipe
 from bushel.cli import cli
-from bushel.writing.recipe import read_recipe
 
 PEOPLE = "\n".join(
     ["age,city,bought", *(f"{'' if n % 9 == 0 else n % 60},{'ab'[n % 2]},{n % 3 // 2}" for n in range(200))]

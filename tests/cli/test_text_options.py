@@ -10,7 +10,7 @@ from corpus import documents
 
 import bushel
 from bushel.cli.build import build
-from bushel.cli.texts import text_tables
+from bushel.cli.build_options import text_tables
 
 
 @pytest.fixture

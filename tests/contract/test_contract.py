@@ -311,7 +311,7 @@ def test_verifying_needs_no_framework_and_nothing_that_writes(tmp_path: Path, of
     code = (
         "import sys, bushel; found = bushel.contract.verify(sys.argv[1]); "
         "print(len(found), *(n for n in sys.modules if n.split('.')[0] in ('tensorflow', 'keras', 'torch', 'jax') "
-        "or n.startswith('bushel.writing')))"
+        "or n.startswith('bushel.building')))"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
     assert done.stdout == "0\n"

@@ -24,7 +24,7 @@ std::string header_of(std::uint64_t length) {
 }  // namespace
 
 TEST(record, an_empty_record_is_these_sixteen_bytes) {
-  // As TensorFlow writes it: tests/data/empty.tfrecord.
+  // As TensorFlow writes it: tests/golden/empty.tfrecord.
   CHECK(build::framed("") == std::string("\0\0\0\0\0\0\0\0\x29\x03\x98\x07\xd8\xea\x82\xa2", 16));
 }
 

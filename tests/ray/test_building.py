@@ -16,10 +16,10 @@ from making import Numbers, digests
 
 import bushel.ray
 from bushel import Run, build
+from bushel.building.engines.local import LocalEngine
+from bushel.building.progress import Progress
 from bushel.errors import BushelError, FileProblem
-from bushel.manifest import read_manifest
-from bushel.writing.engines.local import LocalEngine
-from bushel.writing.progress import Progress
+from bushel.records.manifest import read_manifest
 
 KINDS = ["random", "sequence"]
 
@@ -79,7 +79,7 @@ def test_two_nodes_write_what_one_machine_writes(tmp_path, cluster, reads):
 def test_one_node_that_is_started_for_the_build_writes_the_same(tmp_path):
     source = Numbers(1000)
     build(source, tmp_path / "local", shards=4, run=Run(workers=1))
-    command = [sys.executable, "-c", _ON_THIS_MACHINE.format(tests=str(Path(__file__).parent.parent / "writing"))]
+    command = [sys.executable, "-c", _ON_THIS_MACHINE.format(tests=str(Path(__file__).parent.parent / "building"))]
     done = subprocess.run([*command, str(tmp_path / "ray")], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1000\n", "")
     assert digests(tmp_path / "ray") == digests(tmp_path / "local")
@@ -137,7 +137,7 @@ def test_a_driver_that_is_killed_is_started_again_and_continues(tmp_path, cluste
     (tmp_path / "source").write_bytes(cloudpickle.dumps(source))
     script = DRIVER.format(
         tests=str(Path(__file__).parent),
-        writing=str(Path(__file__).parent.parent / "writing"),
+        writing=str(Path(__file__).parent.parent / "building"),
         source=str(tmp_path / "source"),
         out=str(tmp_path / "ray"),
         address=cluster.address,

@@ -9,7 +9,7 @@ from making import Numbers
 import bushel
 import bushel.ray
 from bushel import BushelError, MissingName, Run, build
-from bushel.columns import Ragged
+from bushel.data.columns import Ragged
 
 # Ray Data and Ray Train warn about themselves.
 pytestmark = [

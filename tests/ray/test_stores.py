@@ -14,7 +14,7 @@ import bushel
 import bushel.ray
 from bushel import Run
 from bushel.errors import FileProblem
-from bushel.manifest import read_manifest
+from bushel.records.manifest import read_manifest
 from bushel.storage import ObjectPath, as_path
 
 

@@ -8,9 +8,10 @@ import pytest
 
 import bushel
 from bushel import Feature, Schema
-from bushel.index import index_path
-from bushel.manifest import Label, Manifest, Shard, write_manifest
-from bushel.manifest import Split as ManifestSplit
+from bushel.data.labels import Label
+from bushel.records.index import index_path
+from bushel.records.manifest import Manifest, Shard, write_manifest
+from bushel.records.manifest import Split as ManifestSplit
 
 
 def test_a_record_is_read_by_its_number_over_all_shards(numbered: Path) -> None:

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bushel.reading.order import permute
-from bushel.reading.quality import shuffle_quality
+from bushel.reading.order import permute, shuffle_quality
 
 SIZE = 50_000
 

@@ -9,7 +9,7 @@ import pytest
 import bushel
 from bushel import Order, Run, Workers
 from bushel import transforms as t
-from bushel.columns import BytesColumn, Ragged
+from bushel.data.columns import BytesColumn, Ragged
 from bushel.transforms import Draw
 
 TEXTS = ["The cat", "ÉCOLE the dog  the", "", "one", "a_b 12 the cat", "Ωmega The", "dog", "the CAT the dog"] * 4

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from bushel.columns import concatenate
+from bushel.data.columns import concatenate
 from bushel.sources import Block, Refused, Source
 
 

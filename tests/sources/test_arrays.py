@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from gather import keys_of, listed, read_all
 
-from bushel.columns import Ragged
+from bushel.data.columns import Ragged
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources import arrays
 

@@ -14,8 +14,8 @@ from PIL import Image
 import bushel
 from bushel import sources
 from bushel.errors import FileProblem
-from bushel.pixels.turning import turn_pixels
-from bushel.sources.boxes import turn_boxes
+from bushel.pixels.decoding import turn_pixels
+from bushel.sources.detection.annotations import turn_boxes
 from bushel.sources.opening import kind_of
 
 

@@ -15,11 +15,11 @@ import pytest
 from gather import keys_of, listed, read_all
 from PIL import Image
 
-from bushel.columns import BytesColumn
+from bushel.data.columns import BytesColumn
 from bushel.errors import FileProblem
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.sources import images
-from bushel.sources.image_checks import ImageCheck
+from bushel.sources.images.image_checks import ImageCheck
 
 
 def picture(width: int = 40, height: int = 30, mode: str = "RGB") -> Image.Image:

@@ -8,12 +8,15 @@ import pytest
 from gather import keys_of, listed, read_all
 
 import bushel
+from bushel.data.labels import Label
 from bushel.errors import FileProblem, MissingName
-from bushel.manifest import Label, Manifest, Shard, Split, write_manifest
+from bushel.records.manifest import Manifest, Shard, Split, write_manifest
 from bushel.sources import records
 
 
-def write(path: Path, count: int = 5, first: int = 0, compression: "bushel.files.Compression | None" = None) -> Path:
+def write(
+    path: Path, count: int = 5, first: int = 0, compression: "bushel.records.files.Compression | None" = None
+) -> Path:
     with bushel.Writer(path, compression=compression) as writer:
         for i in range(first, first + count):
             writer.write({"x": [float(i), 0.5], "label": i % 3, "name": f"n{i}", "tags": [1] * (i % 3 + 1)})
@@ -33,7 +36,7 @@ def test_plain_files_are_read_at_random(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "zlib"])
-def test_compressed_files_are_read_in_sequence(tmp_path: Path, compression: "bushel.files.Compression") -> None:
+def test_compressed_files_are_read_in_sequence(tmp_path: Path, compression: "bushel.records.files.Compression") -> None:
     source = records(write(tmp_path / "a.tfrecord", compression=compression))
     assert source.reads == "sequence"
     assert read_all(source)[0]["name"] == [b"n0", b"n1", b"n2", b"n3", b"n4"]

@@ -14,7 +14,9 @@ from gather import keys_of, read_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bushel.sources import surveys, table, text_blocks
+from bushel.sources import table
+from bushel.sources.tables import table_columns as surveys
+from bushel.sources.texts import text_blocks
 
 # No lone carriage returns: CSV reads them as ends of rows.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=12)

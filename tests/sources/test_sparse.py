@@ -157,7 +157,7 @@ def test_a_record_that_is_no_sparse_vector_is_refused_alone(tmp_path: Path) -> N
         for places, values in (([0, 3], [1.0, 2.0]), ([9], [1.0]), ([1, 2], [1.0]), ([], []), ([4, 2], [4.0, 2.0])):
             writer.write({"x/indices": np.array(places, np.int64), "x/values": np.array(values, np.float32)})
     feature = bushel.Feature(dtype="float32", shape=(5,), encoding="sparse")
-    bushel.schema.write_sidecar(path, bushel.Schema.of(x=feature))
+    bushel.data.schema.write_sidecar(path, bushel.Schema.of(x=feature))
     (block,) = bushel.sources.records(path).read(0, None)
     assert block.rows.tolist() == [0, 3, 4]
     assert back(block.columns["x"]).toarray().tolist() == [[1, 0, 0, 2, 0], [0] * 5, [0, 0, 2, 0, 4]]

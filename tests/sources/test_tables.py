@@ -23,8 +23,10 @@ from PIL import Image
 
 from bushel import _native
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
-from bushel.sources import surveys, table, text_blocks
-from bushel.sources.tables import TableSource
+from bushel.sources import table
+from bushel.sources.tables import table_columns as surveys
+from bushel.sources.tables.table import TableSource
+from bushel.sources.texts import text_blocks
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -344,7 +346,7 @@ def test_a_missing_value_inside_a_list_is_refused(tmp_path: Path) -> None:
 
 
 def test_row_groups_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bushel.sources import arrow_files
+    from bushel.sources.tables import arrow_files
 
     monkeypatch.setattr(arrow_files, "PART_BYTES", 1)
     pq.write_table(
@@ -360,7 +362,7 @@ def test_row_groups_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("name", ["a.feather", "a.arrow"])
 def test_batches_are_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    from bushel.sources import arrow_files
+    from bushel.sources.tables import arrow_files
 
     monkeypatch.setattr(arrow_files, "PART_BYTES", 1)
     made = pa.table({"x": range(100)})
@@ -435,7 +437,7 @@ def test_pickles_with_what_was_learnt(tmp_path: Path, monkeypatch: pytest.Monkey
     source = table(write(tmp_path / "a.csv", "x,s\n1,a\n2,b\n"))
     data = pickle.dumps(source)
     assert len(data) < 3000
-    from bushel.sources import delimited
+    from bushel.sources.tables import delimited
 
     monkeypatch.setattr(delimited.DelimitedFile, "survey", None)
     assert read_all(pickle.loads(data)) == read_all(source)

@@ -9,7 +9,9 @@ import pytest
 from gather import keys_of, listed, read_all
 
 from bushel.errors import FileProblem
-from bushel.sources import surveys, text, text_blocks
+from bushel.sources import text
+from bushel.sources.tables import table_columns as surveys
+from bushel.sources.texts import text_blocks
 
 
 def save(path: Path, data: bytes) -> Path:

@@ -16,10 +16,11 @@ import pytest
 from storage_server import SECRET
 
 import bushel
+from bushel.building import Run
+from bushel.building.output import store_lock as claims
 from bushel.errors import FileProblem, TooManyRefused
-from bushel.manifest import read_manifest
+from bushel.records.manifest import read_manifest
 from bushel.storage import ObjectPath, as_path
-from bushel.writing import Run, claims
 
 
 def columns(rows: int = 2000, seed: int = 0) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def test_a_build_into_a_store_has_the_bytes_of_a_local_one(bucket: str, tmp_path
 
 
 def test_indexes_of_a_build_are_tied_to_their_objects(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bushel import index
+    from bushel.records import index
     from bushel.storage import list_files
 
     bushel.build(columns(300), f"{bucket}/data", shards=3)
@@ -70,8 +71,8 @@ KILLED = """
 import sys, os, signal, threading, time
 import numpy as np
 import bushel
-from bushel.writing import Run
-from bushel.writing.object_site import Delivery
+from bushel.building import Run
+from bushel.building.output.output_store import Delivery
 out, after = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
 columns = {"x": rng.normal(size=(2000, 50)).astype(np.float32), "label": rng.integers(0, 4, 2000)}
@@ -205,7 +206,7 @@ def test_two_builds_into_one_folder_do_not_meet(bucket: str, tmp_path: Path) -> 
 def test_a_plan_that_fails_elsewhere_leaves_what_was_delivered(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bushel.writing import building
+    from bushel.building import run as building
 
     subprocess.run([sys.executable, "-c", KILLED, f"{bucket}/there", "4"], timeout=120, check=False)
     shutil.rmtree(tmp_path / "home-cache")

@@ -14,7 +14,8 @@ from test_building_objects import digests, names_below
 import bushel
 from bushel.errors import FileProblem
 from bushel.reading import objects as reading
-from bushel.storage import ObjectPath, ahead, as_path, stores
+from bushel.storage import ObjectPath, as_path, stores
+from bushel.storage import streams as ahead
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from storage_server import forget_clients
 
 import bushel
 from bushel.errors import CorruptRecord
-from bushel.index import StaleIndex, load_index
 from bushel.reading import Workers
 from bushel.reading import objects as reading
+from bushel.records.index import StaleIndex, load_index
 from bushel.storage import ObjectPath, as_path, stores
 
 ROWS = 700
@@ -244,7 +244,7 @@ def test_a_compressed_object_that_came_wrong_once_is_read_again(
     packed = gzip.compress(first.read_bytes())
     as_path(f"{bucket}/a.tfrecord.gz").write_bytes(packed)
     path = as_path(f"{bucket}/a.tfrecord.gz")
-    file = bushel.files.open_file(path)
+    file = bushel.records.files.open_file(path)
     flipped = flipping(monkeypatch, stores, len(packed) // 2, times=1)
     assert sum(len(chunk.extents) for chunk in file.chunks()) == bushel.info(first).records
     assert flipped

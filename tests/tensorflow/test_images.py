@@ -11,7 +11,7 @@ import bushel
 from bushel import Feature, Order, Schema
 from bushel import transforms as t
 from bushel.tensorflow import dataset
-from bushel.tensorflow.pixels import PIXEL_OPS
+from bushel.tensorflow.operations import PIXEL_OPS
 
 tf = pytest.importorskip("tensorflow")
 

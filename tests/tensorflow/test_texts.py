@@ -10,7 +10,7 @@ from corpus import ODD, documents
 import bushel
 from bushel import Dense, Order
 from bushel import transforms as t
-from bushel.columns import BytesColumn
+from bushel.data.columns import BytesColumn
 from bushel.tensorflow import dataset, keras_objects, parse_fn, text_vectorization
 
 tf = pytest.importorskip("tensorflow")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bushel.training.charts import lines
+from bushel.training.report.charts import lines
 
 
 def levels(*values: float) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 import bushel
 from bushel.training import Options, train
-from bushel.training.checkpoints import CHECKPOINT
+from bushel.training.loop.checkpoints import CHECKPOINT
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")

@@ -28,7 +28,7 @@ def history(folder: Path) -> list[dict[str, Any]]:
 def test_training_loads_nothing_that_writes_records_and_no_framework() -> None:
     code = "import sys, bushel.training; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not [name for name in loaded if name.startswith("bushel.writing")]
+    assert not [name for name in loaded if name.startswith("bushel.building")]
     assert not {"tensorflow", "keras", "torch", "jax"} & set(loaded)
 
 

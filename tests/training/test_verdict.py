@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import bushel
-from bushel.checking.rules import all_rules
-from bushel.checking.runs import RunFacts
+from bushel.checking.rules.registry import all_rules
+from bushel.checking.rules.run_rules import RunFacts
 from bushel.training import Options, train
-from bushel.training.scores import Predictions, auc, bootstrap, metrics, wilson
-from bushel.training.task import Task
+from bushel.training.inputs.task import Task
+from bushel.training.verdict.scores import Predictions, auc, bootstrap, metrics, wilson
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")

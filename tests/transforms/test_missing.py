@@ -5,7 +5,7 @@ import pytest
 from sklearn.impute import SimpleImputer
 
 from bushel import transforms as t
-from bushel.columns import BytesColumn, Ragged
+from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import SchemaMismatch
 from bushel.transforms.fitted import merge_in_order
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
 from bushel import transforms as t
-from bushel.columns import BytesColumn, Ragged
+from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import SchemaMismatch
 from bushel.transforms.fitted import merge_in_order
 from bushel.transforms.quantiles import Quantiles

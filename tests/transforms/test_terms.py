@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 
 import bushel
 from bushel import transforms as t
-from bushel.columns import BytesColumn, SparseColumn
+from bushel.data.columns import BytesColumn, SparseColumn
 from bushel.transforms import Draw
 
 DRAW = Draw(0, 0, 0)

@@ -9,7 +9,7 @@ from corpus import documents
 
 import bushel
 from bushel import transforms as t
-from bushel.columns import BytesColumn
+from bushel.data.columns import BytesColumn
 from bushel.transforms import Draw
 from bushel.transforms.counting import counting
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import bushel
 from bushel import _native
 from bushel import transforms as t
-from bushel.columns import BytesColumn, Ragged
+from bushel.data.columns import BytesColumn, Ragged
 from bushel.transforms import Draw
 from bushel.transforms.counting import counting
 

@@ -8,14 +8,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bushel.checking.facts import Data, Plan
-from bushel.checking.findings import SEVERITIES, Finding, Severity, at_least
-from bushel.checking.parts import Engine
-from bushel.checking.reading import Interrupted, Scope, list_data, read_data
-from bushel.checking.rules import FAMILIES, Rule, all_rules, find_rule, rules_as_they_were
-from bushel.checking.rules import select as select_rules
-from bushel.checking.settings import Settings, load_settings, read_baseline
-from bushel.checking.terminal import page_text
+from bushel.checking.collect.facts import Data, Plan
+from bushel.checking.collect.one_pass import Interrupted, Scope, list_data, read_data
+from bushel.checking.collect.parts import Engine
+from bushel.checking.report.findings import SEVERITIES, Finding, Severity, at_least
+from bushel.checking.report.formats import page_text
+from bushel.checking.report.settings import Settings, load_settings, read_baseline
+from bushel.checking.rules.registry import FAMILIES, Rule, all_rules, find_rule, rules_as_they_were
+from bushel.checking.rules.registry import select as select_rules
 from bushel.errors import BushelError, FileProblem
 from bushel.storage import AnyPath, as_path, is_object
 
@@ -115,7 +115,7 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
         return list(data)
     if data is None:
         return None
-    from bushel.checking.memory import paths_of_opened
+    from bushel.checking.collect.memory import paths_of_opened
 
     opened = paths_of_opened(data)
     return None if opened is None else list(opened)
@@ -169,7 +169,7 @@ class _Run:
         self, data: Any, paths: list[AnyPath] | None, against: list[AnyPath], label: str | None, group: str | None
     ) -> None:
         if paths is None:
-            from bushel.checking.memory import read_memory
+            from bushel.checking.collect.memory import read_memory
 
             self.data = read_memory(data, label=label, plan=self.plan)
             self.checked |= {"records": self.data.records}
@@ -217,7 +217,7 @@ class _Run:
         """Load the model, and see how many classes it has."""
         if model is None:
             return
-        from bushel.checking.models import look_at_model
+        from bushel.checking.rules.model_rules import look_at_model
 
         self.model = look_at_model(model, self.data)
         self.checked["model"] = self.model.name
@@ -230,7 +230,7 @@ class _Run:
         """Train the model on one batch; say so where that cannot be done."""
         if self.model is None or self.data is None:
             return
-        from bushel.checking.probes import Probe, run_probes
+        from bushel.checking.rules.probe_rules import Probe, run_probes
 
         found = run_probes(self.model, self.data, self.contract.contract if self.contract is not None else None)
         self.probe = found if isinstance(found, Probe) else None
@@ -239,7 +239,7 @@ class _Run:
 
     def look_at_contract(self, contract: AnyPath | None, model: Any) -> None:
         """Read the contract that was given, or that lies beside the model."""
-        from bushel.checking.serving import contract_beside, look_at_contract
+        from bushel.checking.rules.serving_rules import contract_beside, look_at_contract
 
         found = contract if contract is not None else contract_beside(model)
         if found is not None:

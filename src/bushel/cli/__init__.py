@@ -16,16 +16,16 @@ from bushel import __version__
 _COMMANDS = {
     "bench": ("bushel.cli.bench", "Say where reading time goes."),
     "build": ("bushel.cli.build", "Turn raw files into a sharded TFRecord dataset."),
-    "cat": ("bushel.cli.look", "Print records as JSON lines."),
+    "cat": ("bushel.cli.info", "Print records as JSON lines."),
     "check": ("bushel.cli.check", "Find what is wrong with data, pipeline and model."),
     "completion": ("bushel.cli.completion", "Print the completion script of a shell."),
     "explain": ("bushel.cli.check", "Print the page of a rule."),
-    "index": ("bushel.cli.indexing", "Index files for random access."),
-    "info": ("bushel.cli.look", "Say what files hold."),
-    "predict": ("bushel.cli.predict", "Say what a trained model makes of files."),
-    "repair": ("bushel.cli.mend", "Keep every intact record of damaged files."),
+    "index": ("bushel.cli.index", "Index files for random access."),
+    "info": ("bushel.cli.info", "Say what files hold."),
+    "predict": ("bushel.cli.train", "Say what a trained model makes of files."),
+    "repair": ("bushel.cli.repair", "Keep every intact record of damaged files."),
     "train": ("bushel.cli.train", "Train a model on a dataset, and say whether it learned."),
-    "schema": ("bushel.cli.look", "Infer and print the schema of files."),
+    "schema": ("bushel.cli.info", "Infer and print the schema of files."),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bushel.cli.look import json_option, paths_argument
+from bushel.cli.info import json_option, paths_argument
 
 
 @click.command()

@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bushel.cli.engines import engine_options, make_engine
-from bushel.cli.headings import Headed
-from bushel.cli.look import json_option, print_savings
-from bushel.cli.media import image_transforms, media_options, source_options, source_table
-from bushel.cli.preparing import balance_of, preparing_options, transform_tables
-from bushel.cli.texts import text_options, text_tables
+from bushel.cli.build_options import (
+    balance_of,
+    image_transforms,
+    media_options,
+    preparing_options,
+    source_options,
+    source_table,
+    text_options,
+    text_tables,
+    transform_tables,
+)
+from bushel.cli.info import json_option, print_savings
+from bushel.cli.options import Headed, engine_options, make_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bushel.writing import Built, Outline, Recipe, Run
-    from bushel.writing.progress import Progress
+    from bushel.building import Built, Outline, Recipe, Run
+    from bushel.building.progress import Progress
 
 _OF_SOURCE = ("key", "columns", "rename", "types", "verify", "keep_bytes")
 _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
@@ -119,7 +126,7 @@ def _given(ctx: click.Context) -> dict[str, Any]:
 def _recipe(ctx: click.Context, source: str) -> Recipe:
     import msgspec
 
-    from bushel.writing.recipe import Recipe, parse_size, read_recipe
+    from bushel.building.recipe import Recipe, parse_size, read_recipe
 
     given = _given(ctx)
     recipe = read_recipe(source) if source.endswith(".toml") else Recipe(source={"path": source})
@@ -156,8 +163,8 @@ def _pair(text: str, name: str) -> tuple[str, str]:
 def _constraint(text: str) -> tuple[str, Any]:
     import msgspec
 
+    from bushel.building import Constraint
     from bushel.errors import nearest
-    from bushel.writing import Constraint
 
     name, _, rules = text.rpartition(":")
     fields: dict[str, Any] = {}
@@ -175,7 +182,7 @@ def _constraint(text: str) -> tuple[str, Any]:
 
 
 def _run(ctx: click.Context, handler: Callable[[Progress], None]) -> Run:
-    from bushel.writing import Run
+    from bushel.building import Run
 
     params = ctx.params
     engine = make_engine(params["engine"], params["address"], params["workers"])
@@ -299,9 +306,9 @@ def _show_built(built: Built, *, as_json: bool) -> None:
 
 
 def _print_refused(built: Built) -> None:
+    from bushel.building.output.quarantine import QUARANTINE_NAME, read_quarantine
     from bushel.errors import quantity
     from bushel.storage import as_path
-    from bushel.writing.quarantine import QUARANTINE_NAME, read_quarantine
 
     path = as_path(built.path) / QUARANTINE_NAME
     share = built.refused / max(built.samples, 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from bushel.cli.engines import engine_options, make_engine
+from bushel.cli.options import engine_options, make_engine
 
 
 def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
@@ -78,7 +78,7 @@ def check(
         raise click.UsageError("give at least one PATH, --script, --model or --contract")
     import bushel
     from bushel.checking import Plan
-    from bushel.checking import settings as check_settings
+    from bushel.checking.report import settings as check_settings
 
     with _progress_bar() as progress:
         report = bushel.check(
@@ -100,7 +100,8 @@ def check(
 
 
 def _print(report: Any, form: str | None) -> None:
-    from bushel.checking import formats, terminal
+    from bushel.checking.report import formats
+    from bushel.checking.report import formats as terminal
 
     if form == "json":
         click.echo(json.dumps(formats.to_json(report.findings, report.checked), indent=2, default=_plain))

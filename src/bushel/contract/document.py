@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from bushel.columns import BytesColumn, Ragged
 from bushel.contract.preparation import Preparation
 from bushel.contract.stored import StoredArray, StoredValue, load_bytes, load_sample
+from bushel.data.columns import BytesColumn, Ragged
+from bushel.data.schema import Schema
 from bushel.errors import BushelError, FileProblem, FormatError
-from bushel.records import Sample
-from bushel.schema import Schema
+from bushel.records.scan import Sample
 from bushel.storage import AnyPath, as_path, open_to_read, write_whole
 from bushel.transforms import Transform
+from bushel.transforms.by_name import make_transforms
 from bushel.transforms.fitted import restore
-from bushel.transforms.tables import make_transforms
 
 __all__ = ["CONTRACT_NAME", "Contract", "Golden", "Input", "read", "row_value", "write"]
 

@@ -15,11 +15,11 @@ from bushel import __version__
 from bushel.contract.document import Contract, Golden, Input, Resizing, row_value
 from bushel.contract.preparation import Preparation, arrange, as_array
 from bushel.contract.stored import StoredArray, StoredValue, store_array, store_bytes, store_sample
+from bushel.data.schema import Schema
 from bushel.errors import MissingName
-from bushel.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.reading import Dataset, Split, Workers, batches
 from bushel.reading.rows import sample_at
-from bushel.schema import Schema
+from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.storage import as_path
 from bushel.transforms import Draw, decode_image, resize
 

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, as_ragged
 from bushel.contract.stored import StoredArray, load_bytes, store_bytes
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, as_ragged
+from bushel.data.schema import BYTES_KIND, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.rows import Stack, aligned, sample_at
-from bushel.records import Sample
-from bushel.schema import BYTES_KIND, Feature, Schema
+from bushel.records.scan import Sample
 from bushel.transforms import BatchTransform, Draw, Fittable, Transform
+from bushel.transforms.by_name import describe_transforms, make_transforms
 from bushel.transforms.fitted import keep, restore
-from bushel.transforms.tables import describe_transforms, make_transforms
 
 if TYPE_CHECKING:
     from bushel.contract.document import Contract

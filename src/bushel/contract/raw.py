@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bushel.contract.document import Contract
+from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
-from bushel.manifest import MANIFEST_NAME
 from bushel.reading import Split
 from bushel.reading import open as open_dataset
 from bushel.reading.rows import sample_at
-from bushel.records import Sample
-from bushel.schema import IMAGE_ENCODINGS, Feature, Schema
+from bushel.records.manifest import MANIFEST_NAME
+from bushel.records.scan import Sample
 from bushel.sources import table, text
-from bushel.sources.image_checks import ImageCheck
-from bushel.sources.image_names import is_image_name
+from bushel.sources.images.image_checks import ImageCheck
+from bushel.sources.images.image_folder import is_image_name
 from bushel.sources.opening import kind_of
-from bushel.sources.texts import is_text_name
+from bushel.sources.texts.text_files import is_text_name
 from bushel.storage import AnyPath, as_path, list_files, natural_order
 from bushel.transforms import Draw, Transform
 

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import SparseRow
-from bushel.records import Sample
+from bushel.data.columns import SparseRow
+from bushel.records.scan import Sample
 
 __all__ = [
     "StoredArray",

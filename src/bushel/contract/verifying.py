@@ -14,7 +14,7 @@ from bushel.contract.models import as_tensors, load_model
 from bushel.contract.preparation import Preparation, arrange, prepare, prepare_samples
 from bushel.contract.stored import StoredValue, is_same, load_array, load_sample
 from bushel.errors import BushelError
-from bushel.records import Sample
+from bushel.records.scan import Sample
 from bushel.storage import AnyPath
 from bushel.transforms import Draw, Transform, resize
 

@@ -11,9 +11,24 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.pixels.headers import BadImage, parse_header
-from bushel.pixels.turning import turn_pixels
 
-__all__ = ["decode_pixels", "format_of", "orientation_of"]
+__all__ = ["decode_pixels", "format_of", "orientation_of", "turn_pixels"]
+
+
+def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Pixels of an image that EXIF says to turn, upright."""
+    turned: dict[int, Any] = {
+        2: lambda: pixels[:, ::-1],
+        3: lambda: pixels[::-1, ::-1],
+        4: lambda: pixels[::-1],
+        5: lambda: pixels.swapaxes(0, 1),
+        6: lambda: pixels[::-1].swapaxes(0, 1),
+        7: lambda: pixels[::-1, ::-1].swapaxes(0, 1),
+        8: lambda: pixels.swapaxes(0, 1)[::-1],
+    }
+    found: NDArray[Any] = turned[orientation]() if orientation in turned else pixels
+    return found
+
 
 JPEG = b"\xff\xd8\xff"
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.pixels.colours import to_channels
-from bushel.pixels.decoding import JPEG, TIFF, WIDE, decode_pixels, orientation_of, refuse_planes
+from bushel.pixels.decoding import JPEG, TIFF, WIDE, decode_pixels, orientation_of, refuse_planes, turn_pixels
 from bushel.pixels.headers import BadImage, parse_header
-from bushel.pixels.turning import turn_pixels
 
 __all__ = ["decode_wide", "encode_wide", "is_wide"]
 

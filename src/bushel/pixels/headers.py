@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from bushel.files import what_is
+from bushel.storage.file_kinds import what_is
 
 __all__ = ["BadImage", "Header", "parse_header"]
 

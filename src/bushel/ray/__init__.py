@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 # Loaded when first used: workers that train load nothing that builds.
-_HOMES = {"batches": "bushel.ray.training", "dataset": "bushel.ray.data", "engine": "bushel.ray.engines"}
+_HOMES = {"batches": "bushel.ray.data", "dataset": "bushel.ray.data", "engine": "bushel.ray.engine"}
 
 __all__ = ["batches", "dataset", "engine"]
 
@@ -21,6 +21,6 @@ def __getattr__(name: str) -> object:
 
 
 if TYPE_CHECKING:
+    from bushel.ray.data import batches as batches
     from bushel.ray.data import dataset as dataset
-    from bushel.ray.engines import engine as engine
-    from bushel.ray.training import batches as batches
+    from bushel.ray.engine import engine as engine

@@ -17,7 +17,7 @@ from typing import Any
 
 from bushel import __version__
 from bushel.errors import BushelError, FileProblem, missing_package
-from bushel.records import available_cores
+from bushel.records.scan import available_cores
 from bushel.storage import ObjectPath
 
 __all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray"]

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, take
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, take
+from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack
@@ -21,7 +22,6 @@ from bushel.reading.order import Sampler
 from bushel.reading.report import Passed, Tally
 from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.reading.shards import Wanted
-from bushel.schema import Feature, Schema
 from bushel.storage import is_object
 from bushel.transforms import BatchTransform, Draw, PlacedTransform, Transform
 from bushel.transforms.protocol import is_in_core

@@ -12,21 +12,21 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
+from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
+from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
+from bushel.data.splits import split_of_shard
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.index import hash_keys, row_lengths
-from bushel.manifest import MANIFEST_NAME, Manifest, read_manifest
-from bushel.names import split_of_shard
 from bushel.reading.rows import sample_at
 from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
 from bushel.reading.streams import Stream
-from bushel.records import Sample, shape_column, to_column
-from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
+from bushel.records.index import hash_keys, row_lengths
+from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.records.scan import Sample, shape_column, to_column
+from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
-from bushel.survey import probe_schema
 from bushel.transforms import Transform
+from bushel.transforms.by_name import make_transforms
 from bushel.transforms.fitted import restore_all
-from bushel.transforms.tables import make_transforms
 
 __all__ = ["Dataset", "Share", "Split", "mix", "open"]
 

@@ -13,11 +13,11 @@ import msgspec
 from bushel.errors import BushelError
 from bushel.reading.batch import Batch, Made, OnFault, Place
 from bushel.reading.dataset import Dataset, Split
-from bushel.reading.helper import Process
 from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order
 from bushel.reading.pipeline import Threads
 from bushel.reading.prepare import Settings, Workers, prepare, tasks_ahead, threads_of
+from bushel.reading.process import Process
 from bushel.reading.report import Report
 from bushel.transforms import BatchTransform, Transform
 

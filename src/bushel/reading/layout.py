@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import Column, Ragged, SparseColumn, as_ragged, join_sparse
+from bushel.data.columns import Column, Ragged, SparseColumn, as_ragged, join_sparse
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.reading.order import Sampler, permute
 

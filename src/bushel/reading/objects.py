@@ -21,13 +21,13 @@ import numpy as np
 
 from bushel import _native
 from bushel.errors import Fault, FileProblem, readable_size
-from bushel.files import FOOTER, HEADER, Skipped
-from bushel.index import Index, obtain_index
 from bushel.reading.shards import Decoded, Ints, RowFaults, Shard, ShardSet, Wanted
+from bushel.records.files import FOOTER, HEADER, Skipped
+from bushel.records.index import Index, obtain_index
 from bushel.storage import ObjectPath
-from bushel.storage.ahead import in_background
 from bushel.storage.cache import name_of, the_cache
 from bushel.storage.stores import get
+from bushel.storage.streams import in_background
 
 __all__ = ["ObjectShards", "StoreShuffle"]
 

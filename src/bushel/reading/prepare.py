@@ -13,7 +13,7 @@ from bushel.reading.layout import Bucket, Layout, Pack, bucketed, check_layout
 from bushel.reading.order import Order, sampler_of
 from bushel.reading.plan import Plan
 from bushel.reading.steps import Steps
-from bushel.records import available_cores
+from bushel.records.scan import available_cores
 
 __all__ = ["Settings", "Workers", "prepare", "tasks_ahead", "threads_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bushel.errors import fault_words, quantity
-from bushel.files import Skipped
+from bushel.records.files import Skipped
 
 __all__ = ["Passed", "Report", "Tally"]
 

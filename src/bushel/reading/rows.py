@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, as_ragged
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, as_ragged
+from bushel.data.schema import Feature, Schema
 from bushel.errors import SchemaMismatch
-from bushel.records import Sample
-from bushel.schema import Feature, Schema
+from bushel.records.scan import Sample
 
 __all__ = ["Stack", "aligned", "aligned_empty", "sample_at"]
 

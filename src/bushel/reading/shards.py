@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem
-from bushel.files import FOOTER, HEADER, Skipped
-from bushel.index import Index, obtain_index
+from bushel.records.files import FOOTER, HEADER, Skipped
+from bushel.records.index import Index, obtain_index
 from bushel.storage import describe_os_error, is_object
 
 __all__ = ["Decoded", "Shard", "ShardSet", "Wanted", "open_shards"]

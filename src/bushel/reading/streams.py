@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bushel import _native
-from bushel.files import FOOTER, HEADER, Chunk, open_file
 from bushel.reading.shards import Decoded, Ints, RowFaults, ShardSet, Wanted
+from bushel.records.files import FOOTER, HEADER, Chunk, open_file
 
 __all__ = ["Stream"]
 

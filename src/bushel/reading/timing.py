@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from time import perf_counter
 
+from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import MissingName
 from bushel.reading.dataset import Split, open
 from bushel.reading.feed import batches
 from bushel.reading.order import Order
 from bushel.reading.prepare import Workers
 from bushel.reading.report import Report
-from bushel.schema import IMAGE_ENCODINGS
 from bushel.storage import AnyPath
 from bushel.transforms import decode_image
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from bushel.records import available_cores
+from bushel.records.scan import available_cores
 
 __all__ = ["map_in_threads"]
 

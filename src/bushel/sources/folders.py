@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.splits import SPLITS
 from bushel.errors import FileProblem, nearest
-from bushel.names import SPLITS
 from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import ObjectPath
 

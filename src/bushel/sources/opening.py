@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from bushel.errors import FileProblem, nearest
-from bushel.files import open_file, what_is
-from bushel.sources.box_tables import has_boxes
-from bushel.sources.coco import is_coco
-from bushel.sources.detection import boxes, coco, voc, yolo
-from bushel.sources.hugging_face import huggingface, is_dataset_folder
-from bushel.sources.image_folders import images
-from bushel.sources.image_names import is_image_name
-from bushel.sources.in_memory import arrays
+from bushel.records.files import open_file
+from bushel.sources.detection.box_tables import has_boxes
+from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
+from bushel.sources.detection.coco import is_coco
+from bushel.sources.detection.voc import is_voc
+from bushel.sources.detection.yolo import is_yolo
+from bushel.sources.images.image_folder import images, is_image_name
+from bushel.sources.images.tiles import tiles
+from bushel.sources.memory.arrays import arrays
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import records
-from bushel.sources.series import series
-from bushel.sources.tables import SUFFIXES, table
+from bushel.sources.series.series import series
+from bushel.sources.tables.hugging_face import huggingface, is_dataset_folder
+from bushel.sources.tables.table import SUFFIXES, table
 from bushel.sources.tars import webdataset
-from bushel.sources.texts import is_text_name, text
-from bushel.sources.tiles import tiles
-from bushel.sources.videos import is_video_name, video
-from bushel.sources.voc import is_voc
-from bushel.sources.yolo import is_yolo
+from bushel.sources.texts.text_files import is_text_name, text
+from bushel.sources.videos.clips import is_video_name, video
 from bushel.storage import AnyPath, ObjectPath, as_path, list_files
+from bushel.storage.file_kinds import what_is
 
 __all__ = ["open_source"]
 

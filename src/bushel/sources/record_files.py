@@ -13,21 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged, concatenate, join_sparse, take
+from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, join_sparse, take
+from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
+from bushel.data.splits import split_of_shard
 from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
-from bushel.files import Skipped, open_file
-from bushel.index import StaleIndex, load_index
-from bushel.manifest import Manifest, read_manifest
-from bushel.names import split_of_shard
-from bushel.records import shape_columns, to_column
-from bushel.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
-from bushel.sources.fingerprints import as_given, fingerprint_of
-from bushel.sources.protocol import Block, Listing, Refused
-from bushel.sources.table_columns import as_text, named
-from bushel.sources.values import number_keys
+from bushel.records.files import Skipped, open_file
+from bushel.records.index import StaleIndex, load_index
+from bushel.records.manifest import Manifest, read_manifest
+from bushel.records.scan import shape_columns, to_column
+from bushel.records.survey import infer_schema
+from bushel.sources.memory.values import number_keys
+from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.sources.tables.table_columns import as_text, named
 from bushel.storage import AnyPath, as_path, list_files, open_to_read, shard_paths
 from bushel.storage.cache import local_copy
-from bushel.survey import infer_schema
 
 __all__ = ["RecordSource", "records"]
 

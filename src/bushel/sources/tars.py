@@ -16,13 +16,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, take
+from bushel.data.columns import BytesColumn, Column, take
+from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, SchemaMismatch
-from bushel.schema import Feature, Schema
-from bushel.sources.fingerprints import as_given, fingerprint_of
-from bushel.sources.image_checks import ImageCheck, Verify
-from bushel.sources.protocol import Block, Listing, Refused
-from bushel.sources.samples import Census, feature_of_value, misfit, to_columns
+from bushel.sources.images.image_checks import ImageCheck, Verify
+from bushel.sources.memory.samples import Census, feature_of_value, misfit, to_columns
+from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.cache import local_copy
 

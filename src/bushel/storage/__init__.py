@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from bushel.errors import FileProblem, nearest
-from bushel.storage.ahead import in_background
 from bushel.storage.objects import ObjectPath, is_object, parse_object
+from bushel.storage.streams import in_background
 
 __all__ = [
     "AnyPath",

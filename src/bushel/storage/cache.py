@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from bushel.storage import stores
-from bushel.storage.ahead import in_background
 from bushel.storage.objects import ObjectPath
 from bushel.storage.stores import Status
+from bushel.storage.streams import in_background
 
 __all__ = ["Cache", "local_copy", "the_cache"]
 

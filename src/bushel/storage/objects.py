@@ -14,8 +14,8 @@ from typing import IO, Any
 
 from bushel.errors import FileProblem
 from bushel.storage import stores
-from bushel.storage.ahead import ObjectFile
 from bushel.storage.stores import Key, Status
+from bushel.storage.streams import ObjectFile
 
 __all__ = ["ObjectPath", "is_object", "parse_object"]
 

@@ -7,9 +7,9 @@ model.fit(dataset("data", "train", batch_size=64, order=bushel.Order(shuffle=Tru
 
 from __future__ import annotations
 
-from bushel.tensorflow.feeding import dataset
-from bushel.tensorflow.keras_feed import py_dataset
+from bushel.keras import py_dataset
+from bushel.tensorflow.datasets import dataset
 from bushel.tensorflow.parsing import parse_fn, parse_spec
-from bushel.tensorflow.vectorisation import keras_objects, text_vectorization
+from bushel.tensorflow.strings import keras_objects, text_vectorization
 
 __all__ = ["dataset", "keras_objects", "parse_fn", "parse_spec", "py_dataset", "text_vectorization"]

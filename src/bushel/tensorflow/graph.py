@@ -7,18 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from bushel.errors import SchemaMismatch
-from bushel.files import open_file
+from bushel.feeding.request import Request
 from bushel.reading import Bucket, Pack
 from bushel.reading.order import BufferedShuffle
 from bushel.reading.prepare import Settings
 from bushel.reading.steps import Steps
+from bushel.records.files import open_file
 from bushel.storage import is_object
-from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.layouts import bucket_records, lay_out
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
 from bushel.tensorflow.parsing import parse_fn
-from bushel.tensorflow.request import Request
-from bushel.tensorflow.specs import plan
+from bushel.tensorflow.specs import as_graph, load, plan
 
 __all__ = ["graph_dataset"]
 

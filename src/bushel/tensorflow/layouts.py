@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from bushel.data.schema import Schema
 from bushel.errors import MissingName
 from bushel.reading import Bucket, Dense, Pad, Sparse
 from bushel.reading.layout import Layout
 from bushel.reading.prepare import Settings
-from bushel.schema import Schema
-from bushel.tensorflow.framework import as_graph, load
 from bushel.tensorflow.parsing import parse_fn
+from bushel.tensorflow.specs import as_graph, load
 
 __all__ = ["bucket_records", "lay_out"]
 

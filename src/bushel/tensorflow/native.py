@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from bushel.feeding.request import Request
 from bushel.reading import Batch, Feed
-from bushel.tensorflow.framework import as_graph, load
-from bushel.tensorflow.request import Request
-from bushel.tensorflow.specs import assemble, components, flat_specs, plan
+from bushel.tensorflow.specs import as_graph, assemble, components, flat_specs, load, plan
 
 __all__ = ["native_dataset"]
 

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bushel.columns import count_of
+from bushel.data.columns import count_of
+from bushel.data.schema import BYTES_KIND, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.schema import BYTES_KIND, Feature, Schema
-from bushel.tensorflow.framework import as_graph, load, stored_dtype, value_dtype
+from bushel.tensorflow.specs import as_graph, load, stored_dtype, value_dtype
 
 __all__ = ["parse_fn", "parse_spec"]
 

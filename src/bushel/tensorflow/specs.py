@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Ragged, SparseColumn, as_ragged
-from bushel.errors import SchemaMismatch
+from bushel.data.columns import BytesColumn, Ragged, SparseColumn, as_ragged
+from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Feature
+from bushel.errors import SchemaMismatch, missing_package
+from bushel.feeding.request import Fields, Request, fields_of, probe
 from bushel.reading import Pack, Pad
-from bushel.schema import BYTES_KIND, Feature
-from bushel.tensorflow.framework import load, value_dtype
-from bushel.tensorflow.request import Fields, Request, fields_of, probe
 from bushel.transforms.protocol import Declaring
 
-__all__ = ["assemble", "components", "flat_specs", "plan"]
+__all__ = ["as_graph", "assemble", "components", "flat_specs", "load", "plan", "stored_dtype", "value_dtype"]
+
+
+_STORED = {BYTES_KIND: "string", FLOAT_KIND: "float32", INT_KIND: "int64"}
+
+
+def load() -> Any:
+    """The module `tensorflow`."""
+    try:
+        import tensorflow
+    except ImportError:
+        raise missing_package("TensorFlow", extra="tensorflow", purpose="bushel.tensorflow") from None
+    return tensorflow
+
+
+def as_graph(function: Callable[..., Any]) -> Any:
+    """A function for `Dataset.map` that is made of ops already, so that no time goes into rewriting its source."""
+    return load().autograph.experimental.do_not_convert(function)
+
+
+def stored_dtype(feature: Feature) -> Any:
+    """The type of the list that holds a feature in a record."""
+    return load().dtypes.as_dtype(_STORED[feature.kind])
+
+
+def value_dtype(feature: Feature) -> Any:
+    """The type of a feature's values once they are parsed: that of raw tensors is their own."""
+    tf = load()
+    if feature.encoding == "sparse":
+        return tf.dtypes.as_dtype(feature.dtype)
+    return tf.dtypes.as_dtype(feature.dtype) if feature.encoding == "raw" else stored_dtype(feature)
 
 
 def plan(request: Request) -> tuple[Fields, dict[str, Any]]:

@@ -11,15 +11,14 @@ import numpy as np
 
 from bushel import contract
 from bushel.storage import write_whole
-from bushel.training.folder import MODEL, Run, write_json, write_table
-from bushel.training.loop import Training
-from bushel.training.mistakes import worst_mistakes
+from bushel.training.loop.loop import Training
+from bushel.training.loop.model_steps import predict, rows_of
 from bushel.training.preflight import Baselines, Preflight
-from bushel.training.report import report_page
-from bushel.training.scores import Predictions, class_table, confusion, losses_of, measure_of, metrics
-from bushel.training.steps import predict, rows_of
-from bushel.training.trained import Trained
-from bushel.training.verdict import blocked, judge, rank, run_facts, run_findings
+from bushel.training.report.page import report_page
+from bushel.training.run_folder import MODEL, Run, Trained, write_json, write_table
+from bushel.training.verdict.mistakes import worst_mistakes
+from bushel.training.verdict.scores import Predictions, class_table, confusion, losses_of, measure_of, metrics
+from bushel.training.verdict.verdict import blocked, judge, rank, run_facts, run_findings
 
 __all__ = ["end_run", "stop_before"]
 

@@ -15,11 +15,11 @@ from bushel.errors import MissingName
 from bushel.reading import Dataset, Split, batches
 from bushel.reading import open as open_dataset
 from bushel.storage import AnyPath, as_path
-from bushel.training.arrange import arrange, as_array
-from bushel.training.folder import read_run
+from bushel.training.inputs.inputs import arrange, as_array
+from bushel.training.inputs.task import Task, encode_labels
 from bushel.training.predicting import open_run, probabilities
-from bushel.training.scores import Predictions, bootstrap, class_table, losses_of, measure_of, metrics, primary
-from bushel.training.task import Task, encode_labels
+from bushel.training.run_folder import read_run
+from bushel.training.verdict.scores import Predictions, bootstrap, class_table, losses_of, measure_of, metrics, primary
 
 __all__ = ["Evaluation", "evaluate"]
 

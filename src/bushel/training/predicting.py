@@ -16,7 +16,7 @@ from bushel.contract import Contract, arrange, prepare, read
 from bushel.contract.models import as_tensors, load_model
 from bushel.contract.raw import Raw, read_raw
 from bushel.errors import BushelError, FileProblem, SchemaMismatch
-from bushel.records import Sample
+from bushel.records.scan import Sample
 from bushel.storage import AnyPath, as_path
 
 __all__ = ["MODEL_NAME", "Prediction", "Run", "open_run", "predict", "probabilities"]

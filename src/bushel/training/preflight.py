@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking import Finding, Plan, check
-from bushel.checking.models import ModelFacts, look_at_model
-from bushel.checking.probes import Probe, probe_batch
-from bushel.checking.rules import all_rules
-from bushel.training.baselines import ROWS, constant_outputs, fit_linear, linear_features, linear_outputs
-from bushel.training.compiling import Compiled, outputs_of
-from bushel.training.facts import first_facts
-from bushel.training.inputs import Preparation
+from bushel.checking.rules.model_rules import ModelFacts, look_at_model
+from bushel.checking.rules.probe_rules import Probe, probe_batch
+from bushel.checking.rules.registry import all_rules
+from bushel.training.inputs.inputs import Preparation
+from bushel.training.inputs.split_roles import Parts
+from bushel.training.inputs.task import Task
+from bushel.training.loop.model_steps import feature_rows, label_form, rows_of
+from bushel.training.loop.watch import Watch
+from bushel.training.models.compiling import Compiled, outputs_of
 from bushel.training.options import Options
-from bushel.training.parts import Parts
-from bushel.training.steps import feature_rows, label_form, rows_of
-from bushel.training.task import Task
-from bushel.training.watch import Watch
+from bushel.training.verdict.baselines import ROWS, constant_outputs, fit_linear, linear_features, linear_outputs
+from bushel.training.verdict.run_facts import first_facts
 
 __all__ = ["Baselines", "Preflight", "fit_baselines", "look_before"]
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from bushel.transforms.augment import (
     brightness,
     contrast,
+    cutmix,
     cutout,
     hue,
+    mixup,
     noise,
     random_crop,
     random_flip,
@@ -19,22 +21,18 @@ from bushel.transforms.augment import (
     rotate,
     saturation,
 )
-from bushel.transforms.bounds import bucketise, clip, log
 from bushel.transforms.classes import encode, multi_hot, one_hot
 from bushel.transforms.embeddings import embed, raw
 from bushel.transforms.encoded import encode_image, reencode, resize_encoded
 from bushel.transforms.fitted import apply_all
 from bushel.transforms.image import center_crop, convert_colour, decode_image, resize
 from bushel.transforms.missing import fill, require
-from bushel.transforms.mixing import cutmix, mixup
-from bushel.transforms.numeric import cast, jitter, normalise, scale, window
+from bushel.transforms.numbers import bucketise, cast, clip, jitter, log, normalise, scale, window
 from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PlacedTransform, Transform
 from bushel.transforms.scaling import min_max, robust_scale, standardise
-from bushel.transforms.sparse import sparse
-from bushel.transforms.terms import hash_ngrams, tfidf
+from bushel.transforms.terms import hash_ngrams, sparse, tfidf
 from bushel.transforms.texts import clean
-from bushel.transforms.tokenizer_files import tokenise_file
-from bushel.transforms.tokens import tokenise
+from bushel.transforms.tokens import tokenise, tokenise_file
 
 __all__ = [
     "BatchTransform",

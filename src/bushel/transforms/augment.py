@@ -9,21 +9,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.errors import SchemaMismatch
+from bushel.data.columns import Column
+from bushel.errors import MissingName, SchemaMismatch
 from bushel.pixels.colours import as_pixels, full_of
-from bushel.pixels.placing import Move
-from bushel.pixels.resizing import resize_pixels
-from bushel.records import Sample
-from bushel.transforms.geometry import follow_rotation
-from bushel.transforms.image import cut_sample, moved_sample
-from bushel.transforms.protocol import Draw
-from bushel.transforms.values import image_of
+from bushel.pixels.geometry import Move, resize_pixels
+from bushel.records.scan import Sample
+from bushel.transforms.image import cut_sample, follow_rotation, moved_sample
+from bushel.transforms.protocol import Draw, image_of
 
 __all__ = [
     "brightness",
     "contrast",
+    "cutmix",
     "cutout",
     "hue",
+    "mixup",
     "noise",
     "random_crop",
     "random_flip",
@@ -31,6 +31,7 @@ __all__ = [
     "rotate",
     "saturation",
 ]
+
 
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]], np.float32)
@@ -226,3 +227,74 @@ def _like(changed: NDArray[Any], image: NDArray[Any]) -> NDArray[Any]:
 random_flip, random_crop, random_resized_crop = RandomFlip, RandomCrop, RandomResizedCrop
 brightness, contrast, saturation, hue, rotate, cutout = Brightness, Contrast, Saturation, Hue, Rotate, Cutout
 noise = Noise
+
+
+class Mixup(msgspec.Struct, frozen=True, tag="mixup"):
+    """Each row becomes a blend with another; labels become shares of `classes`."""
+
+    feature: str
+    label: str
+    classes: int
+    alpha: float = 0.2
+
+    def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
+        """Blend the rows of a batch."""
+        values = _dense(columns, self.feature)
+        partner, share = _partners(len(values), self.alpha, draw)
+        blend = share.astype(np.float32).reshape(-1, *[1] * (values.ndim - 1))
+        mixed = values * blend + values[partner] * (1 - blend)
+        return {**columns, self.feature: mixed, self.label: _blend_labels(columns, self, partner, share)}
+
+
+class Cutmix(msgspec.Struct, frozen=True, tag="cutmix"):
+    """A rectangle of each image comes from another; labels become shares of `classes` by area."""
+
+    feature: str
+    label: str
+    classes: int
+    alpha: float = 1.0
+
+    def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
+        """Paste parts of the rows of a batch into each other."""
+        images = _dense(columns, self.feature)
+        partner, share = _partners(len(images), self.alpha, draw)
+        places = draw.generator(salt=1).random((len(images), 2))
+        mixed = images.copy()
+        height, width = images.shape[1:3]
+        for row, (down, across) in enumerate(places):
+            side = math.sqrt(1 - share[row])
+            tall, wide = int(height * side), int(width * side)
+            top, left = int(down * (height - tall + 1)), int(across * (width - wide + 1))
+            area = slice(top, top + tall), slice(left, left + wide)
+            mixed[row][area] = images[partner[row]][area]
+            share[row] = 1 - tall * wide / (height * width)
+        return {**columns, self.feature: mixed, self.label: _blend_labels(columns, self, partner, share)}
+
+
+def _partners(rows: int, alpha: float, draw: Draw) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    generator = draw.generator()
+    return generator.permutation(rows), generator.beta(alpha, alpha, rows)
+
+
+def _dense(columns: dict[str, Column], name: str) -> NDArray[Any]:
+    if name not in columns:
+        raise MissingName("column", name, columns, where="transform")
+    column = columns[name]
+    if not isinstance(column, np.ndarray):
+        raise SchemaMismatch("rows of different shapes cannot be mixed", at=name)
+    return column
+
+
+def _blend_labels(
+    columns: dict[str, Column], step: Any, partner: NDArray[Any], share: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    labels = _dense(columns, step.label)
+    if labels.ndim == 1:
+        if labels.size and not 0 <= labels.min() <= labels.max() < step.classes:
+            raise SchemaMismatch(f"labels must be at least 0 and below {step.classes}", at=step.label)
+        labels = np.eye(step.classes, dtype=np.float32)[labels]
+    blend = share.astype(np.float32)[:, None]
+    return np.asarray(labels * blend + labels[partner] * (1 - blend), np.float32)
+
+
+mixup, cutmix = Mixup, Cutmix

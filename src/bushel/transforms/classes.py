@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.records import Sample
+from bushel.records.scan import Sample
 from bushel.transforms.protocol import Draw, Fit
 
 __all__ = ["encode", "multi_hot", "one_hot"]

@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.schema import Feature
 from bushel.errors import FileProblem, SchemaMismatch
-from bushel.records import Sample
-from bushel.schema import Feature
+from bushel.records.scan import Sample
 from bushel.transforms.counting import note
-from bushel.transforms.protocol import Draw
+from bushel.transforms.protocol import Draw, array_of
 from bushel.transforms.texts import text_of, texts_of
 from bushel.transforms.tokens import RESERVED, UNKNOWN, Unit, Vocabulary, check_sizes
-from bushel.transforms.values import array_of
 
 __all__ = ["embed", "raw"]
 

@@ -13,13 +13,10 @@ from bushel.pixels.colours import as_pixels
 from bushel.pixels.decoding import format_of, orientation_of
 from bushel.pixels.depth import is_wide
 from bushel.pixels.encoding import ENCODED, encode_pixels
-from bushel.pixels.placing import Fit, place
-from bushel.pixels.resizing import Kernel, moved
-from bushel.records import Sample
-from bushel.transforms.geometry import base_of, sized
-from bushel.transforms.image import Depth, bytes_of, check_depth, check_size, decoded, moved_sample
-from bushel.transforms.protocol import Draw
-from bushel.transforms.values import image_of
+from bushel.pixels.geometry import Fit, Kernel, moved, place
+from bushel.records.scan import Sample
+from bushel.transforms.image import Depth, base_of, bytes_of, check_depth, check_size, decoded, moved_sample, sized
+from bushel.transforms.protocol import Draw, image_of
 
 __all__ = ["encode_image", "own_form", "reencode", "resize_encoded"]
 

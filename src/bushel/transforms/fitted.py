@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bushel.errors import BushelError, MissingName
-from bushel.manifest import ARTIFACTS_NAME, Manifest
-from bushel.records import Sample
+from bushel.records.manifest import ARTIFACTS_NAME, Manifest
+from bushel.records.scan import Sample
 from bushel.storage import AnyPath, as_path
+from bushel.transforms.by_name import name_of
 from bushel.transforms.protocol import Draw, Fit, Fittable, Kept, Transform
-from bushel.transforms.tables import name_of
 
 __all__ = [
     "Keepsakes",

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.errors import BushelError, SchemaMismatch
-from bushel.records import Sample
+from bushel.records.scan import Sample
 from bushel.transforms.protocol import Draw, Fit
 from bushel.transforms.quantiles import Quantiles
 from bushel.transforms.scaling import MomentsFit

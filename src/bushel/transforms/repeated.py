@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bushel.pixels.depth import is_wide
-from bushel.records import Sample
+from bushel.records.scan import Sample
 from bushel.transforms.encoded import EncodeImage, own_form
 from bushel.transforms.image import decoded
 from bushel.transforms.protocol import Draw, Transform

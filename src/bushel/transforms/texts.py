@@ -11,11 +11,10 @@ import msgspec
 import numpy as np
 
 from bushel import _native
-from bushel.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.records import Sample
-from bushel.transforms.protocol import Draw
-from bushel.transforms.values import value_of
+from bushel.records.scan import Sample
+from bushel.transforms.protocol import Draw, value_of
 
 __all__ = ["clean", "learnt_texts", "sample_texts", "text_of", "texts_of"]
 

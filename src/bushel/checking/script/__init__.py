@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bushel.checking.facts import Data
+from bushel.checking.collect.facts import Data
 from bushel.checking.script.interpreter import Interpreter
 from bushel.checking.script.source import Source, read_source
 from bushel.checking.script.trace import Trace

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
-from bushel.checking.order import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
-from bushel.checking.rules import rule
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.order_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
+from bushel.checking.rules.registry import rule
 from bushel.checking.script.matching import records_of
 from bushel.checking.script.trace import Trace, at_link, at_node
 from bushel.checking.script.values import Const, Dataset, Model

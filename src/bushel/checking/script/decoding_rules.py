@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from bushel.checking.facts import FeatureFacts
-from bushel.checking.findings import Finding
-from bushel.checking.rules import rule
+from bushel.checking.collect.facts import FeatureFacts
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace, at_node
 

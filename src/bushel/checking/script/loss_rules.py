@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
-from bushel.checking.labels import is_classification
-from bushel.checking.rules import rule
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.label_rules import is_classification
+from bushel.checking.rules.registry import rule
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace, at_node
 from bushel.checking.script.values import Const, Dataset, Layer, Loss, Seq, Tensor, Value, flat_layers

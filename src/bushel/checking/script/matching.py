@@ -6,7 +6,7 @@ import fnmatch
 import glob
 from pathlib import Path, PurePosixPath
 
-from bushel.checking.facts import FileFacts
+from bushel.checking.collect.facts import FileFacts
 from bushel.checking.script.trace import Trace
 from bushel.checking.script.values import Files
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bushel.checking.findings import Location
+from bushel.checking.report.findings import Location
 from bushel.errors import FileProblem
 from bushel.storage import AnyPath
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules import rule
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
 from bushel.checking.script.trace import Trace, at_link, at_node, link_text, wrapped
 from bushel.checking.script.values import Link, Spec
 

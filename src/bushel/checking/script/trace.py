@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bushel.checking.facts import Data, Plan
-from bushel.checking.findings import Confidence, Finding, Location, Severity
+from bushel.checking.collect.facts import Data, Plan
+from bushel.checking.report.findings import Confidence, Finding, Location, Severity
 from bushel.checking.script.source import Source
 from bushel.checking.script.values import Alternatives, Dataset, Link, Value, Writer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from bushel.checking.findings import Finding
-from bushel.checking.rules import rule
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace, at_node
 from bushel.checking.script.values import Function

@@ -1,0 +1,1 @@
+"""Encoding: samples to transformed, checked, framed records."""

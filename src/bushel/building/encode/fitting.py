@@ -1,0 +1,247 @@
+"""Fitting: what transforms learn from the train split, in as few passes as they allow, before anything is written.
+
+Which samples each task learns from is decided by the plan, never by the number of workers, and what tasks learnt is
+merged in their order: the statistics are the same to the last bit however the build is done.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.building.encode.record_encoding import BlockEncoder
+from bushel.building.encode.samples import to_sample
+from bushel.building.planning.plan_files import Plan
+from bushel.data.columns import Column, take
+from bushel.errors import BushelError
+from bushel.records.scan import Sample
+from bushel.sources.protocol import Block, Source
+from bushel.sources.spreading import do_all, is_spread
+from bushel.storage import write_whole
+from bushel.transforms import ColumnTransform, Draw, Fit, Transform
+from bushel.transforms.by_name import name_of
+from bushel.transforms.fitted import Layer, merge_in_order, needs_fit, next_layer
+from bushel.transforms.protocol import ColumnFit
+
+__all__ = [
+    "Learner",
+    "NothingLearnt",
+    "check_learnt",
+    "count_train",
+    "fit_here",
+    "fit_tasks",
+    "learnt_blocks",
+    "load_fits",
+    "load_merged",
+    "merge_layer",
+    "save_fits",
+]
+
+TRAIN = "train"
+_TASK_BYTES = 64 << 20
+_TASK_ROWS = 1 << 17
+
+
+class NothingLearnt(BushelError):
+    """The train split holds nothing to learn from."""
+
+
+def train_places(plan: Plan) -> tuple[int, int]:
+    """Where the train split begins and ends in the planned order."""
+    shards = [shard for shard in plan.facts.shards if shard.split == TRAIN]
+    if not shards:
+        names = ", ".join(dict.fromkeys(shard.split for shard in plan.facts.shards))
+        raise NothingLearnt(f"transforms are fitted on the split {TRAIN!r}, and there is none; there are {names}")
+    return shards[0].first, shards[-1].end
+
+
+def count_train(plan: Plan) -> int:
+    """How many samples of the train split are planned."""
+    first, end = train_places(plan)
+    return end - first
+
+
+def fit_tasks(plan: Plan, source: Source) -> tuple[list[int], int]:
+    """The numbers of the tasks of one pass, and how many rows each has where a source reads at random.
+
+    Where it reads in sequence they are numbers of partitions.
+    """
+    first, end = train_places(plan)
+    rows = max(1, min(_TASK_ROWS, int(_TASK_BYTES / max(1.0, plan.facts.sample_bytes))))
+    if source.reads == "random":
+        return list(range(-(-(end - first) // rows))), rows
+    place = np.asarray(plan.place)
+    is_train = (place >= first) & (place < end)
+    before = np.concatenate([[0], np.cumsum(is_train)])[plan.starts]
+    return [int(number) for number in np.flatnonzero(np.diff(before))], rows
+
+
+def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterator[tuple[int, Block, NDArray[np.bool_]]]:
+    """The blocks of one task, of `step` rows: their partition, and which of their rows are in the train split."""
+    first, end = train_places(plan)
+    if source.reads == "sequence":
+        begin = int(plan.starts[number])
+        place = np.asarray(plan.place[begin : int(plan.starts[number + 1])])
+        is_train = (place >= first) & (place < end)
+        for block in source.read(number, None):
+            if block.is_repeat:
+                continue
+            rows = np.asarray(block.rows, np.int64)
+            listed = rows < len(is_train)
+            yield number, block, listed & is_train[np.where(listed, rows, 0)]
+        return
+    # By row, not in planned order: neighbours are read together.
+    rows = np.sort(plan.order[first:end])[number * step : (number + 1) * step]
+    partitions = plan.partition_of(rows)
+    if plan.facts.originals:  # what comes again, or was made from others, teaches nothing
+        numbers = plan.origins(partitions, rows - plan.starts[partitions])[1]
+        rows, partitions = rows[numbers == 0], partitions[numbers == 0]
+    for partition in np.unique(partitions).tolist():
+        wanted = rows[partitions == partition] - plan.starts[partition]
+        for block in source.read(partition, wanted):
+            yield partition, block, np.ones(len(block.rows), bool)
+
+
+@dataclass
+class Learner:
+    """What the transforms of one layer have learnt so far."""
+
+    encoder: BlockEncoder
+    layer: Layer
+
+    def __post_init__(self) -> None:
+        self.fits: list[Any] = [self.encoder.transforms[place].begin_fit() for place in self.layer.fits]  # type: ignore[attr-defined]
+        running = [self.encoder.transforms[place] for place in self.layer.runs]
+        self._by_column = all(isinstance(fit, ColumnFit) for fit in self.fits) and all(
+            isinstance(transform, ColumnTransform) for transform in running
+        )
+
+    def add_block(self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]) -> int:
+        """Learn from the wanted rows; those that will be refused teach nothing. Returns how many there were."""
+        columns, refused = self.encoder.coded(block)
+        keep = np.array(wanted)
+        keep[[place for place, _ in refused]] = False
+        if not keep.any():
+            return 0
+        if not keep.all():
+            columns = {name: take(column, np.flatnonzero(keep)) for name, column in columns.items()}
+            hashes = hashes[keep]
+        if not (self._by_column and self._add_columns(columns)):
+            features = self.encoder.coded_features()
+            self.add_samples([to_sample(columns, row, features) for row in range(len(hashes))], hashes)
+        return int(keep.sum())
+
+    def _add_columns(self, columns: dict[str, Column]) -> bool:
+        seen: list[dict[str, Column]] = []
+        for place, transform in enumerate(self.encoder.transforms):
+            if place in self.layer.fits:
+                seen.append(columns)
+            elif place in self.layer.runs:
+                try:
+                    columns = transform.apply_columns(columns)  # type: ignore[attr-defined]
+                except Exception:  # some row is to blame: sample by sample it is found, and passed over
+                    return False
+        for fit, given in zip(self.fits, seen, strict=True):
+            fit.add_columns(given)
+        return True
+
+    def add_samples(self, samples: Sequence[Sample], hashes: Sequence[int] | NDArray[np.uint64]) -> None:
+        """Learn from samples; one that a transform fails on is passed over, since the build will refuse it."""
+        seen: list[list[Sample]] = [[] for _ in self.fits]
+        for given, key_hash in zip(samples, hashes, strict=True):
+            try:
+                stages = self._stages(given, int(key_hash))
+            except Exception:  # it is refused, and told, when it is written
+                continue
+            for kept, sample in zip(seen, stages, strict=True):
+                kept.append(sample)
+        for fit, kept in zip(self.fits, seen, strict=True):
+            if kept:
+                fit.add(kept)
+
+    def _stages(self, sample: Sample, key_hash: int) -> list[Sample]:
+        """The sample as each transform that learns sees it."""
+        stages = []
+        for step, transform in enumerate(self.encoder.transforms):
+            if step in self.layer.fits:
+                stages.append(sample)
+            elif step in self.layer.runs:
+                sample = transform.apply(sample, Draw(self.encoder.seed, 0, key_hash, step))
+        return stages
+
+
+class _Together:
+    """The fits of one task, merged as one."""
+
+    def __init__(self, fits: list[Any]) -> None:
+        self.fits = fits
+
+    def merge(self, other: _Together) -> _Together:
+        return _Together([mine.merge(theirs) for mine, theirs in zip(self.fits, other.fits, strict=True)])
+
+
+def save_fits(path: Path, fits: Sequence[Fit] | Sequence[Transform], *, durable: bool) -> None:
+    """Write what was learnt; what is not `durable` may never reach the disk, as runs."""
+    path.parent.mkdir(exist_ok=True)
+    with write_whole(path, sync=durable) as file:
+        file.write(cloudpickle.dumps(fits))
+
+
+def load_fits(path: Path) -> Any:
+    """What `save_fits` wrote."""
+    return pickle.loads(path.read_bytes())
+
+
+_MERGED_TOGETHER = 32  # a power of two: so the tree over all is that of `merge_in_order`, wherever parts are merged
+
+
+def load_merged(paths: Sequence[Path]) -> Iterator[list[Any]]:
+    """What tasks learnt, in their order; merged in groups, wherever work is done, where they are many."""
+    groups = [paths[at : at + _MERGED_TOGETHER] for at in range(0, len(paths), _MERGED_TOGETHER)]
+    if not is_spread() or len(groups) < 2:
+        return map(load_fits, paths)
+    return iter(do_all(_merge_saved, groups))
+
+
+def _merge_saved(paths: Sequence[Path]) -> list[Any]:
+    merged: Any = merge_in_order(_Together(load_fits(path)) for path in paths)  # type: ignore[misc]
+    fits: list[Any] = merged.fits
+    return fits
+
+
+def merge_layer(transforms: Sequence[Transform], layer: Layer, learnt: Iterator[list[Any]]) -> list[Transform]:
+    """The transforms, with those of the layer fitted; `learnt` is of each task, in their order."""
+    merged: Any = merge_in_order(_Together(fits) for fits in learnt)  # type: ignore[misc]
+    found = list(transforms)
+    for place, fit in zip(layer.fits, merged.fits, strict=True):
+        found[place] = fit.finish()
+    return found
+
+
+def check_learnt(transforms: Sequence[Transform]) -> None:
+    """Refuse what learnt from nothing: its values would be made up."""
+    for transform in transforms:
+        fitted = getattr(transform, "fitted", None)
+        if getattr(fitted, "count", None) == 0:
+            name, feature = name_of(type(transform)), getattr(transform, "feature", "")
+            raise NothingLearnt(f"transform {name}: {feature!r} has no value in the train split to learn from")
+
+
+def fit_here(encoder: BlockEncoder, samples: Sequence[Sample], hashes: Sequence[int]) -> list[Transform]:
+    """The transforms fitted to a few samples: enough to tell what records will look like."""
+    before = encoder.transforms
+    try:
+        while any(map(needs_fit, encoder.transforms)):
+            learner = Learner(encoder, next_layer(encoder.transforms))
+            learner.add_samples(samples, hashes)
+            encoder.transforms = merge_layer(encoder.transforms, learner.layer, iter([learner.fits]))
+        return list(encoder.transforms)
+    finally:
+        encoder.transforms = before

@@ -1,0 +1,158 @@
+"""How a build is done: on which workers, and what it may refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bushel.building.engines import Engine
+from bushel.building.engines.local import LocalEngine
+from bushel.building.output.journal import versions
+from bushel.building.output.output_folder import Site
+from bushel.building.planning.plan_files import Plan
+from bushel.building.progress import ProgressHandler
+from bushel.building.recipe import Recipe
+from bushel.errors import FileProblem
+from bushel.records.scan import available_cores
+from bushel.sources.protocol import Source
+from bushel.sources.spreading import spreading
+from bushel.storage import AnyPath, as_path, is_object
+from bushel.transforms import Transform
+from bushel.transforms.protocol import is_in_core
+
+__all__ = ["Run", "check_outside", "check_schema", "on_all", "paths_in", "same_recipe"]
+
+
+_TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".txt"})
+_SMALL_TABLE = 1 << 30
+# Seconds after which a source is there, and after which a plan is one of a build that is not short.
+_OPENED, _LONG_PLAN = 0.05, 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """How a build is done: nothing here changes a byte of the dataset."""
+
+    workers: int | None = None
+    max_bad: int | str | None = None
+    strict: bool = False
+    check: bool = True
+    append: bool = False
+    overwrite: bool = False
+    engine: Engine | None = None
+    progress: ProgressHandler | None = None
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        self.allowed(0)
+
+    @contextmanager
+    def hired(
+        self, source: Mapping[str, Any] | AnyPath | None, transforms: Sequence[Transform] = ()
+    ) -> Iterator[Engine]:
+        """The engine, for the opening of a source and for all that follows; its workers are let go at the end.
+
+        Local workers, as many as asked for or one a core, start while the source is opened and the plan is made; soon,
+        not at once, if the build may be short. They are threads where a table is small and the core does all that
+        `transforms` ask for. On a cluster a source is opened when all nodes see it, and with all of them looking
+        through its files.
+        """
+        engine = self.engine or self._local(in_threads=_is_small_table(source) and all(map(is_in_core, transforms)))
+        try:
+            if engine.is_remote:
+                engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), (), versions())
+            yield engine
+        finally:
+            engine.close()
+
+    def _local(self, *, in_threads: bool) -> LocalEngine:
+        engine = LocalEngine(self.workers or available_cores(), in_threads=in_threads)
+        engine.start(after=_OPENED if self.workers else _LONG_PLAN)
+        return engine
+
+    def allowed(self, samples: int) -> int | None:
+        """How many of so many samples may be refused before the build stops; None if all may."""
+        if self.strict or self.max_bad is None:
+            return 0 if self.strict else None
+        text = str(self.max_bad).strip()
+        try:
+            share = float(text[:-1]) / 100 * samples if text.endswith("%") else int(text)
+        except ValueError:
+            share = -1
+        if share < 0:
+            raise ValueError(f"max_bad must be a count or a share such as 0.1%, got {self.max_bad!r}")
+        return int(share)
+
+
+def _is_small_table(source: Mapping[str, Any] | AnyPath | None) -> bool:
+    """Whether a source is one file of text or a table, which is read before processes would be there."""
+    if isinstance(source, Mapping):
+        source = source.get("path") if "image_column" not in source else None
+    if not isinstance(source, str | PathLike) or is_object(path := as_path(source)):
+        return False
+    return path.suffix.lower() in _TABLES and path.is_file() and path.stat().st_size < _SMALL_TABLE
+
+
+def on_all(engine: Engine) -> AbstractContextManager[None]:
+    """Have work on many files done by a cluster; this machine's workers are not there yet when it begins."""
+    return spreading(engine.run) if engine.is_remote else nullcontext()
+
+
+def paths_in(table: Mapping[str, Any]) -> list[Path]:
+    """The files and folders that the table of a source names, as patterns or as they are."""
+    named = [table.get(name) for name in ("path", "labels", "image_root")]
+    texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
+    return [as_path(text) for text in texts if isinstance(text, str | PathLike)]
+
+
+def check_outside(source: Source, out: Path) -> None:
+    """Refuse to write into the folder that is read: the dataset would become part of its own source."""
+    path = source.describe().get("path")
+    if not isinstance(path, str | PathLike) or not as_path(path).is_dir():
+        return
+    inside, folder = out.resolve(), as_path(path).resolve()
+    if inside != folder and inside.is_relative_to(folder):
+        raise FileProblem(out, f"is inside its own source, {path}", help=["Choose a folder outside of it."])
+
+
+_KEY_HELP = "The key tells which samples are there already: --key COL"
+
+
+def same_recipe(site: Site, recipe: Recipe, source: dict[str, Any]) -> Recipe:
+    """The recipe with its source; that of the dataset for an addition, which may not ask for another."""
+    if site.manifest is None:
+        return msgspec.structs.replace(recipe, source=source)
+    before = msgspec.convert(site.manifest.recipe, Recipe)
+    default = Recipe()
+    if source.get("key") != before.source.get("key"):
+        raise FileProblem(
+            site.out,
+            f"was built with key {before.source.get('key')!r}, and what is added must be too",
+            help=[_KEY_HELP],
+        )
+    for name in Recipe.__struct_fields__:
+        mine, theirs = getattr(recipe, name), getattr(before, name)
+        if name not in ("source", "out", "limit") and mine not in (getattr(default, name), theirs):
+            raise FileProblem(
+                site.out, f"was built with {name} {theirs!r}, and what is added must be too; got {mine!r}"
+            )
+    return msgspec.structs.replace(before, source=source, limit=recipe.limit)
+
+
+def check_schema(site: Site, made: Plan) -> None:
+    """Refuse an addition whose features are others than those of the dataset."""
+    if site.manifest is None:
+        return
+    if found := site.manifest.schema.differences(made.facts.schema):
+        raise FileProblem(
+            site.out,
+            f"what is to be added differs from what is there: {found[0]}",
+            help=[str(difference) for difference in found[1:3]],
+        )

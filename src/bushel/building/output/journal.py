@@ -1,0 +1,252 @@
+"""What a build has done so far, in files: what a resumed build reads. Gone when the dataset is complete."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bushel import __version__
+from bushel.building.recipe import changed_code
+from bushel.errors import FileProblem, FormatError
+from bushel.storage import write_whole
+
+__all__ = ["JOURNAL_NAME", "Identity", "Journal", "Outcome", "versions"]
+
+JOURNAL_NAME = "_journal"
+_CODECS = ("isal", "pillow", "pyarrow", "simplejpeg")
+
+
+def versions() -> dict[str, str]:
+    """Of bushel and of whatever else decides bytes."""
+    found = {"bushel": __version__}
+    for name in _CODECS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def boot_of_machine() -> str:
+    """Something that changes when the machine is started anew."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{round((time.time() - time.monotonic()) / 60)}"  # the minute of it
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What must be the same for a build to be the same build."""
+
+    recipe: dict[str, Any]
+    fingerprint: str  # of the source
+    versions: dict[str, str]
+    generation: int = 0
+    code: dict[str, str] = {}  # digests of transforms of the user's own
+
+    def differences(self, other: Identity) -> list[str]:
+        """In words, what `other` has otherwise."""
+        found = [
+            f"{name} is {other.recipe.get(name)!r}, was {self.recipe.get(name)!r}"
+            for name in sorted({*self.recipe, *other.recipe})
+            if self.recipe.get(name) != other.recipe.get(name)
+        ]
+        if self.fingerprint != other.fingerprint and not found:
+            found.append("the files of the source have changed")
+        for name in sorted({*self.versions, *other.versions}):
+            mine, theirs = self.versions.get(name), other.versions.get(name)
+            if mine != theirs:
+                found.append(f"{name} is version {theirs}, was {mine}")
+        found += [f"the code of {name} has changed" for name in changed_code(self.code, other.code)]
+        if self.generation != other.generation:
+            found.append(f"generation is {other.generation}, was {self.generation}")
+        return found
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one task did. A shard's has its digests; a partition's does not."""
+
+    task: str
+    samples: int
+    records: int
+    bytes: int
+    refused: int = 0
+    path: str = ""
+    sha256: str = ""
+    digest: str = ""
+    label_counts: dict[str, int] = {}
+    narrowed: dict[str, tuple[float, float]] = {}
+    counted: dict[str, int] = {}
+
+
+def unfinished(out: Path, changed: list[str]) -> FileProblem:
+    """The error for a folder in which another build is to be continued."""
+    return FileProblem(
+        out,
+        f"another build began here and did not finish: {'; '.join(changed)}",
+        help=["Run it as it was to continue it, or with --overwrite to begin anew."],
+    )
+
+
+class Journal:
+    """The journal of the build that writes into one folder."""
+
+    def __init__(self, out: Path) -> None:
+        self.folder = out / JOURNAL_NAME
+        self.plan = self.folder / "plan"
+        self.runs = self.folder / "runs"
+        self.refused = self.folder / "refused"
+        self.progress = self.folder / "progress"
+        self.spool = self.folder / "spool"  # what a source keeps in files for its workers
+        self.fits = self.folder / "fits"
+        self._done = self.folder / "done"
+        self._identity = self.folder / "build.json"
+        self._boot = self.folder / "boot"
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a build began here and did not finish."""
+        return self._identity.exists()
+
+    @property
+    def generation(self) -> int:
+        """Which generation of the dataset the build here makes."""
+        return self._begun().generation
+
+    def _begun(self) -> Identity:
+        try:
+            return msgspec.json.decode(self._identity.read_bytes(), type=Identity)
+        except msgspec.MsgspecError as error:
+            raise FormatError(self._identity, f"not a journal: {error}") from None
+
+    def begin(self, identity: Identity) -> None:
+        """Start a journal, or go on with one if it is of the same build; refuse another, and say what changed."""
+        for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
+            folder.mkdir(parents=True, exist_ok=True)
+        if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan nothing was done
+            self._note_boot()
+            self.identify(identity)
+        elif changed := self.differences(identity):
+            raise unfinished(self.folder.parent, changed)
+        else:
+            self._forget_what_was_not_on_disk()
+
+    def identify(self, identity: Identity) -> None:
+        """Say which build is here."""
+        with write_whole(self._identity) as file:
+            file.write(msgspec.json.encode(identity))
+
+    def _forget_what_was_not_on_disk(self) -> None:
+        """Shards are on the disk when they are noted; all before them is only sure to be there until the power fails.
+
+        Plan, fits and runs are made again then, and are the same; the shards that are done stay.
+        """
+        if self.is_of_this_machine:
+            return
+        for path in (*self._done.glob("part*.json"), *self._done.glob("fit-*.json")):
+            path.unlink()
+        for folder in (self.plan, self.fits, self.runs):
+            shutil.rmtree(folder)
+            folder.mkdir()
+        self._note_boot()
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether the build runs where this does: what is not on the disk yet is lost with it, or not at all."""
+        return self._boot.exists() and self._boot.read_text() == boot_of_machine()
+
+    def _note_boot(self) -> None:
+        with write_whole(self._boot) as file:
+            file.write(boot_of_machine().encode())
+
+    def differences(self, identity: Identity) -> list[str]:
+        """What an unfinished build here has otherwise."""
+        # As it is read back: tuples become lists, and so on.
+        now = msgspec.json.decode(msgspec.json.encode(identity), type=Identity)
+        return self._begun().differences(now)
+
+    def clean(self) -> None:
+        """Remove what tasks that were killed left half written."""
+        for path in (*self.folder.parent.rglob(".*.partial"), *self.folder.glob("job-*")):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.spool, ignore_errors=True)
+
+    def new_job_path(self) -> Path:
+        """Where to put what tasks need to know; never the same twice, since workers remember what they read."""
+        return self.folder / f"job-{uuid.uuid4().hex}.pickle"
+
+    def write(self, outcome: Outcome, *, sync: bool = True) -> None:
+        """Note that a task is done: what it wrote is there."""
+        with write_whole(self._done / f"{outcome.task}.json", sync=sync) as file:
+            file.write(msgspec.json.encode(outcome))
+
+    def outcomes(self, tasks: Iterable[str]) -> dict[str, Outcome]:
+        """What those of the tasks did that are done, by task; found in one listing."""
+        there = {path.name for path in self._done.iterdir()}
+        return {
+            task: msgspec.json.decode((self._done / f"{task}.json").read_bytes(), type=Outcome)
+            for task in tasks
+            if f"{task}.json" in there
+        }
+
+    def all_outcomes(self, at_once: int) -> list[Outcome]:
+        """What all tasks that are done did, read so many at a time."""
+        with ThreadPoolExecutor(at_once) as pool:
+            found = pool.map(lambda path: path.read_bytes(), list(self._done.iterdir()))
+            return [msgspec.json.decode(data, type=Outcome) for data in found]
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether an earlier start finished any: they are worth to be continued with."""
+        return next(self._done.glob("shard-*.json"), None) is not None
+
+    def forget_shards(self) -> None:
+        """Take no shard to be done; partitions and what was fitted stay."""
+        for path in self._done.glob("shard-*.json"):
+            path.unlink()
+
+    def refused_path(self, task: str) -> Path:
+        """Where a task writes the samples that it refused."""
+        return self.refused / f"{task}.jsonl"
+
+    def fits_path(self, task: str) -> Path:
+        """Where a task writes what transforms learnt from its samples."""
+        return self.fits / f"{task}.pickle"
+
+    def remove(self) -> None:
+        """The dataset is complete."""
+        # What says that a build is here goes first, so that half a journal is none.
+        self._identity.unlink(missing_ok=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def empty(self) -> None:
+        """Forget the build, but hold the folder."""
+        self._identity.unlink(missing_ok=True)
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder; a second build into it is refused for as long as this one lives."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise FileProblem(self.folder.parent, "another build is writing here right now") from None
+        try:
+            yield
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,170 @@
+"""Who builds into a folder of a store: one object that is made if it is not there, and made anew while a build lives.
+
+Stores know no locks, but they refuse to write an object that is there, or that is no longer the one that was read. A
+build that was killed leaves its object behind: it is taken over when nobody made it anew for a while.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from bushel.building.output.journal import boot_of_machine
+from bushel.errors import FileProblem
+from bushel.storage import ObjectPath
+from bushel.storage.stores import Status, put_new, put_over
+
+__all__ = ["hold"]
+
+BEAT = 10.0  # seconds after which a build that lives makes its object anew
+PATIENCE = 35.0  # seconds without that after which a build is taken to be dead
+_LONG_AGO = 900.0  # seconds that no two clocks are apart
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What the object says: which process of which machine builds."""
+
+    token: str
+    host: str
+    boot: str
+    process: int
+    beat: int = 0
+
+    @classmethod
+    def own(cls) -> Claim:
+        """Of this process."""
+        return cls(uuid.uuid4().hex, socket.gethostname(), boot_of_machine(), os.getpid())
+
+
+@contextmanager
+def hold(path: ObjectPath, out: Path) -> Iterator[Holding]:
+    """Hold a folder of a store, by an object in it; a second build is refused while this one lives."""
+    holding = Holding(path, out)
+    try:
+        yield holding
+    finally:
+        holding.release()
+
+
+class Holding:
+    """The object while it is ours."""
+
+    def __init__(self, path: ObjectPath, out: Path) -> None:
+        self.path, self.out, self.claim = path, out, Claim.own()
+        self._is_over = threading.Event()
+        self._lock = threading.Lock()
+        self._is_lost = False
+        try:
+            self._etag = self._take()
+        except NotImplementedError:  # a store that cannot be asked to: nobody is refused there
+            self._etag = ""
+        else:
+            threading.Thread(target=self._beat, daemon=True).start()
+
+    def _take(self) -> str:
+        data = msgspec.json.encode(self.claim)
+        while True:
+            if (made := put_new(self.path.key, data)) is not None:
+                return made.etag
+            found = _read(self.path)
+            if found is None:  # its build ended meanwhile
+                continue
+            other, status = found
+            if other.token == self.claim.token:  # the answer to the first attempt was lost
+                return status.etag
+            lives = _lives(other, status)
+            if lives is False or (lives is None and _stays(self.path, status)):
+                made = put_over(self.path.key, data, status.etag)
+                if made is not None:
+                    return made.etag
+            if _read(self.path) is not None:
+                raise _taken(self.out, other)
+
+    def _beat(self) -> None:
+        claim = self.claim
+        while not self._is_over.wait(BEAT):
+            with suppress(FileProblem), self._lock:  # a store that fails for a while is for others to report
+                if self._is_over.is_set():
+                    return
+                claim = msgspec.structs.replace(claim, beat=claim.beat + 1)
+                made = put_over(self.path.key, msgspec.json.encode(claim), self._etag)
+                if made is not None:
+                    self._etag = made.etag
+                elif (found := _read(self.path)) is not None and found[0].token == self.claim.token:
+                    self._etag = found[1].etag
+                else:
+                    self._is_lost = True
+                    return
+
+    def check(self) -> None:
+        """Raise if another build took over, since it heard nothing of this one for too long."""
+        if not self._etag:
+            return
+        found = None if self._is_lost else _read(self.path)
+        if found is None or found[0].token != self.claim.token:
+            raise FileProblem(
+                self.out,
+                "another build took this folder over while this one was not heard of",
+                help=["What is there is of the other build."],
+            )
+
+    def release(self) -> None:
+        """Let the folder go."""
+        self._is_over.set()
+        if not self._etag:
+            return
+        with self._lock, suppress(FileProblem, FileNotFoundError):
+            found = None if self._is_lost else _read(self.path)
+            if found is not None and found[0].token == self.claim.token:
+                self.path.fresh().unlink()
+
+
+def _read(path: ObjectPath) -> tuple[Claim, Status] | None:
+    try:
+        status = path.fresh().status()
+        claim = msgspec.json.decode(path.read_bytes(), type=Claim)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError:
+        return Claim("", "another machine", "", 0), status
+    return claim, status
+
+
+def _lives(claim: Claim, status: Status) -> bool | None:
+    """Whether its process is there, if it is of this machine; of others it is known only if it is long silent."""
+    if claim.boot == boot_of_machine() and claim.host == socket.gethostname():
+        return _is_running(claim.process)
+    return False if time.time() - status.mtime_ns / 1e9 > _LONG_AGO else None
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _stays(path: ObjectPath, status: Status) -> bool:
+    """Whether nobody makes it anew. Clocks are not compared: what counts is that it changes."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        time.sleep(min(1.0, PATIENCE / 5))
+        found = _read(path)
+        if found is None or found[1].etag != status.etag:
+            return False
+    return True
+
+
+def _taken(out: Path, claim: Claim) -> FileProblem:
+    return FileProblem(out, f"another build is writing here right now, on {claim.host}")

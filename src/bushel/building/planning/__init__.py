@@ -1,0 +1,1 @@
+"""Planning: where each sample goes, decided before payload is read."""

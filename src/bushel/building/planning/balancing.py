@@ -1,0 +1,181 @@
+"""Balance: how many samples of each class the train split has. It is decided behind the split, in the plan."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.building.planning import plan_files as plans
+from bushel.building.planning.repeats import repeat_key, save_repeats
+from bushel.building.recipe import Balance
+from bushel.data.categories import hash_values
+from bushel.data.columns import BytesColumn
+from bushel.data.splits import draw
+from bushel.errors import BushelError
+from bushel.records.manifest import Balanced
+
+if TYPE_CHECKING:
+    from bushel.building.planning.plan_making import Draft
+
+__all__ = ["balance", "target_counts"]
+
+Rows = NDArray[np.int64]
+TRAIN = "train"
+
+
+def target_counts(counts: dict[int, int], balance: Balance) -> dict[int, int]:
+    """How many samples each class is to have; the smallest and the largest are then as the ratio says, or closer."""
+    largest, smallest = max(counts.values()), min(counts.values())
+    if balance.method == "undersample":
+        most = max(1, floor(smallest / balance.ratio))
+        return {code: min(count, most) for code, count in counts.items()}
+    least = ceil(balance.ratio * largest)
+    return {code: max(count, least) for code, count in counts.items()}
+
+
+def balance(draft: Draft, folder: Path) -> None:
+    """Take samples from the train split of a draft, or let some come again."""
+    asked, labels = draft.recipe.balance, draft.listed.labels
+    assert asked is not None
+    if draft.classes is None or labels is None:
+        task = "none" if labels is None else labels.task.replace("_", "-")
+        raise BushelError(f"balance needs a label of one class a sample, and the task is {task}")
+    codes, names = draft.classes
+    if TRAIN not in draft.ordered:
+        raise BushelError(f"the split {TRAIN!r} is balanced, and there is none; there are {', '.join(draft.ordered)}")
+    rows = draft.ordered[TRAIN]
+    rows = rows[codes[rows] >= 0]  # a sample without a label is refused later
+    found, counts = np.unique(codes[rows], return_counts=True)
+    before = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    if len(before) < 2:
+        return
+    wanted = target_counts(before, asked)
+    if asked.method == "undersample":
+        _leave_out(draft, codes, wanted)
+    elif asked.method == "oversample":
+        _repeat(draft, np.sort(rows), codes, before, wanted, folder)
+    else:
+        wanted = _make(draft, np.sort(rows), codes, before, wanted, folder)
+    draft.balanced = Balanced(
+        method=asked.method,
+        ratio=asked.ratio,
+        before={names[code]: count for code, count in before.items()},
+        after={names[code]: count for code, count in wanted.items()},
+    )
+    draft.label_counts = {**draft.label_counts, TRAIN: draft.balanced.after}
+    draft.classes = None
+
+
+def _leave_out(draft: Draft, codes: NDArray[np.int32], wanted: dict[int, int]) -> None:
+    rows = draft.ordered[TRAIN]
+    draws = draw(draft.listed.hashes[rows], draft.recipe.seed, "balance")
+    keep = np.ones(len(rows), bool)
+    for code, most in wanted.items():
+        own = np.flatnonzero(codes[rows] == code)
+        keep[own[np.argsort(draws[own], kind="stable")[most:]]] = False
+    draft.ordered[TRAIN] = rows[keep]
+    if left_out := int((~keep).sum()):
+        draft.listed.counted["samples left out for balance"] += left_out
+
+
+def _make(
+    draft: Draft,
+    rows: Rows,
+    codes: NDArray[np.int32],
+    before: dict[int, int],
+    wanted: dict[int, int],
+    folder: Path,
+) -> dict[int, int]:
+    """Add samples made from others; how many each class has then, since not every sampler makes as many as asked."""
+    from bushel.building.planning.synthesis import add_made
+
+    fresh, classes = add_made(draft, rows, codes, wanted, folder)
+    if not len(fresh):
+        return before
+    _put_in_order(draft, fresh)
+    draft.listed.counted["samples made for balance"] += len(fresh)
+    made = np.bincount(classes, minlength=max(before) + 1)
+    return {code: count + int(made[code]) for code, count in before.items()}
+
+
+def _repeat(
+    draft: Draft,
+    rows: Rows,
+    codes: NDArray[np.int32],
+    before: dict[int, int],
+    wanted: dict[int, int],
+    folder: Path,
+) -> None:
+    listed = draft.listed
+    chosen: list[Rows] = []
+    numbers: list[Rows] = []
+    for code, count in wanted.items():
+        own = rows[codes[rows] == code]
+        # Whole rounds of all samples first, then a part of them that the seed chooses.
+        order = own[np.argsort(draw(listed.hashes[own], draft.recipe.seed, "balance"), kind="stable")]
+        extra = np.arange(count - before[code])
+        chosen.append(order[extra % len(order)])
+        numbers.append(extra // len(order) + 1)
+    picked, number = np.concatenate(chosen), np.concatenate(numbers)
+    if not len(picked):
+        return
+    by_row = np.lexsort((number, picked))
+    _add_repeats(draft, picked[by_row], number[by_row], folder)
+    listed.counted["samples repeated for balance"] += len(picked)
+
+
+def _add_repeats(draft: Draft, picked: Rows, numbers: Rows, folder: Path) -> None:
+    """Give each repeat a row behind those of its partition, a key and a place in the order."""
+    listed = draft.listed
+    starts = np.concatenate([[0], np.cumsum(listed.partition_rows, dtype=np.int64)])
+    partitions = np.searchsorted(starts, picked, side="right") - 1
+    within = picked - starts[partitions]
+    extra = np.bincount(partitions, minlength=len(listed.partition_rows))
+    save_repeats(folder, np.stack([partitions, within, numbers], axis=1))
+    hashes, sizes, fresh = [], [], []
+    shift = np.concatenate([[0], np.cumsum(extra)])
+    for partition in range(len(listed.partition_rows)):
+        here = slice(int(shift[partition]), int(shift[partition + 1]))
+        own = slice(int(starts[partition]), int(starts[partition + 1]))
+        hashes.append(listed.hashes[own])
+        sizes.append(None if listed.sizes is None else listed.sizes[own])
+        if extra[partition]:
+            more = _more_keys(folder, partition, within[here], numbers[here])
+            hashes.append(hash_values(more))
+            sizes.append(None if listed.sizes is None else listed.sizes[own][within[here]])
+            fresh.append(int(starts[partition + 1]) + np.arange(here.start, here.stop))
+    draft.originals = list(listed.partition_rows)
+    draft.ordered = {
+        name: rows + shift[np.searchsorted(starts, rows, side="right") - 1] for name, rows in draft.ordered.items()
+    }
+    listed.hashes = np.concatenate(hashes)
+    listed.sizes = None if listed.sizes is None else np.concatenate([size for size in sizes if size is not None])
+    listed.partition_rows = (np.array(listed.partition_rows) + extra).tolist()
+    _put_in_order(draft, np.concatenate(fresh))
+
+
+def _more_keys(folder: Path, partition: int, rows: Rows, numbers: Rows) -> BytesColumn:
+    keys = plans.load_keys(folder, partition)
+    more = BytesColumn.of(
+        [repeat_key(keys[row], number) for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)]
+    )
+    ends = np.concatenate([np.asarray(keys.offsets), keys.offsets[-1] + np.asarray(more.offsets[1:])])
+    data = np.concatenate([np.asarray(keys.data[: keys.offsets[-1]]), np.asarray(more.data)])
+    plans.save_keys(folder, partition, BytesColumn(ends, data))
+    return more
+
+
+def _put_in_order(draft: Draft, fresh: Rows) -> None:
+    """Spread what was added over the train split, whatever the order of the rest is."""
+    recipe, hashes, train = draft.recipe, draft.listed.hashes, draft.ordered[TRAIN]
+    if recipe.order == "shuffled":
+        joined = np.concatenate([train, fresh])
+        draft.ordered[TRAIN] = plans.ordered_rows(hashes, joined, seed=recipe.seed, shuffled=True)
+        return
+    spots = draw(hashes[fresh], recipe.seed, "order").astype(np.float64) / 2.0**64 * len(train)
+    keys = np.concatenate([np.arange(len(train), dtype=np.float64), spots])
+    draft.ordered[TRAIN] = np.concatenate([train, fresh])[np.argsort(keys, kind="stable")]

@@ -1,0 +1,115 @@
+"""From a source to its plan, and what a plan says to a person."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bushel.building.encode.record_encoding import BlockEncoder
+from bushel.building.planning.balancing import balance
+from bushel.building.planning.plan_files import Plan
+from bushel.building.planning.plan_making import Frozen, list_source, make_plan
+from bushel.building.planning.probe import probe
+from bushel.building.planning.repeats import balanced_source
+from bushel.building.recipe import Recipe
+from bushel.errors import BushelError, MissingName
+from bushel.records.scan import available_cores
+from bushel.sources.protocol import Source
+from bushel.transforms import Transform
+from bushel.transforms.by_name import make_transforms
+from bushel.transforms.fitted import check_features, needs_fit
+
+__all__ = ["NothingToAdd", "Outline", "encoder_of", "open_any", "plan", "plan_build"]
+
+
+class NothingToAdd(BushelError):
+    """An addition whose samples are all there."""
+
+
+class Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build would make."""
+
+    splits: dict[str, dict[str, int]]  # samples, shards and estimated bytes of each
+    classes: dict[str, dict[str, int]]  # samples by split and class
+    samples: int
+    bytes: int  # estimated
+    seconds: float  # estimated
+    problems: list[str]
+    counted: dict[str, int]
+
+
+def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = None) -> Outline:
+    """Find out what a recipe would make of a source, without reading more than 256 samples.
+
+    `source` is what `build` takes, or None for that of the recipe.
+    """
+    from bushel import sources
+
+    recipe = recipe or Recipe()
+    source = sources.open_source(recipe.source) if source is None else open_any(source)
+    with tempfile.TemporaryDirectory(prefix="bushel-plan-") as folder:
+        encoder = encoder_of(source, recipe, make_transforms(recipe.transforms))
+        made = plan_build(source, recipe, encoder, Path(folder), None, None)
+    splits: dict[str, dict[str, int]] = {}
+    for shard in made.facts.shards:
+        facts = splits.setdefault(shard.split, {"samples": 0, "shards": 0, "bytes": 0})
+        for name, count in (("samples", shard.samples), ("shards", 1), ("bytes", shard.bytes)):
+            facts[name] += count
+    return Outline(
+        splits=splits,
+        classes=made.facts.label_counts,
+        samples=made.samples,
+        bytes=made.bytes,
+        seconds=made.facts.sample_seconds * made.samples / (workers or available_cores()),
+        problems=made.facts.problems,
+        counted=made.facts.counted,
+    )
+
+
+def open_any(given: Any) -> Source:
+    """A source as it is; a path, arrays in memory or samples of Python's as the source that reads them."""
+    from bushel import sources
+    from bushel.sources.memory.values import is_sparse
+
+    if hasattr(given, "fingerprint") and hasattr(given, "partitions"):
+        source: Source = given
+        return source
+    if isinstance(given, str | PathLike):
+        return sources.open_source(given)
+    if isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes") or is_sparse(given):
+        return sources.arrays(given)
+    return sources.iterable(given)
+
+
+def encoder_of(source: Source, recipe: Recipe, transforms: Sequence[Transform]) -> BlockEncoder:
+    """What turns blocks of the source into records; a plan adds labels and the schema of records."""
+    schema = source.schema()
+    augment = make_transforms(recipe.balance.augment) if recipe.balance else []
+    check_features([*transforms, *augment], schema.features)
+    for name in recipe.constraints:
+        if name not in schema and not transforms:
+            raise MissingName("feature", name, schema, where="constraints")
+    return BlockEncoder(schema, schema, None, dict(recipe.constraints), transforms, recipe.seed, augment)
+
+
+def plan_build(
+    source: Source, recipe: Recipe, encoder: BlockEncoder, folder: Path, frozen: Frozen | None, known: Any
+) -> Plan:
+    """List the source, decide where each sample goes, probe a few for their size, and write the plan to `folder`."""
+    listed = list_source(source, recipe, folder, frozen)
+    draft = make_plan(source, recipe, listed, frozen, known)
+    encoder.labels = listed.labels
+    if not draft.samples():
+        raise NothingToAdd("every sample of the source is in the dataset already")
+    if recipe.balance is not None:
+        balance(draft, folder)
+        draft.source = balanced_source(source, folder, draft.originals)
+    draft.note_imbalance()
+    looked = probe(draft.to_probe(), encoder)
+    return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))

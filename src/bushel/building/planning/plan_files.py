@@ -1,0 +1,257 @@
+"""The plan of a build: split, order, shard and place of every sample, decided before payload is read.
+
+It is arrays in files that workers map; there is no Python object a sample.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.data.columns import BytesColumn
+from bushel.data.labels import Labels
+from bushel.data.schema import Schema
+from bushel.data.splits import draw
+from bushel.records.manifest import Balanced
+from bushel.records.scan import available_cores
+from bushel.storage import write_whole
+
+__all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
+
+MIN_SAMPLES = 8  # expected in a shard
+REPEATS_NAME = "repeats.npy"  # partition, row and number of each sample that comes again, by partition
+Rows = NDArray[np.int64]
+
+
+class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One shard: the samples [first, end) of the planned order."""
+
+    split: str
+    number: int
+    of: int
+    first: int
+    end: int
+    bytes: int  # estimated
+    generation: int = 0
+
+    @property
+    def samples(self) -> int:
+        """How many are planned."""
+        return self.end - self.first
+
+    def file_name(self, compression: str | None) -> str:
+        """What the shard is called in the dataset."""
+        generation = f"g{self.generation:03d}-" if self.generation else ""
+        suffix = {"gzip": ".gz", "zlib": ".zz"}.get(compression or "", "")
+        return f"{self.split}-{generation}{self.number:05d}-of-{self.of:05d}.tfrecord{suffix}"
+
+
+class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan knows beside its arrays."""
+
+    partition_rows: list[int]
+    planned: list[int]  # samples of each partition; the others are left out
+    shards: list[ShardPlan]
+    sample_bytes: float  # of one record, estimated
+    sample_seconds: float  # to read and encode one
+    schema: Schema  # of records
+    labels: Labels | None = None
+    label_counts: dict[str, dict[str, int]] = {}  # by split and class
+    problems: list[str] = []
+    counted: dict[str, int] = {}  # what the source left out
+    bounds: dict[str, list[int]] = {}  # of stratified splits, by class
+    originals: list[int] = []  # rows of each partition that are of the source, where balance added more
+    balance: Balanced | None = None
+    is_fitted: bool = True  # transforms know what they have to, and shards are cut by what they make
+
+
+class Plan:
+    """A plan in its folder."""
+
+    def __init__(self, folder: Path, facts: PlanFacts) -> None:
+        self.folder = folder
+        self.facts = facts
+        self.starts = np.concatenate([[0], np.cumsum(facts.partition_rows, dtype=np.int64)])
+
+    @cached_property
+    def order(self) -> Rows:
+        """The number of each planned sample's row, in planned order; rows count through all partitions."""
+        return load_array(self.folder / "order.npy")
+
+    @cached_property
+    def place(self) -> Rows:
+        """The place of each row in the planned order, or -1 where it is left out."""
+        return load_array(self.folder / "place.npy")
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """XXH64 of each row's key."""
+        return load_array(self.folder / "hashes.npy")
+
+    @cached_property
+    def sizes(self) -> Rows | None:
+        """Bytes of each row as the source told them; None where it did not."""
+        path = self.folder / "sizes.npy"
+        return load_array(path) if path.exists() else None
+
+    def origins(self, partitions: Rows, rows: Rows) -> tuple[Rows, NDArray[np.int32] | None]:
+        """The rows of the source that planned rows stand for, and for which time; None where none comes again."""
+        if not self.facts.originals:
+            return rows, None
+        listed = np.array([*self.facts.originals, 0])[np.minimum(partitions, len(self.facts.originals))]
+        origins, numbers = rows.copy(), np.zeros(len(rows), np.int32)
+        path = self.folder / REPEATS_NAME
+        repeats = load_array(path) if path.exists() else np.empty((0, 3), np.int64)
+        begins = np.searchsorted(repeats[:, 0], partitions)
+        again = (rows >= listed) & (partitions < len(self.facts.originals))
+        at = begins[again] + rows[again] - listed[again]
+        origins[again], numbers[again] = repeats[at, 1], repeats[at, 2]
+        numbers[partitions >= len(self.facts.originals)] = -1  # made from others
+        return origins, numbers
+
+    def keys(self, partition: int) -> BytesColumn:
+        """The keys of one partition, mapped."""
+        return load_keys(self.folder, partition)
+
+    @property
+    def samples(self) -> int:
+        """How many are planned."""
+        return self.facts.shards[-1].end if self.facts.shards else 0
+
+    @property
+    def bytes(self) -> int:
+        """How large all shards will be, about."""
+        return sum(shard.bytes for shard in self.facts.shards)
+
+    def partition_of(self, rows: Rows) -> Rows:
+        """Which partition each row is in."""
+        return np.searchsorted(self.starts, rows, side="right") - 1
+
+    @cached_property
+    def _firsts(self) -> Rows:
+        return np.array([shard.first for shard in self.facts.shards], np.int64)
+
+    def split_of(self, place: int) -> str:
+        """The split of a planned place."""
+        return self.facts.shards[int(np.searchsorted(self._firsts, place, side="right")) - 1].split
+
+
+def keys_stem(folder: Path, partition: int) -> Path:
+    """Where the keys of a partition are, without the suffixes of the two files."""
+    return folder / f"keys-{partition:06d}"
+
+
+def load_keys(folder: Path, partition: int) -> BytesColumn:
+    """The keys of one partition, mapped."""
+    stem = keys_stem(folder, partition)
+    return BytesColumn(load_array(stem.with_suffix(".offsets.npy")), load_array(stem.with_suffix(".data.npy")))
+
+
+def save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
+    """Write the keys of one partition."""
+    stem = keys_stem(folder, partition)
+    save_array(stem.with_suffix(".offsets.npy"), np.asarray(keys.offsets, np.int64))
+    save_array(stem.with_suffix(".data.npy"), np.asarray(keys.data[: keys.offsets[-1]], np.uint8))
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array that `load_array` maps."""
+    with write_whole(path, sync=False) as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """An array in a file, mapped."""
+    if path.stat().st_size <= 128:  # a header alone: nothing to map
+        return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
+    return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def load_plan(folder: Path) -> Plan | None:
+    """The plan in a folder, if it was finished."""
+    try:
+        return Plan(folder, msgspec.json.decode((folder / "plan.json").read_bytes(), type=PlanFacts))
+    except FileNotFoundError:
+        return None
+
+
+def save_plan(plan: Plan) -> None:
+    """Write what says that the plan is finished; its arrays are there."""
+    with write_whole(plan.folder / "plan.json") as file:
+        file.write(msgspec.json.encode(plan.facts))
+
+
+def ordered_rows(hashes: NDArray[np.uint64], rows: Rows, *, seed: int, shuffled: bool) -> Rows:
+    """Rows in the order in which they are written."""
+    if not shuffled:
+        return rows
+    order: Rows = _native.order_of(draw(hashes[rows], seed, "order"), available_cores())  # type: ignore[assignment]
+    return rows[order]
+
+
+def shard_counts(sizes: dict[str, tuple[int, int]], *, shard_size: int, shards: int | None) -> dict[str, int]:
+    """How many shards each split has; `sizes` are its samples and bytes. None expects fewer than eight samples."""
+    largest = max((size for _, size in sizes.values()), default=0)
+    counts = {}
+    for name, (samples, size) in sizes.items():
+        wanted = round(size / shard_size) if shards is None else round(shards * size / max(largest, 1))
+        counts[name] = max(1, min(wanted, samples // MIN_SAMPLES))
+    return counts
+
+
+def cut_all(
+    splits: dict[str, Rows], *, shard_size: int, shards: int | None, generation: int = 0
+) -> tuple[list[ShardPlan], float]:
+    """The shards of all splits, and the mean size of a sample; `splits` are the sizes of their samples in order."""
+    totals = {name: (len(sizes), int(sizes.sum())) for name, sizes in splits.items()}
+    counts = shard_counts(totals, shard_size=shard_size, shards=shards)
+    found: list[ShardPlan] = []
+    first = 0
+    for name, sizes in splits.items():
+        found += cut_into_shards(name, sizes, counts[name], first=first, generation=generation)
+        first += len(sizes)
+    return found, sum(size for _, size in totals.values()) / max(first, 1)
+
+
+def recut(plan: Plan, sizes: Rows, schema: Schema, *, shard_size: int, shards: int | None) -> Plan:
+    """The plan with its shards cut anew, now that sizes and schema are those of fitted transforms; it is saved."""
+    before = plan.facts.shards
+    splits = {}
+    for name in dict.fromkeys(shard.split for shard in before):
+        own = [shard for shard in before if shard.split == name]
+        splits[name] = sizes[plan.order[own[0].first : own[-1].end]]
+    cut, sample_bytes = cut_all(splits, shard_size=shard_size, shards=shards, generation=before[0].generation)
+    facts = msgspec.structs.replace(plan.facts, shards=cut, sample_bytes=sample_bytes, schema=schema, is_fitted=True)
+    made = Plan(plan.folder, facts)
+    save_plan(made)
+    return made
+
+
+def cut_into_shards(split: str, sizes: Rows, count: int, *, first: int, generation: int = 0) -> list[ShardPlan]:
+    """Shards of about equal bytes; `sizes` are those of the split's samples in planned order."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1])
+    cuts = [int(np.searchsorted(ends, total * i // count, side="right")) for i in range(1, count)]
+    edges = [0, *cuts, len(sizes)]
+    shards = []
+    for number in range(count):
+        begin, end = edges[number : number + 2]
+        size = int(ends[end - 1] - (ends[begin - 1] if begin else 0)) if end > begin else 0
+        shards.append(
+            ShardPlan(
+                split=split,
+                number=number,
+                of=count,
+                first=first + begin,
+                end=first + end,
+                bytes=size,
+                generation=generation,
+            )
+        )
+    return shards

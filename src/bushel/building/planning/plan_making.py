@@ -1,0 +1,420 @@
+"""Making a plan: listing the source, finding what is wrong with its keys, and deciding where each sample goes."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.building.encode.constraints import cut_column
+from bushel.building.planning import plan_files as plans
+from bushel.building.planning.plan_files import Plan, PlanFacts, Rows
+from bushel.building.planning.probe import Probe, ToProbe
+from bushel.building.recipe import Recipe
+from bushel.data import splits
+from bushel.data.categories import Categories, hash_values, text_of
+from bushel.data.columns import BytesColumn
+from bushel.data.labels import Label, Labels, labels_of
+from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
+from bushel.records.manifest import Balanced
+from bushel.sources.protocol import Source
+from bushel.sources.spreading import do_all, is_spread
+
+__all__ = ["Frozen", "Listed", "list_source", "make_plan"]
+
+DEFAULT_LABEL = "label"
+_IMBALANCED = 10  # times as many samples
+
+
+class Frozen(msgspec.Struct, frozen=True, kw_only=True):
+    """What an addition to a dataset may not change."""
+
+    generation: int
+    label: Label | None
+    bounds: dict[str, list[int]]
+    splits: list[str]
+
+
+@dataclass
+class Listed:
+    """The source as it was listed."""
+
+    partition_rows: list[int] = field(default_factory=list)
+    hashes: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    sizes: Rows | None = None
+    columns: dict[str, Categories] = field(default_factory=dict)
+    counted: Counter[str] = field(default_factory=Counter)
+    labels: Labels | None = None
+
+
+def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | None = None) -> Listed:
+    """List every partition: keys go to files in `folder`, the few columns that decide are kept."""
+    features = source.schema().features
+    own: str | None = getattr(source, "label", None)
+    label = recipe.label or own or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
+    asked = _columns_asked(source, recipe, label)
+    listed = Listed(columns={name: Categories(name) for name in asked})
+    hashes, sizes = [], []
+    for part in _parts(source, asked, folder, recipe.limit):
+        hashes.append(part.hashes)
+        sizes.append(part.sizes)
+        for name, column in part.columns.items():
+            listed.columns[name].merge(column)
+        listed.counted.update(part.counted)
+        listed.partition_rows.append(len(part.hashes))
+    listed.hashes = np.concatenate(hashes) if hashes else listed.hashes
+    if not len(listed.hashes):
+        raise BushelError("the source has no samples", help=_left_out(listed.counted))
+    if all(size is not None for size in sizes):
+        listed.sizes = np.concatenate([size for size in sizes if size is not None])
+    _check_keys(listed, folder, source)
+    if label is not None:
+        listed.labels = labels_of(listed.columns[label], frozen.label if frozen else None)
+    return listed
+
+
+@dataclass(frozen=True)
+class _ListedPart:
+    """One partition as it was listed; its keys are in their file."""
+
+    hashes: NDArray[np.uint64]
+    sizes: Rows | None
+    columns: dict[str, Categories]
+    counted: dict[str, int]
+
+
+def _parts(source: Source, asked: list[str], folder: Path, limit: int | None) -> Iterator[_ListedPart]:
+    """Every partition, listed: wherever work is done, if that reads something, or else one after the other here."""
+    numbers = range(source.partitions())
+    knows = getattr(source, "knows", None)
+    if is_spread() and limit is None and not (knows is not None and knows(asked)):
+        # By reference; never the same name twice, since workers remember what they read.
+        pickled = folder / f"source-{uuid.uuid4().hex}.pickle"
+        pickled.write_bytes(cloudpickle.dumps(source))
+        yield from do_all(partial(_list_elsewhere, pickled, asked, folder), numbers)
+        pickled.unlink()
+        return
+    for number in numbers:
+        part = _list_part(source, number, asked, folder, limit)
+        yield part
+        limit = None if limit is None else limit - len(part.hashes)
+        if limit == 0 and source.reads == "sequence":
+            break
+
+
+def _list_elsewhere(pickled: Path, asked: list[str], folder: Path, number: int) -> _ListedPart:
+    return _list_part(_load_source(pickled), number, asked, folder, None)
+
+
+@lru_cache(maxsize=1)
+def _load_source(pickled: Path) -> Source:
+    source: Source = pickle.loads(pickled.read_bytes())
+    return source
+
+
+def _list_part(source: Source, number: int, asked: list[str], folder: Path, rows_left: int | None) -> _ListedPart:
+    listing = source.list(number, asked)
+    keep = _kept(source, len(listing.keys), rows_left)
+    keys = cut_column(listing.keys, 0, keep)
+    assert isinstance(keys, BytesColumn)
+    plans.save_keys(folder, number, keys)
+    columns = {name: Categories(name) for name in asked}
+    for name, column in columns.items():
+        if name not in listing.columns:
+            raise MissingName("column", name, source.schema().features, where="source")
+        column.add(cut_column(listing.columns[name], 0, keep))
+    sizes = None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64)
+    return _ListedPart(hash_values(keys), sizes, columns, dict(listing.counted))
+
+
+def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:
+    names = [label, recipe.stratify, group_of(source, recipe), _split_column(source, recipe)]
+    features = source.schema().features
+    for name in names:
+        if name is not None and name in features and features[name].encoding == "sparse":
+            help = ["Make it dense: x.toarray()"]
+            raise SchemaMismatch("what is sparse cannot be a label, a split or a group", at=name, help=help)
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _split_column(source: Source, recipe: Recipe) -> str | None:
+    """The column that says the split: the one asked for, or the source's own if no shares are."""
+    shares = splits.parse_shares(recipe.split)
+    if isinstance(shares, str):
+        return shares
+    own: str | None = getattr(source, "split", None)
+    return own if recipe.split is None else None
+
+
+def group_of(source: Source, recipe: Recipe) -> str | None:
+    """The column that holds samples together: the one asked for, or the source's own where shares are drawn."""
+    own: str | None = getattr(source, "group", None)
+    if recipe.group is not None or own is None or recipe.split is None or _split_column(source, recipe) is not None:
+        return recipe.group
+    if recipe.stratify is not None:
+        raise ValueError(f"stratify must not be given: samples of this source are split by {own!r}, never one by one")
+    return own
+
+
+def _kept(source: Source, rows: int, rows_left: int | None) -> int:
+    """How many rows of a partition a trial takes: the first ones, where others would cost reading all."""
+    return rows if rows_left is None or source.reads == "random" else min(rows, rows_left)
+
+
+def _left_out(counted: Counter[str]) -> list[str]:
+    return ["Left out: " + ", ".join(f"{count:,} {what}" for what, count in counted.items())] if counted else []
+
+
+def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
+    """Refuse a source in which two samples have one key: neither splits nor additions could tell them apart."""
+    ordered = np.sort(listed.hashes)
+    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(twice):
+        return
+    starts = np.cumsum([0, *listed.partition_rows])
+    rows = np.flatnonzero(listed.hashes == twice[0])[:2]
+    parts = (np.searchsorted(starts, rows, side="right") - 1).tolist()
+    places = [(part, int(row - starts[part])) for part, row in zip(parts, rows, strict=True)]
+    keys = [plans.load_keys(folder, part)[row] for part, row in places]
+    if keys[0] != keys[1]:  # two keys of one hash: all that is lost is that an addition could take one for the other
+        return
+    said = " and ".join(source.locate(part, row) for part, row in places)
+    raise BushelError(
+        f"{quantity(len(twice), 'key')} stand{'s' * (len(twice) == 1)} for more than one sample; "
+        f"the first is {text_of(keys[0])!r}: {said}",
+        help=["Choose a column that tells samples apart (--key COL), or none: then the row number is the key."],
+    )
+
+
+def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | None, known: Any = None) -> Draft:
+    """Decide split and order of every sample. `known` are hashes of keys that the dataset has already."""
+    rows = np.arange(len(listed.hashes), dtype=np.int64)
+    if known is not None:
+        rows = rows[~np.isin(listed.hashes, known)]
+    if recipe.limit is not None and len(rows) > recipe.limit:
+        rows = plans.ordered_rows(listed.hashes, rows, seed=recipe.seed, shuffled=recipe.order == "shuffled")
+        rows = np.sort(rows[: recipe.limit])
+    draft = Draft(recipe, listed, source, frozen)
+    split_of = draft.assign()
+    draft.ordered = {
+        name: plans.ordered_rows(
+            listed.hashes, rows[split_of[rows] == i], seed=recipe.seed, shuffled=recipe.order == "shuffled"
+        )
+        for i, name in enumerate(draft.names)
+    }
+    del rows, split_of
+    draft.find_problems()
+    if recipe.balance is not None and listed.labels is not None and listed.labels.task == "classification":
+        labels = listed.columns[listed.labels.feature]
+        draft.classes = labels.codes(), labels.names()
+    for column in listed.columns.values():
+        column.forget_rows()
+    return draft
+
+
+@dataclass
+class Draft:
+    """A plan whose shards are not cut yet, since that needs the size of samples."""
+
+    recipe: Recipe
+    listed: Listed
+    source: Source
+    frozen: Frozen | None
+    names: list[str] = field(default_factory=list)
+    ordered: dict[str, Rows] = field(default_factory=dict)
+    bounds: dict[str, list[int]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    label_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # samples by split and class, as listed
+    classes: tuple[NDArray[np.int32], list[str]] | None = None  # of all rows, and their names, where balance asks
+    originals: list[int] = field(default_factory=list)  # rows of partitions, where balance added more
+    balanced: Balanced | None = None
+
+    def assign(self) -> NDArray[np.uint8]:
+        """The split of every row."""
+        shares = splits.parse_shares(self.recipe.split)
+        column = _split_column(self.source, self.recipe)
+        if column is not None:
+            return self._assign_by_column(column)
+        assert not isinstance(shares, str)
+        self.names = list(shares)
+        parts = list(shares.values())
+        hashes = self.listed.hashes if self.group is None else self._group_hashes()
+        draws = splits.draw(hashes, self.recipe.seed, "split")
+        classes = self._column(self.recipe.stratify).codes() if self.recipe.stratify else None
+        if self.recipe.exact:
+            return splits.assign_exactly(draws, parts, classes)
+        if classes is not None:
+            return self._assign_stratified(draws, parts, classes)
+        return splits.assign(draws, splits.bounds_of(parts))
+
+    @property
+    def group(self) -> str | None:
+        """The column that holds samples together."""
+        return group_of(self.source, self.recipe)
+
+    def _column(self, name: str) -> Categories:
+        return self.listed.columns[name]
+
+    def _group_hashes(self) -> NDArray[np.uint64]:
+        assert self.group is not None
+        groups = self._column(self.group)
+        if len(groups.missing):
+            raise BushelError(
+                f"samples without {self.group!r} belong to no group, and there are {len(groups.missing):,}",
+                help=[f"The first is row {groups.missing[0]} of the source."],
+            )
+        return groups.hashes
+
+    def _assign_by_column(self, column: str) -> NDArray[np.uint8]:
+        values = self._column(column)
+        if len(values.missing):
+            count = len(values.missing)
+            raise BushelError(f"samples without {column!r} have no split, and there are {count:,}")
+        self.names = _splits_in_order([splits.check_name(name) for name in values.names()])
+        by_name = {name: i for i, name in enumerate(self.names)}
+        in_order = np.array([by_name[name] for name in values.names()], np.uint8)
+        found: NDArray[np.uint8] = in_order[values.codes()]
+        if self.group is not None:
+            self._check_groups(found)
+        return found
+
+    def _check_groups(self, split_of: NDArray[np.uint8]) -> None:
+        groups = np.unique(self._group_hashes(), return_inverse=True)[1].astype(np.int64)
+        pairs = np.unique(groups * 256 + split_of)
+        leaking = np.flatnonzero(np.bincount(pairs // 256) > 1)
+        if len(leaking):
+            assert self.group is not None
+            row = int(np.argmax(groups == leaking[0]))
+            group = self._column(self.group).values[int(self._group_hashes()[row])]
+            raise BushelError(
+                f"{len(leaking):,} of {groups.max() + 1:,} groups are in more than one split; "
+                f"the first is {text_of(group)!r}",
+                help=[f"To split by {self.group!r} instead: --split 80/10/10 --group {self.group}"],
+            )
+
+    def _assign_stratified(self, draws: Any, parts: Any, classes: Any) -> NDArray[np.uint8]:
+        names = self._column(self.recipe.stratify or "").names()
+        kept = self.frozen.bounds if self.frozen else {}
+        found = splits.stratified_bounds(draws, parts, classes)
+        bounds = {
+            code: np.array(kept[names[code]], np.uint64) if code >= 0 and names[code] in kept else bound
+            for code, bound in found.items()
+        }
+        fresh = {names[code]: [int(end) for end in bound] for code, bound in bounds.items() if code >= 0}
+        self.bounds = {**kept, **fresh}
+        return splits.assign_stratified(draws, bounds, classes, splits.bounds_of(parts))
+
+    def find_problems(self) -> None:
+        """Note what is likely wrong, though it can be built."""
+        empty = [name for name, rows in self.ordered.items() if not len(rows)]
+        self.problems += [f"split {name!r} gets no sample" for name in empty if self.frozen is None]
+        self.ordered = {name: rows for name, rows in self.ordered.items() if len(rows)}
+        labels = self.listed.labels
+        if labels is None:
+            return
+        missing = len(self._column(labels.feature).missing)
+        if missing:
+            have = "has" if missing == 1 else "have"
+            self.problems.append(f"{quantity(missing, 'sample')} {have} no {labels.feature!r} and will be refused")
+        counts = self.label_counts = self._count_labels(labels)
+        if labels.task != "classification" or "train" not in counts or self.frozen is not None:
+            return
+        absent = [name for name in self._column(labels.feature).names() if not counts["train"].get(name)]
+        if absent:
+            more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+            self.problems.append(f"no sample in train of {', '.join(map(repr, absent[:5]))}{more}")
+
+    def _count_labels(self, labels: Labels) -> dict[str, dict[str, int]]:
+        if labels.task != "classification":
+            return {}
+        column = self._column(labels.feature)
+        codes, names = column.codes(), column.names()
+        counts = {}
+        for split, rows in self.ordered.items():
+            found = np.bincount(codes[rows] + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
+            counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
+        return counts
+
+    def note_imbalance(self) -> None:
+        """Say it where one class of the train split has ten times as many samples as another."""
+        counts = {name: count for name, count in self.label_counts.get("train", {}).items() if count}
+        if len(counts) < 2 or self.frozen is not None:
+            return
+        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        if counts[most] >= _IMBALANCED * counts[least]:
+            times = counts[most] / counts[least]
+            self.problems.append(
+                f"class {most!r} has {counts[most]:,} samples in train, {times:,.0f} times as many as {least!r} "
+                f"({counts[least]:,}): see --balance, or class weights when training"
+            )
+
+    def samples(self) -> int:
+        """How many are planned."""
+        return sum(len(rows) for rows in self.ordered.values())
+
+    def to_probe(self) -> ToProbe:
+        """What a look at a few samples needs to know."""
+        order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
+        begin = 0
+        train = (0, 0)
+        for name, rows in self.ordered.items():
+            train = (begin, begin + len(rows)) if name == "train" else train
+            begin += len(rows)
+        listed = self.listed
+        return ToProbe(self.source, order, train, listed.partition_rows, listed.hashes, listed.sizes)
+
+    def finish(self, folder: Path, looked: Probe, *, is_fitted: bool) -> Plan:
+        """Cut the shards and write the plan."""
+        recipe = self.recipe
+        shards, sample_bytes = plans.cut_all(
+            {name: looked.sizes[rows] for name, rows in self.ordered.items()},
+            shard_size=recipe.shard_size,
+            shards=recipe.shards,
+            generation=self.frozen.generation if self.frozen else 0,
+        )
+        order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
+        self.ordered.clear()
+        place = np.full(len(self.listed.hashes), -1, np.int64)
+        place[order] = np.arange(len(order))
+        plans.save_array(folder / "order.npy", order)
+        plans.save_array(folder / "place.npy", place)
+        plans.save_array(folder / "hashes.npy", self.listed.hashes)
+        if not is_fitted and self.listed.sizes is not None:
+            plans.save_array(folder / "sizes.npy", self.listed.sizes)
+        edges = np.cumsum([0, *self.listed.partition_rows])
+        planned = [int(np.count_nonzero(place[begin:end] >= 0)) for begin, end in pairwise(edges)]
+        facts = PlanFacts(
+            partition_rows=self.listed.partition_rows,
+            planned=planned,
+            shards=shards,
+            sample_bytes=sample_bytes,
+            sample_seconds=looked.seconds,
+            schema=looked.schema,
+            labels=self.listed.labels,
+            label_counts=self.label_counts,
+            problems=self.problems,
+            counted=dict(self.listed.counted),
+            bounds=self.bounds,
+            originals=self.originals,
+            balance=self.balanced,
+            is_fitted=is_fitted,
+        )
+        plan = Plan(folder, facts)
+        plans.save_plan(plan)
+        return plan
+
+
+def _splits_in_order(names: list[str]) -> list[str]:
+    usual = ["train", "training", "val", "valid", "validation", "dev", "test"]
+    return sorted(names, key=lambda name: (usual.index(name) if name in usual else len(usual), name))

@@ -1,0 +1,247 @@
+"""A look at a few samples, so that shards can be cut to size before all of them are read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.building.encode.column_encoding import Narrowings, store
+from bushel.building.encode.fitting import fit_here
+from bushel.building.encode.record_encoding import BlockEncoder, stored_schema
+from bushel.building.encode.samples import check_sample, to_columns, to_sample
+from bushel.building.planning.plan_files import Plan, Rows
+from bushel.data.columns import BytesColumn, Column, take
+from bushel.data.schema import Feature, Schema
+from bushel.errors import BushelError, FileProblem, reason_of
+from bushel.records.scan import Sample
+from bushel.sources.protocol import Block, Refused, Source
+from bushel.transforms import Draw, Transform
+from bushel.transforms.fitted import needs_fit, touched
+from bushel.transforms.protocol import Declaring
+from bushel.transforms.repeated import vary
+
+__all__ = ["Probe", "ToProbe", "probe", "probe_plan"]
+
+SAMPLES = 256
+_PARTITIONS = 4
+_BYTES = 64 << 20  # fewer samples are enough if they are this large
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a few samples told."""
+
+    schema: Schema  # of records
+    sizes: NDArray[np.int64]  # of every row of the source, as a record, estimated
+    seconds: float  # to read and encode one sample
+
+
+class ToProbe(NamedTuple):
+    """What is planned, of which a few samples are looked at."""
+
+    source: Source
+    order: Rows  # the rows that are planned, in their order
+    train: tuple[int, int]  # where the train split is in that order
+    partition_rows: list[int]
+    hashes: NDArray[np.uint64]
+    sizes: Rows | None  # of every row, where the source told
+
+    @property
+    def starts(self) -> Rows:
+        """The first row of each partition, and the end."""
+        return np.concatenate([[0], np.cumsum(self.partition_rows, dtype=np.int64)])
+
+
+def probe_plan(source: Source, plan: Plan, encoder: BlockEncoder) -> Probe:
+    """Look again, at the same samples, once transforms know what they have to."""
+    train = [shard for shard in plan.facts.shards if shard.split == "train"]
+    places = (train[0].first, train[-1].end) if train else (0, 0)
+    return probe(
+        ToProbe(source, plan.order, places, plan.facts.partition_rows, plan.hashes, plan.sizes),
+        encoder,
+    )
+
+
+def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
+    """Read at most 256 samples, as the seed says, and encode them.
+
+    Transforms that are yet to be fitted are fitted to those of them that are in the train split, for now.
+    """
+    begun = time.perf_counter()
+    blocks = _blocks(given)
+    before = encoder.transforms
+    try:
+        if any(map(needs_fit, encoder.transforms)):
+            encoder.transforms = _fitted_for_now(given, encoder, blocks)
+        encoder.schema = _schema(given, encoder, blocks)
+        rows, lengths, refused = _encoded(given, encoder, blocks)
+    finally:
+        encoder.transforms, encoder.probed = before, {}
+    if not rows:
+        first = f"The first: {refused[0].stage}: {refused[0].reason}" if refused else "The source gave none of them."
+        raise BushelError(f"all of the {len(refused)} samples that were probed were refused", help=[first])
+    found = np.concatenate(lengths)
+    seconds = (time.perf_counter() - begun) / max(1, len(found) + len(refused))
+    return Probe(encoder.schema, _sizes(given, np.concatenate(rows), found), seconds)
+
+
+def _encoded(
+    given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]
+) -> tuple[list[Rows], list[Rows], list[Refused]]:
+    starts, rows, lengths = given.starts, [], []
+    refused: list[Refused] = []
+    for partition, block in blocks:
+        hashes = given.hashes[starts[partition] + block.rows]
+        pieces, bad = encoder.encode(block, hashes, np.ones(len(block.rows), bool))
+        refused += [*block.refused, *bad]
+        rows += [starts[partition] + piece.rows for piece in pieces]
+        lengths += [piece.lengths for piece in pieces]
+    return rows, lengths, refused
+
+
+def _blocks(given: ToProbe) -> list[tuple[int, Block]]:
+    source = given.source
+    if source.reads == "random":
+        rows = np.asarray(given.order)
+        picked = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
+        starts = given.starts
+        partitions = np.searchsorted(starts, picked, side="right") - 1
+        found, seen = [], 0
+        for partition in np.unique(partitions).tolist():
+            wanted = picked[partitions == partition] - starts[partition]
+            for block in source.read(partition, wanted):
+                found.append((partition, block))
+                if (seen := seen + _block_bytes(block)) > _BYTES:
+                    return found
+        return found
+    filled = np.flatnonzero(given.partition_rows)
+    picked = filled[:: max(1, len(filled) // _PARTITIONS)][:_PARTITIONS]
+    return [(partition, _first_rows(source, given.partition_rows, partition)) for partition in picked.tolist()]
+
+
+def _block_bytes(block: Block) -> int:
+    return sum(_column_bytes(column) for column in block.columns.values())
+
+
+def _column_bytes(column: Column) -> int:
+    if isinstance(column, np.ndarray):
+        return column.nbytes
+    return column.data.nbytes if isinstance(column, BytesColumn) else _column_bytes(column.values)
+
+
+def _first_rows(source: Source, partition_rows: list[int], partition: int) -> Block:
+    """The beginning of a partition that is read in sequence."""
+    blocks = source.read(partition, None)
+    block = next(iter(blocks))
+    if (close := getattr(blocks, "close", None)) is not None:
+        close()
+    keep = np.flatnonzero(np.asarray(block.rows) < partition_rows[partition])[: SAMPLES // _PARTITIONS]
+    columns = {name: take(column, keep) for name, column in block.columns.items()}
+    return Block(np.asarray(block.rows)[keep], columns, block.refused[:1])
+
+
+def _samples(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Iterator[tuple[Sample, int]]:
+    """The samples of blocks as transforms are given them, and their rows."""
+    features, starts = encoder.coded_features(), given.starts
+    for partition, block in blocks:
+        columns, bad = encoder.coded(block)
+        for place in sorted(set(range(len(block.rows))) - {place for place, _ in bad}):
+            yield to_sample(columns, place, features), int(starts[partition] + block.rows[place])
+
+
+def _fitted_for_now(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> list[Transform]:
+    first, end = given.train
+    train = set(np.asarray(given.order[first:end]).tolist())
+    samples = list(_samples(given, encoder, blocks))
+    chosen = [(sample, row) for sample, row in samples if row in train] or samples
+    return fit_here(encoder, [sample for sample, _ in chosen], [int(given.hashes[row]) for _, row in chosen])
+
+
+def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Schema:
+    if not encoder.transforms:
+        schema = stored_schema(encoder.source_schema, encoder.labels, None)
+        if encoder.augment:
+            _check_augment(encoder, (sample for sample, _ in _samples(given, encoder, blocks)), schema)
+        return schema
+    samples, error = [], None
+    known: dict[int, Sample] = {}
+    for sample, row in _samples(given, encoder, blocks):
+        try:
+            samples.append(encoder.transform(sample, int(given.hashes[row])))
+            known[int(given.hashes[row])] = samples[-1]
+        except Exception as raised:  # of some samples only, or it is raised below
+            error = raised
+    if not samples and error is not None:
+        raise _failing("transforms", error)
+    encoder.probed = known  # images are not resized twice to learn their size
+    schema = stored_schema(encoder.source_schema, encoder.labels, samples)
+    schema = _with_required(_as_declared(schema, encoder.transforms), encoder.transforms)
+    if encoder.augment:
+        _check_augment(encoder, samples, schema)
+    return schema
+
+
+def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Schema) -> None:
+    """Refuse an augmentation that can do nothing with any sample: all repeats would be refused."""
+    error = None
+    names = {str(getattr(transform, "feature", "")) for transform in encoder.augment}
+    for sample in samples:
+        try:
+            varied = vary(sample, encoder.augment, Draw(encoder.seed, 0, 0, len(encoder.transforms)))
+            columns = to_columns([check_sample(varied, schema.features)], schema.features)
+            for name in names & columns.keys():
+                store(name, schema.features[name], columns[name], Narrowings())
+            return
+        except Exception as raised:  # perhaps another can
+            error = raised
+    if error is not None:
+        raise _failing("augmentations", error)
+
+
+def _failing(what: str, error: Exception) -> BushelError:
+    if isinstance(error, FileProblem):  # a file that they need, whatever the sample
+        return error
+    help = error.help if isinstance(error, BushelError) else ()
+    return BushelError(f"{what} fail on every sample probed: {reason_of(error)}", help=help)
+
+
+def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
+    """The schema, in which a feature that some transform gives to every sample is required."""
+    names = {name for transform in transforms for name in getattr(transform, "always", ())}
+    features = {
+        name: msgspec.structs.replace(feature, required=True) if name in names else feature
+        for name, feature in schema.features.items()
+    }
+    return msgspec.structs.replace(schema, features=features)
+
+
+def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
+    """A schema told from samples, with what transforms say that they make, unless a later one changes it."""
+    declared: dict[str, Feature] = {}
+    for transform in transforms:
+        names = touched(transform)
+        declared = {name: made for name, made in declared.items() if names is not None and name not in names}
+        declared |= dict(transform.makes()) if isinstance(transform, Declaring) else {}
+    features = {name: declared.get(name, feature) for name, feature in schema.features.items()}
+    for transform in transforms:
+        for name, dtype in getattr(transform, "encodes", {}).items():
+            if name in features and name not in declared:
+                features[name] = msgspec.structs.replace(features[name], dtype=dtype, encoding="raw")
+    return msgspec.structs.replace(schema, features=features)
+
+
+def _sizes(given: ToProbe, rows: Rows, lengths: Rows) -> Rows:
+    """Of all rows, from those that were encoded. In integers, so that every machine cuts the same shards."""
+    mean = int(lengths.sum()) // len(lengths)
+    told = given.sizes
+    if told is not None:
+        beside = int(np.sort(lengths - told[rows])[len(rows) // 2])
+        if np.abs(told[rows] + beside - lengths).sum() < np.abs(mean - lengths).sum():
+            return np.maximum(told + beside, 1)
+    return np.broadcast_to(np.int64(max(mean, 1)), len(given.hashes))

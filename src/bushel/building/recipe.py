@@ -1,0 +1,275 @@
+"""What a build is asked to make: everything that decides the bytes, as a value and as a `recipe.toml`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+
+from bushel.errors import FormatError, nearest
+from bushel.records.files import Compression
+from bushel.storage import AnyPath, as_path, write_whole
+from bushel.transforms.by_name import make_transforms
+
+__all__ = [
+    "RECIPE_NAME",
+    "Balance",
+    "Constraint",
+    "Recipe",
+    "changed_code",
+    "code_of",
+    "parse_size",
+    "read_recipe",
+    "write_recipe",
+]
+
+
+RECIPE_NAME = "recipe.toml"
+SHARD_SIZE = 128 << 20
+Order: TypeAlias = Literal["shuffled", "source"]
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What the values of one feature must be; a sample that breaks it is refused."""
+
+    min: float | None = None
+    max: float | None = None
+    values: list[int | str] | None = None  # the only ones that are allowed
+    finite: bool = True  # neither NaN nor infinite
+    non_empty: bool = False  # no empty text, no empty list
+
+
+Method: TypeAlias = Literal["oversample", "undersample", "smote", "smotenc", "borderline_smote", "adasyn"]
+
+
+class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How the classes of the train split are brought closer, behind the split."""
+
+    method: Method
+    ratio: float = 1.0  # of the smallest class to the largest
+    augment: list[dict[str, Any]] = []  # transforms of what comes again, behind all others
+    neighbours: int = 5  # of SMOTE and its relatives
+    categories: list[str] = []  # for SMOTENC, beside text and what a transform encodes
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            close = nearest(self.method, get_args(Method))
+            hint = f"; did you mean {close!r}?" if close else ""
+            raise ValueError(f"balance must be one of {', '.join(get_args(Method))}; got {self.method!r}{hint}")
+        if not 0 < self.ratio <= 1:
+            raise ValueError(f"the ratio of balance must be above 0 and at most 1, got {self.ratio}")
+        if self.neighbours < 1:
+            raise ValueError(f"neighbours must be at least 1, got {self.neighbours}")
+        if self.augment and self.method != "oversample":
+            raise ValueError(f"augment is for what comes again, so for oversample; got {self.method}")
+        if self.categories and self.method != "smotenc":
+            raise ValueError(f"categories of balance are for smotenc; got {self.method}")
+        make_transforms(self.augment)
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """All that decides the bytes of a dataset, beside the files of its source."""
+
+    source: dict[str, Any] = {}
+    out: str | None = None  # where to, if the command does not say
+    split: dict[str, float] | str | None = None  # shares by name, or the column that says it; None: all train
+    exact: bool = False  # counts to the sample, which later samples then move
+    stratify: str | None = None
+    group: str | None = None
+    label: str | None = None
+    seed: int = 0
+    order: Order = "shuffled"
+    shard_size: int = SHARD_SIZE
+    shards: int | None = None  # of the largest split; the others in proportion
+    compression: Compression | None = None
+    limit: int | None = None
+    constraints: dict[str, Constraint] = {}
+    transforms: list[dict[str, Any]] = []
+    balance: Balance | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 1 << 63:
+            raise ValueError(f"seed must be from 0 to 2^63 - 1, got {self.seed}")
+        for name in ("shard_size", "shards", "limit"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
+        if self.stratify is not None and self.group is not None:
+            raise ValueError("stratify and group cannot both be given: a group has no class of its own")
+
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_size(size: int | str) -> int:
+    """A number of bytes, or text such as 128M or 1.5GiB."""
+    if isinstance(size, int):
+        return size
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", size.strip(), re.IGNORECASE)
+    if found is None:
+        raise ValueError(f"shard_size must be a number of bytes such as 128M or 1G, got {size!r}")
+    return int(float(found[1]) * _SIZES[found[2].upper()])
+
+
+def read_recipe(path: AnyPath) -> Recipe:
+    """Read a recipe; a key that it does not know is an error that offers the nearest."""
+    try:
+        fields = msgspec.toml.decode(as_path(path).read_bytes(), type=dict[str, Any])
+        if isinstance(fields.get("shard_size"), str):
+            fields["shard_size"] = parse_size(fields["shard_size"])
+        _check_transforms(fields)
+        return msgspec.convert(fields, Recipe)
+    except msgspec.MsgspecError as error:
+        raise FormatError(path, *_in_words(str(error))) from None
+    except ValueError as error:
+        raise FormatError(path, str(error)) from None
+
+
+def _check_transforms(fields: dict[str, Any]) -> None:
+    """Take the tables `[[transform]]` for the field they are, and refuse one that cannot be made."""
+    if "transform" in fields:
+        if "transforms" in fields:
+            raise ValueError("[[transform]] and transforms cannot both be given")
+        fields["transforms"] = fields.pop("transform")
+    tables = fields.get("transforms", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ValueError("a transform must be a table: [[transform]]")
+    make_transforms(tables)
+
+
+_CHOICES = {"balance.method": get_args(Method), "order": get_args(Order), "compression": get_args(Compression)}
+
+
+def _in_words(message: str) -> tuple[str]:
+    found = re.fullmatch(r"Invalid enum value '(.*)' - at `\$\.(.*)`", message)
+    if found is not None and found[2] in _CHOICES:
+        close = nearest(found[1], _CHOICES[found[2]])
+        hint = f"; did you mean {close!r}?" if close else ""
+        return (f"{found[2]} must be one of {', '.join(_CHOICES[found[2]])}; got {found[1]!r}{hint}",)
+    found = re.search(r"unknown field `([^`]+)`(?: - at `\$\.?([^`]*)`)?", message)
+    if found is None:
+        return (f"not a recipe: {message[0].lower()}{message[1:]}",)
+    kinds = {"constraints": Constraint, "balance": Balance}
+    kind = kinds.get((found[2] or "").split(".")[0].split("[")[0], Recipe)
+    close = nearest(found[1], kind.__struct_fields__)
+    place = f" in [{found[2].replace('[...]', '.*')}]" if found[2] else ""
+    return (f"no key {found[1]!r}{place}" + (f"; did you mean {close!r}?" if close else ""),)
+
+
+def write_recipe(path: Path, recipe: Recipe) -> None:
+    """Write a recipe that makes the same dataset again."""
+    import tomli_w
+
+    fields = msgspec.to_builtins(msgspec.structs.replace(recipe, out=None))
+    tables = fields.pop("transforms", [])
+    text = tomli_w.dumps(_without_none(fields))
+    for table in tables:
+        settings = "".join(f"{name} = {_inline(value)}\n" for name, value in _without_none(table).items())
+        text += f"\n[[transform]]\n{settings}"
+    with write_whole(path) as file:
+        file.write(text.encode())
+
+
+def _inline(value: Any) -> str:
+    """A value of TOML behind an equals sign; a table in braces."""
+    import tomli_w
+
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_quoted(name)} = {_inline(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return str(tomli_w.dumps({"value": value})).removeprefix("value = ").strip()
+
+
+def _quoted(name: str) -> str:
+    import tomli_w
+
+    return str(tomli_w.dumps({name: 0})).removesuffix(" = 0\n")
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_none(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(inner) for inner in value]
+    return value
+
+
+def code_of(objects: Iterable[Any]) -> dict[str, str]:
+    """By name of the class, a digest of its methods and of the functions of its module that they call.
+
+    Bushel's own classes are told by its version. What comments and layout change is not part of it.
+    """
+    found = {}
+    for kind in {type(given) for given in objects}:
+        if kind.__module__.split(".")[0] != "bushel":
+            digest = hashlib.blake2b(digest_size=16)
+            for part in _parts_of(kind):
+                digest.update(part + b"\0")
+            # Each Python compiles to code of its own: only digests of one can be compared.
+            found[f"{kind.__module__}:{kind.__qualname__}"] = f"{sys.implementation.cache_tag} {digest.hexdigest()}"
+    return found
+
+
+def changed_code(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """The names of classes whose code is another one now."""
+    return [
+        name
+        for name in sorted(before.keys() & now.keys())
+        if before[name].split()[0] == now[name].split()[0] and before[name] != now[name]
+    ]
+
+
+def _parts_of(kind: type) -> Iterator[bytes]:
+    seen: set[CodeType] = set()
+    for above in kind.__mro__:
+        if above is object or above.__module__.split(".")[0] in ("bushel", "msgspec", "typing"):
+            continue
+        for name, value in sorted(vars(above).items()):
+            if name.startswith("__") and name.endswith("__") and name != "__call__":
+                continue  # what dataclasses and the like make of the fields, which the recipe holds
+            yield name.encode()
+            yield from _of_value(value, seen)
+
+
+def _of_value(value: Any, seen: set[CodeType]) -> Iterator[bytes]:
+    function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+    if isinstance(function, FunctionType):
+        yield from _of_function(function, seen)
+    elif isinstance(value, int | float | str | bytes | tuple | frozenset | None):
+        yield _told(value)
+
+
+def _told(value: Any) -> bytes:
+    """The same in every process, which the order of a set is not."""
+    if isinstance(value, frozenset):
+        return b"{" + b",".join(sorted(map(_told, value))) + b"}"
+    if isinstance(value, tuple | list):
+        return b"(" + b",".join(map(_told, value)) + b")"
+    return repr(value).encode()
+
+
+def _of_function(function: FunctionType, seen: set[CodeType]) -> Iterator[bytes]:
+    if function.__code__ in seen:
+        return
+    seen.add(function.__code__)
+    for code in _codes_in(function.__code__):
+        yield code.co_code
+        yield repr((code.co_names, code.co_varnames)).encode()
+        yield _told([const for const in code.co_consts if not isinstance(const, CodeType)])
+        for name in code.co_names:
+            called = function.__globals__.get(name)
+            if isinstance(called, FunctionType) and called.__module__ == function.__module__:
+                yield from _of_function(called, seen)
+
+
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _codes_in(const)

@@ -1,0 +1,398 @@
+"""The build: raw files to a sharded dataset, in parallel, byte-identical, resumable, with nothing lost in silence."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bushel.building import recipe as recipes
+from bushel.building.encode.fitting import (
+    NothingLearnt,
+    check_learnt,
+    count_train,
+    fit_tasks,
+    load_fits,
+    load_merged,
+    merge_layer,
+    save_fits,
+)
+from bushel.building.encode.record_encoding import BlockEncoder
+from bushel.building.engines import Engine
+from bushel.building.engines.local import LocalEngine
+from bushel.building.options import Run, check_outside, check_schema, on_all, paths_in, same_recipe
+from bushel.building.output.journal import Identity, Journal, Outcome, versions
+from bushel.building.output.output_folder import open_site
+from bushel.building.output.publish import largest_narrowings, publish
+from bushel.building.output.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
+from bushel.building.planning.outlines import NothingToAdd, encoder_of, open_any, plan_build
+from bushel.building.planning.plan_files import Plan, load_plan, recut
+from bushel.building.planning.plan_making import Frozen
+from bushel.building.planning.probe import probe_plan
+from bushel.building.planning.repeats import balanced_source
+from bushel.building.progress import Counters, watch, watch_plan
+from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
+from bushel.building.tasks.tasks import Job, Task, do, memory_of, perform
+from bushel.data.mapped_columns import spooling_into
+from bushel.errors import FileProblem, TooManyRefused, readable_size
+from bushel.records.files import Compression
+from bushel.records.manifest import Manifest
+from bushel.sources.protocol import Source
+from bushel.storage import AnyPath, as_path
+from bushel.transforms import Transform
+from bushel.transforms.by_name import describe_transforms, make_transforms
+from bushel.transforms.fitted import next_layer, restore_all
+
+__all__ = ["Built", "Run", "build", "build_recipe"]
+
+
+_SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
+_LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are so many shards
+_PARTS, _PART_BYTES = 32, 32 << 20  # how many parts at least, and how large they are at most
+
+
+class Built(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build made."""
+
+    path: str
+    manifest: Manifest
+    samples: int  # that were planned by this build
+    records: int  # that it wrote
+    refused: int
+    bytes: int
+    seconds: float
+    resumed: int  # tasks that an earlier start had done
+    narrowed: dict[str, float]  # by feature, the largest difference that float32 made
+    problems: list[str]  # that the plan found
+    is_acceptable: bool  # nothing was refused, or no more than was allowed
+
+
+def build(
+    source: Source | AnyPath | Any,
+    out: AnyPath,
+    *,
+    transforms: Sequence[Transform] = (),
+    split: Mapping[str, float] | str | None = None,
+    exact: bool = False,
+    stratify: str | None = None,
+    group: str | None = None,
+    label: str | None = None,
+    seed: int = 0,
+    order: Order = "shuffled",
+    shard_size: int | str = recipes.SHARD_SIZE,
+    shards: int | None = None,
+    compression: Compression | None = None,
+    limit: int | None = None,
+    constraints: Mapping[str, Constraint] | None = None,
+    balance: Balance | Method | None = None,
+    run: Run | None = None,
+) -> Built:
+    """Turn a source into a dataset in the folder `out`.
+
+    >>> bushel.build("photos/", "data", split="80/10/10", stratify="label")
+
+    `source` is one of `bushel.sources`, a path, arrays by name, a pair (x, y), a DataFrame, or any iterable of samples.
+
+    A build that was stopped, however, continues when it is started again, and gives the same bytes as one that was
+    not. Samples that cannot be used are left out and named in `_quarantine.jsonl`. `run` says how it is done: on how
+    many workers, how many samples may be refused, whether an existing dataset is replaced or added to.
+    """
+    recipe = Recipe(
+        split=dict(split) if isinstance(split, Mapping) else split,
+        exact=exact,
+        stratify=stratify,
+        group=group,
+        label=label,
+        seed=seed,
+        order=order,
+        shard_size=recipes.parse_size(shard_size),
+        shards=shards,
+        compression=compression,
+        limit=limit,
+        constraints=dict(constraints or {}),
+        transforms=describe_transforms(transforms),
+        balance=Balance(method=balance) if isinstance(balance, str) else balance,
+    )
+    run = run or Run()
+    with run.hired(source if isinstance(source, str | PathLike) else None, transforms) as engine:
+        with on_all(engine):
+            opened = open_any(source)
+        return _Build(opened, recipe, as_path(out), transforms, run, engine).do()
+
+
+def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
+    """Build what a recipe, or a `recipe.toml`, says."""
+    where = "recipe" if isinstance(recipe, Recipe) else str(recipe)
+    recipe = recipe if isinstance(recipe, Recipe) else recipes.read_recipe(recipe)
+    out = out if out is not None else recipe.out
+    if out is None:
+        raise ValueError(f"{where} names no out: give the folder to write")
+    from bushel import sources
+
+    transforms = make_transforms(recipe.transforms)
+    recipe = msgspec.structs.replace(recipe, transforms=describe_transforms(transforms))
+    run = run or Run()
+    with run.hired(recipe.source, transforms) as engine:
+        with on_all(engine):
+            opened = sources.open_source(recipe.source)
+        return _Build(opened, recipe, as_path(out), transforms, run, engine).do()
+
+
+class _Build:
+    """One build, from its source to its dataset."""
+
+    def __init__(
+        self, source: Source, recipe: Recipe, out: Path, transforms: Sequence[Transform], run: Run, engine: Engine
+    ) -> None:
+        check_outside(source, out)
+        self.source, self.run, self.engine = source, run, engine
+        self.site = open_site(out, overwrite=run.overwrite, append=run.append)
+        self.recipe = same_recipe(self.site, recipe, source.describe())
+        self.transforms = self._frozen_transforms(transforms)
+        self.journal: Journal = self.site.journal
+        self.begun = time.perf_counter()
+
+    def _frozen_transforms(self, given: Sequence[Transform]) -> Sequence[Transform]:
+        """Those asked for; for an addition those of the dataset, with what they learnt when it was built."""
+        manifest = self.site.manifest
+        if manifest is None:
+            return given
+        return restore_all(given or make_transforms(self.recipe.transforms), manifest, self.site.out)
+
+    def do(self) -> Built:
+        """Build, and give back what was built."""
+        with self.site.hold() as check_held:
+            try:
+                return self._do(check_held)
+            except NothingToAdd:
+                return self._built(None, self.site.manifest, [], 0)
+            except TooManyRefused:
+                parts = sorted(self.journal.refused.glob("*.jsonl"))
+                join_quarantines(parts, self.site.folder / QUARANTINE_NAME, keep=self.site.manifest is not None)
+                self.site.show_refused()
+                raise
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise _disk_full(self.site.out) from None
+                raise
+
+    def _do(self, check_held: Callable[[], None]) -> Built:
+        frozen = self.site.frozen
+        identity = Identity(
+            recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)),
+            fingerprint=self.source.fingerprint(),
+            versions=versions(),
+            generation=frozen.generation if frozen else 0,
+            code=code_of(self.transforms),
+        )
+        self.site.prepare(identity)
+        self._look()
+        with on_all(self.engine), spooling_into(self.journal.spool if self.engine.is_remote else None):
+            made, encoder = self._make_plan(frozen)
+        encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
+        self.source = balanced_source(self.source, made.folder, made.facts.originals)
+        runner = self._runner(made)
+        made = self._fit(made, encoder, runner)
+        outcomes, resumed = self._run_tasks(made, encoder, runner)
+        self.engine.close()  # a worker that was lost, and whose task another did, may have left something until now
+        self.journal.clean()  # of what tasks left whose workers were lost, and that others did
+        check_held()
+        manifest = publish(self.site, self.recipe, made, encoder, outcomes)
+        self.site.finish()
+        return self._built(made, manifest, outcomes, resumed)
+
+    def _look(self) -> None:
+        """Have all workers say what they see. If one does not, nothing is left that would hinder a second try."""
+        try:
+            self.engine.look(paths_in(self.source.describe()), self.site.written_to, versions())
+        except BaseException:
+            if load_plan(self.journal.plan) is None:
+                self.site.give_up()
+            raise
+
+    def _make_plan(self, frozen: Frozen | None) -> tuple[Plan, BlockEncoder]:
+        """Plan, or take the plan that is there. If it fails, nothing is left that would hinder a second try."""
+        made = load_plan(self.journal.plan)
+        try:
+            encoder = encoder_of(self.source, self.recipe, self.transforms)
+            if made is None:
+                known = self.site.known_keys()
+                with watch_plan(self.run.progress):
+                    fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
+                check_schema(self.site, fresh)
+                self._check_disk(fresh)
+                made = fresh
+        except BaseException:
+            if made is None:
+                self.site.give_up()
+            raise
+        return made, encoder
+
+    def _fit(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> Plan:
+        """Let transforms learn from the train split, and cut the shards by what they then make of samples."""
+        kept = self.journal.fits_path("all")
+        if made.facts.is_fitted:
+            encoder.transforms = load_fits(kept) if kept.exists() else encoder.transforms
+            return made
+        try:
+            passes = 0
+            while (layer := next_layer(encoder.transforms)).fits:
+                numbers, fit_rows = fit_tasks(made, self.source)
+                tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
+                job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
+                self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
+                with on_all(engine):
+                    learnt = load_merged([self.journal.fits_path(task.name) for task in tasks])
+                encoder.transforms = merge_layer(encoder.transforms, layer, learnt)
+                passes += 1
+            check_learnt(encoder.transforms)
+            save_fits(kept, encoder.transforms, durable=engine.is_remote)
+            looked = probe_plan(self.source, made, encoder)
+            return recut(
+                made, looked.sizes, looked.schema, shard_size=self.recipe.shard_size, shards=self.recipe.shards
+            )
+        except NothingLearnt:
+            self.site.give_up()
+            raise
+
+    def _run_tasks(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[list[Outcome], int]:
+        shards = range(len(made.facts.shards))
+        part_rows = 0
+        if self.source.reads == "sequence":
+            partitions = [i for i, planned in enumerate(made.facts.planned) if planned]
+            reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
+        else:
+            part_rows = _rows_of_part(made)
+            parts = range(-(-made.samples // part_rows) if part_rows else 0)
+            reading = [Task("part", number, number) for number in parts]
+        stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
+        if reading:
+            stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
+        outcomes: list[Outcome] = []
+        resumed = 0
+        for stage, tasks in stages:
+            counters = engine.counters(self.journal.progress, len(tasks))
+            job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
+            job = replace(job, part_rows=part_rows)
+            found, skipped = self._run_stage(stage, tasks, job, engine, made)
+            outcomes += found
+            resumed += skipped
+        return outcomes, resumed
+
+    def _runner(self, made: Plan) -> Engine:
+        """The engine; this process where workers would not be there before it is done."""
+        engine = self.engine
+        is_asked = self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started
+        return engine if is_asked or not _is_short(made) else LocalEngine(1)
+
+    def _job(self, made: Plan, encoder: BlockEncoder, counters: Counters, *, has_source: bool = True) -> Job:
+        return Job(
+            source=self.source if has_source else None,
+            encoder=encoder,
+            out=self.site.folder,
+            compression=self.recipe.compression,
+            max_refused=self.run.allowed(made.samples),
+            check=self.run.check,
+            counters=counters,
+            delivery=self.site.delivery,
+        )
+
+    def _run_stage(
+        self, stage: str, tasks: list[Task], job: Job, engine: Engine, made: Plan
+    ) -> tuple[list[Outcome], int]:
+        done = self.journal.outcomes(task.name for task in tasks)
+        resumed = len(done)
+        left = [task for task in tasks if task.name not in done]
+        refused = sum(outcome.refused for outcome in done.values())
+        self._check_refused(refused, done, job)
+        so_far = sum(outcome.samples for outcome in done.values())
+        of = made.samples if job.layer is None else count_train(made)
+        with watch(self.run.progress, stage, job.counters, done=so_far, of=of):
+            work = self._work(job)
+            runner = engine if work.func is do else LocalEngine(1)
+            for outcome in runner.run(work, left, memory=memory_of(made, tasks[0].kind)):
+                done[outcome.task] = outcome
+                refused += outcome.refused
+                if job.source is not None:
+                    self._check_refused(refused, done, job)
+        return [done[task.name] for task in tasks], resumed
+
+    def _work(self, job: Job) -> partial[Outcome]:
+        """What workers call; a source that does not pickle is read here."""
+        import cloudpickle
+
+        path = self.journal.new_job_path()
+        try:
+            with spooling_into(self.journal.spool):  # gone with the journal, whatever becomes of this process
+                path.write_bytes(cloudpickle.dumps(job))
+        except (TypeError, AttributeError, ValueError) as error:
+            if "pickle" not in str(error).lower():
+                raise
+            return partial(perform, job)
+        return partial(do, str(path))
+
+    def _check_refused(self, refused: int, done: Mapping[str, Outcome], job: Job) -> None:
+        if job.max_refused is None or refused <= job.max_refused:
+            return
+        task = next(outcome.task for outcome in done.values() if outcome.refused)
+        first = next(read_quarantine(self.journal.refused_path(task)))
+        raise TooManyRefused(self.site.out, refused, job.max_refused, first=f"The first: {first}")
+
+    def _check_disk(self, made: Plan) -> None:
+        in_runs = self.source.reads == "sequence" or _rows_of_part(made) > 0
+        needed = self.site.bytes_needed(made.bytes, in_runs=in_runs)
+        free = shutil.disk_usage(self.site.folder).free
+        if needed > free:
+            raise FileProblem(
+                self.site.out,
+                f"the build needs about {readable_size(needed)}, and {readable_size(free)} are free on its disk",
+            )
+
+    def _built(self, made: Plan | None, manifest: Manifest | None, outcomes: list[Outcome], resumed: int) -> Built:
+        assert manifest is not None
+        written = [outcome for outcome in outcomes if outcome.path]
+        refused = sum(outcome.refused for outcome in written)
+        return Built(
+            path=str(self.site.out),
+            manifest=manifest,
+            samples=made.samples if made else 0,
+            records=sum(outcome.records for outcome in written),
+            refused=refused,
+            bytes=sum(outcome.bytes for outcome in written),
+            seconds=time.perf_counter() - self.begun,
+            resumed=resumed,
+            narrowed=largest_narrowings(outcomes, {}),
+            problems=made.facts.problems if made else [],
+            is_acceptable=refused == 0 or self.run.max_bad is not None,
+        )
+
+
+def _is_short(made: Plan) -> bool:
+    """Whether it is done before other processes would be there."""
+    return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
+
+
+def _rows_of_part(made: Plan) -> int:
+    """How many samples a part has where shards are too few for all workers to be busy; 0 where they are not.
+
+    A function of the plan alone, so that a build goes on as it began whatever the number of workers.
+    """
+    is_long = made.facts.sample_seconds * made.samples > _LONG
+    if len(made.facts.shards) >= _MANY_SHARDS or not is_long:
+        return 0
+    parts = max(_PARTS, -(-made.bytes // _PART_BYTES))
+    return -(-made.samples // parts)
+
+
+def _disk_full(out: Path) -> FileProblem:
+    return FileProblem(
+        out, "the disk is full; what is done is kept", help=["Make room, then run the same command again to continue."]
+    )

@@ -1,0 +1,1 @@
+"""Tasks: what one worker does alone."""

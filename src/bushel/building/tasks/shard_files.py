@@ -1,0 +1,209 @@
+"""One shard: records put into their planned order and written, with their digests and their index."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.building.encode.record_encoding import FRAMING
+from bushel.building.output.atomic_file import compressor
+from bushel.data.columns import BytesColumn
+from bushel.errors import FileProblem
+from bushel.records.files import Compression, open_file
+from bushel.records.index import Index, index_path, save_index
+from bushel.storage import sync_folder, temporary_path, write_whole
+from bushel.storage.cache import local_copy
+
+__all__ = ["Segment", "ShardFile", "keys_path", "load_keys", "order_of", "read_back", "write_all", "write_in_order"]
+
+_GATHERED = 16 << 20  # bytes put into order at a time
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Records somewhere in memory, and their places in the planned order."""
+
+    places: NDArray[np.int64]
+    data: Any
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]  # framing included
+    labels: NDArray[Any] | None
+
+
+@dataclass
+class ShardFile:
+    """A shard that is being written; it gets its name when it is finished."""
+
+    path: Path
+    compression: Compression | None
+    places: list[NDArray[np.int64]] = field(default_factory=list)
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    labels: list[NDArray[Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._temporary = temporary_path(self.path)
+        self._file = self._temporary.open("wb", buffering=0)
+        self._written = 0
+        self._compress = compressor(self.compression)
+        self._of_file = hashlib.sha256()
+        self._of_records = self._of_file if self._compress is None else hashlib.sha256()
+
+    def write(self, data: Any) -> None:
+        """Write framed records."""
+        if self._compress is not None:
+            self._of_records.update(data)
+            data = self._compress.compress(data)
+        self._put(data)
+
+    def _put(self, data: Any) -> None:
+        self._of_file.update(data)
+        self._written = write_early(self._file, data, self._written)
+
+    def finish(self) -> tuple[str, str]:
+        """Give the file its name; return its SHA-256 and that of its records."""
+        if self._compress is not None:
+            self._put(self._compress.flush())
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._temporary.replace(self.path)
+        sync_folder(self.path.parent)
+        return self._of_file.hexdigest(), self._of_records.hexdigest()
+
+    def discard(self) -> None:
+        """Give up: nothing stays."""
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+    @property
+    def planned_places(self) -> NDArray[np.int64]:
+        """Of all records written, in order."""
+        return np.concatenate([*self.places, np.empty(0, np.int64)])
+
+    def index(self, hashes: NDArray[np.uint64], rows: NDArray[np.int64], partitions: NDArray[np.int64]) -> Index:
+        """The index of what was written."""
+        lengths = np.concatenate([*self.lengths, np.empty(0, np.int64)])
+        offsets = np.cumsum(lengths) - lengths
+        values: dict[str, NDArray[Any]] = {"key": hashes}
+        if self.labels:
+            values["label"] = np.concatenate(self.labels)
+        values |= {"source/partition": partitions.astype(np.int32), "source/row": rows}
+        sizes = (lengths - FRAMING).astype(np.uint32)
+        return Index(offsets.astype(np.uint64), sizes, self.compression, values, frozenset({"key"}))
+
+
+def write_early(file: IO[bytes], data: Any, at: int) -> int:
+    """Write at the end of a file, `at`, and let the disk begin with it now rather than at the end; the new end."""
+    size = write_all(file, data)
+    if size and hasattr(os, "posix_fadvise"):
+        os.posix_fadvise(file.fileno(), at, size, os.POSIX_FADV_DONTNEED)
+    return at + size
+
+
+def write_all(file: IO[bytes], data: Any) -> int:
+    """Write bytes to a file without a buffer; how many there were."""
+    view = memoryview(data)
+    size = len(view)
+    while view:
+        view = view[file.write(view) or 0 :]
+    return size
+
+
+def order_of(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order that sorts places, no two of which are the same."""
+    low, high = (int(places.min()), int(places.max())) if len(places) else (0, -1)
+    if high - low < 4 * len(places):  # most places in between are there: each says where it belongs
+        rows = np.full(high - low + 1, -1, np.int64)
+        rows[places - low] = np.arange(len(places))
+        return rows[rows >= 0] if len(rows) > len(places) else rows
+    found: Any = _native.order_of(places.view(np.uint64), 1)
+    return found  # type: ignore[no-any-return]
+
+
+def write_in_order(file: ShardFile, segments: Sequence[Segment]) -> Iterator[int]:
+    """Write records by their places; yields how many bytes each step wrote."""
+    places = np.concatenate([segment.places for segment in segments])
+    if (places[1:] > places[:-1]).all() and all(_is_whole(segment) for segment in segments):
+        for segment in segments:
+            file.write(segment.data)
+            _note(file, segment.places, segment.lengths, segment.labels)
+            yield len(segment.data)
+        return
+    order = order_of(places)
+    which = np.repeat(np.arange(len(segments)), [len(segment.places) for segment in segments])[order]
+    starts = np.concatenate([segment.starts for segment in segments])[order]
+    lengths = np.concatenate([segment.lengths for segment in segments])[order]
+    labels = [segment.labels for segment in segments if segment.labels is not None]
+    _note(file, places[order], lengths, np.concatenate(labels)[order] if labels else None)
+    pieces = [segment.data for segment in segments]
+    ends = np.cumsum(lengths)
+    begin = 0
+    while begin < len(ends):
+        done = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, done + _GATHERED, side="right")))
+        part = slice(begin, end)
+        data: Any = _native.gather(pieces, which[part], starts[part], lengths[part])
+        file.write(data)
+        yield len(data)
+        begin = end
+
+
+def _is_whole(segment: Segment) -> bool:
+    return bool(segment.lengths.sum() == len(segment.data))
+
+
+def _note(file: ShardFile, places: Any, lengths: Any, labels: Any) -> None:
+    file.places.append(places)
+    file.lengths.append(lengths)
+    if labels is not None:
+        file.labels.append(labels)
+
+
+def write_beside(path: Path, index: Index, keys: BytesColumn) -> None:
+    """Write the index of a shard and the keys of its records."""
+    save_index(path, index)
+    sync_folder(index_path(path))  # the file itself: a shard is noted as done when all of it is on the disk
+    with write_whole(keys_path(path)) as file:
+        file.write(np.int64(len(keys)).tobytes())
+        file.write(np.ascontiguousarray(keys.offsets, np.int64).tobytes())
+        file.write(keys.data.tobytes())
+
+
+def keys_path(path: Path) -> Path:
+    """Where the keys of a shard's records are: beside its index."""
+    return index_path(path).with_suffix(".keys")
+
+
+def load_keys(path: Path) -> BytesColumn | None:
+    """The keys of a shard's records, mapped, if they are there."""
+    place = keys_path(path)
+    if not place.exists():
+        return None
+    memory = np.memmap(local_copy(place), np.uint8, "r")
+    count = int(memory[:8].view(np.int64)[0])
+    end = 8 * (count + 2)
+    if len(memory) < end:
+        raise FileProblem(place, "ends early", help=["Build the dataset again."])
+    return BytesColumn(memory[8:end].view(np.int64), memory[end:])
+
+
+def read_back(path: Path, records: int) -> None:
+    """Read a finished shard and verify every checksum and the count."""
+    if records == 0:
+        return
+    found = 0
+    file = open_file(path)
+    for chunk in file.chunks():
+        bad = _native.verify(chunk.memory, chunk.extents, 1)
+        if bad:
+            raise FileProblem(path, f"record {chunk.first + bad[0][0]} is not as it was written: is the disk failing?")
+        found += len(chunk.extents)
+    if found != records:
+        raise FileProblem(path, f"{found:,} records were read back of {records:,} written: is the disk failing?")

@@ -1,0 +1,388 @@
+"""What one worker does alone: a shard from a source that reads at random, a partition to runs, runs to a shard."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.building.encode.column_encoding import Narrowings
+from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
+from bushel.building.encode.record_encoding import BlockEncoder, Piece
+from bushel.building.output.journal import Journal, Outcome
+from bushel.building.output.quarantine import Quarantine, Quarantined
+from bushel.building.planning.plan_files import Plan, ShardPlan, load_plan
+from bushel.building.progress import Counters
+from bushel.building.tasks.shard_files import Segment, ShardFile, read_back, write_beside, write_in_order
+from bushel.building.tasks.sorted_runs import RunWriter, merge_runs
+from bushel.data.columns import BytesColumn, Column
+from bushel.data.labels import count_labels
+from bushel.errors import BushelError, TooManyRefused
+from bushel.records.files import Compression
+from bushel.sources.protocol import Block, Refused, Source
+from bushel.transforms.fitted import Layer
+
+if TYPE_CHECKING:
+    from bushel.building.output.output_store import Delivery
+
+__all__ = ["Job", "Task", "do", "load_job", "perform"]
+
+CHUNK_BYTES = 16 << 20
+_CHUNK_ROWS = 1 << 16
+
+
+class Task(NamedTuple):
+    """One piece of work, by number.
+
+    It is of a shard (written from the source, or merged from runs), of a partition, of a part of all planned places,
+    or of what transforms learn from.
+    """
+
+    kind: Literal["shard", "merge", "partition", "part", "fit"]
+    number: int
+    slot: int  # in the counters of progress
+    layer: int = 0  # of what is fitted
+
+    @property
+    def name(self) -> str:
+        """What the journal calls it."""
+        if self.kind == "fit":
+            return f"fit-{self.layer:02d}-{self.number:06d}"
+        return f"{'shard' if self.kind == 'merge' else self.kind}-{self.number:06d}"
+
+
+@dataclass
+class Job:
+    """All that tasks need to know; pickled once a build."""
+
+    source: Source | None  # None where only runs are merged
+    encoder: BlockEncoder
+    out: Path  # where shards are written
+    compression: Compression | None
+    max_refused: int | None
+    check: bool  # read finished shards back
+    counters: Counters
+    layer: Layer | None = None  # of transforms that are fitted now
+    fit_rows: int = 0  # of a task that fits
+    part_rows: int = 0  # of a part, where shards are merged from those
+    delivery: Delivery | None = None  # where finished shards go, if they do not stay
+
+    @property
+    def journal(self) -> Journal:
+        """Of the build."""
+        return Journal(self.out)
+
+    @cached_property
+    def durable(self) -> bool:
+        """Whether runs and fits too must be on the disk when they are noted: machines of a cluster fail one by one."""
+        return not self.journal.is_of_this_machine
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Where each sample goes; read once a worker."""
+        plan = load_plan(self.journal.plan)
+        assert plan is not None, "a task is made from a plan"
+        return plan
+
+
+def do(job_path: str, task: Task) -> Outcome:
+    """Do one task in a worker."""
+    return perform(load_job(job_path), task)
+
+
+_loaded = threading.local()  # a worker may be a thread, and a job is changed by whoever does it
+
+
+def load_job(path: str) -> Job:
+    """The job in a file; each worker reads it once."""
+    if getattr(_loaded, "path", None) != path:
+        _loaded.job = pickle.loads(Path(path).read_bytes())
+        _loaded.path = path
+    job: Job = _loaded.job
+    return job
+
+
+def perform(job: Job, task: Task) -> Outcome:
+    """Do one task and note it in the journal. Done twice, it does the same."""
+    job.encoder.narrowings = Narrowings()
+    job.encoder.counted = Counter()
+    work = _Work(job, task)
+    try:
+        outcome = work.do()
+    finally:
+        work.quarantine.close()
+        job.counters.end(task.slot)
+    if job.delivery is not None and outcome.path:
+        job.delivery.take(job.out, outcome)
+    job.journal.write(outcome, sync=job.durable or bool(outcome.path))
+    return outcome
+
+
+class _Work:
+    """One task while it is done."""
+
+    def __init__(self, job: Job, task: Task) -> None:
+        self.job, self.plan, self.task = job, job.plan, task
+        self.quarantine = Quarantine(job.journal.refused_path(task.name))
+        self.counted: Counter[str] = Counter()
+        self.progress = job.counters.begin(task.slot)
+
+    def do(self) -> Outcome:
+        """What the kind of task says."""
+        if self.task.kind == "fit":
+            return self.fit()
+        if self.task.kind == "part":
+            return self.write_part()
+        return self.scatter() if self.task.kind == "partition" else self.write_shard()
+
+    def fit(self) -> Outcome:
+        """Learn from some of the train split; what was learnt is left for the others."""
+        assert self.job.layer is not None, "what is fitted is of some layer"
+        learner = Learner(self.job.encoder, self.job.layer)
+        learnt = 0
+        blocks = learnt_blocks(self.plan, self._source, self.task.number, self.job.fit_rows)
+        for partition, block, wanted in blocks:
+            rows = np.asarray(block.rows, np.int64)
+            listed = np.minimum(rows, max(0, self.plan.facts.partition_rows[partition] - 1))
+            hashes = np.asarray(self.plan.hashes[int(self.plan.starts[partition]) + listed])
+            learnt += learner.add_block(block, hashes, wanted)
+            self.progress[0] += int(wanted.sum())
+        save_fits(self.job.journal.fits_path(self.task.name), learner.fits, durable=self.job.durable)
+        return self._outcome(samples=learnt, bytes=0)
+
+    def scatter(self) -> Outcome:
+        """Read one partition once and leave its records in runs."""
+        source, partition = self._source, self.task.number
+        begin = int(self.plan.starts[partition])
+        place = np.asarray(self.plan.place[begin : int(self.plan.starts[partition + 1])])
+        left = planned = int((place >= 0).sum())
+        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
+        blocks = source.read(partition, None)
+        try:
+            for block in blocks:
+                pieces, seen = self._encode(partition, block, place)
+                for piece in pieces:
+                    runs.add(_segment(piece, place[piece.rows]))
+                left -= seen
+                if left == 0 and planned < len(place):  # the rest of the partition is not wanted
+                    break
+            written = runs.close()
+        except BaseException:
+            runs.discard()
+            raise
+        finally:
+            _close(blocks)
+        self._check_all_read(partition, left)
+        return self._outcome(samples=planned, bytes=written)
+
+    def write_part(self) -> Outcome:
+        """Leave the records of some planned places in a run: shards that are few are made by many workers so."""
+        begin = self.task.number * self.job.part_rows
+        rows = np.asarray(self.plan.order[begin : begin + self.job.part_rows])
+        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
+        try:
+            for segments in self._read_chunks(rows, begin):
+                for segment in segments:
+                    runs.add(segment)
+                    self.progress[1] += len(segment.data)
+            written = runs.close()
+        except BaseException:
+            runs.discard()
+            raise
+        return self._outcome(samples=len(rows), bytes=written)
+
+    def write_shard(self) -> Outcome:
+        """Write one shard, from the source or from the runs of all partitions."""
+        shard = self.plan.facts.shards[self.task.number]
+        file = ShardFile(self.job.out / shard.file_name(self.job.compression), self.job.compression)
+        try:
+            for segments in self._from_source(shard) if self.task.kind == "shard" else self._from_runs():
+                for written in write_in_order(file, segments):
+                    self.progress[1] += written
+                if self.task.kind == "merge":
+                    self.progress[0] += sum(len(segment.places) for segment in segments)
+            sha256, digest = file.finish()
+        except BaseException:
+            file.discard()
+            raise
+        places = file.planned_places
+        self._write_beside(file, places)
+        if self.job.check:
+            read_back(file.path, len(places))
+        return self._outcome(
+            samples=shard.samples,
+            records=len(places),
+            bytes=file.path.stat().st_size,
+            path=file.path.name,
+            sha256=sha256,
+            digest=digest,
+            label_counts=self._label_counts(file),
+            refused=shard.samples - len(places),
+        )
+
+    def _outcome(self, **facts: Any) -> Outcome:
+        facts.setdefault("refused", self.quarantine.count)
+        facts.setdefault("records", facts["samples"] - facts["refused"])
+        narrowed = dict(self.job.encoder.narrowings)
+        counted = dict(self.counted + self.job.encoder.counted)
+        return Outcome(task=self.task.name, narrowed=narrowed, counted=counted, **facts)
+
+    @property
+    def _source(self) -> Source:
+        assert self.job.source is not None, "runs are merged without a source"
+        return self.job.source
+
+    def _from_source(self, shard: ShardPlan) -> Iterator[list[Segment]]:
+        return self._read_chunks(np.asarray(self.plan.order[shard.first : shard.end]), shard.first)
+
+    def _read_chunks(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
+        """The records of planned places, from `first` on, a chunk at a time."""
+        step = max(1, min(_CHUNK_ROWS, int(CHUNK_BYTES / max(1.0, self.plan.facts.sample_bytes))))
+        for begin in range(0, len(rows), step):
+            yield from self._read_chunk(rows[begin : begin + step], first + begin)
+
+    def _read_chunk(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
+        partitions = self.plan.partition_of(rows)
+        found: list[Segment] = []
+        for partition in np.unique(partitions).tolist():
+            here = np.flatnonzero(partitions == partition)
+            wanted = rows[here] - self.plan.starts[partition]
+            by_row = np.argsort(wanted)
+            left = len(wanted)
+            for block in self._source.read(partition, wanted):
+                pieces, seen = self._encode(partition, block, None)
+                for piece in pieces:
+                    at = by_row[np.searchsorted(wanted[by_row], piece.rows)]
+                    found.append(_segment(piece, first + here[at]))
+                left -= seen
+            self._check_all_read(partition, left)
+        if found:
+            yield found
+
+    def _from_runs(self) -> Iterator[list[Segment]]:
+        shard = self.plan.facts.shards[self.task.number]
+        if self.job.part_rows:
+            parts = range(shard.first // self.job.part_rows, -(-shard.end // self.job.part_rows))
+            tasks = [Task("part", part, 0) for part in parts]
+        else:
+            tasks = [Task("partition", part, 0) for part, samples in enumerate(self.plan.facts.planned) if samples]
+        return merge_runs([self.job.journal.runs / task.name for task in tasks], self.task.number, shard)
+
+    def _encode(self, partition: int, block: Block, place: NDArray[np.int64] | None) -> tuple[list[Piece], int]:
+        """Encode a block; returns its records, and how many planned samples it held."""
+        rows = np.asarray(block.rows, np.int64)
+        begin = int(self.plan.starts[partition])
+        is_listed = rows < self.plan.facts.partition_rows[partition]
+        wanted = is_listed if place is None else is_listed & (place[np.where(is_listed, rows, 0)] >= 0)
+        hashes = self.plan.hashes[begin + np.where(is_listed, rows, 0)]
+        pieces, refused = self.job.encoder.encode(block, hashes, wanted)
+        listed = self.plan.facts.partition_rows[partition]
+        unread = [bad for bad in block.refused if bad.row < listed and (place is None or place[bad.row] >= 0)]
+        for bad in (*unread, *refused):
+            self._refuse(partition, bad)
+        self.counted.update(block.counted)
+        seen = int(wanted.sum()) + len(unread)
+        self.progress[0] += seen
+        if place is not None:
+            self.progress[1] += sum(len(piece.data) for piece in pieces)
+        return pieces, seen
+
+    def _refuse(self, partition: int, refused: Refused) -> None:
+        row = int(self.plan.starts[partition]) + refused.row
+        key = self.plan.keys(partition)[refused.row]
+        entry = Quarantined(
+            source=self._source.locate(partition, refused.row),
+            key=key.decode(errors="backslashreplace"),
+            split=self.plan.split_of(int(self.plan.place[row])),
+            stage=refused.stage,
+            reason=refused.reason,
+        )
+        self.quarantine.add(entry)
+        self.progress[2] += 1
+        allowed = self.job.max_refused
+        if allowed is not None and self.quarantine.count > allowed:
+            raise TooManyRefused(
+                self.job.delivery.target if self.job.delivery else self.job.out,
+                self.quarantine.count,
+                allowed,
+                first=f"The last one: {entry}",
+            )
+
+    def _check_all_read(self, partition: int, left: int) -> None:
+        if left != 0:
+            what = (
+                f"{left:,} samples that it listed were not read" if left > 0 else "more samples were read than listed"
+            )
+            raise BushelError(f"source: {what} from partition {partition}", help=["Did it change during the build?"])
+
+    def _write_beside(self, file: ShardFile, places: NDArray[np.int64]) -> None:
+        rows = np.asarray(self.plan.order[places])
+        partitions = self.plan.partition_of(rows)
+        in_partition = rows - self.plan.starts[partitions]
+        origins, repeats = self.plan.origins(partitions, in_partition)
+        index = file.index(np.asarray(self.plan.hashes[rows]), origins, partitions)
+        if repeats is not None:
+            index.values["repeat"] = repeats
+        write_beside(file.path, index, self._keys(partitions, in_partition))
+
+    def _keys(self, partitions: NDArray[np.int64], rows: NDArray[np.int64]) -> BytesColumn:
+        pieces: list[Any] = []
+        starts, lengths, which = (np.zeros(len(rows), np.int64) for _ in range(3))
+        for partition in np.unique(partitions).tolist():
+            here = np.flatnonzero(partitions == partition)
+            keys = self.plan.keys(partition)
+            sizes = np.asarray(keys.offsets[rows[here] + 1] - keys.offsets[rows[here]])
+            lengths[here], which[here] = sizes, len(pieces)
+            starts[here] = np.cumsum(sizes) - sizes
+            # Gathered, not kept mapped: each mapping holds a file open, and there may be thousands of partitions.
+            own = np.zeros(len(here), np.int64)
+            pieces.append(_native.gather([keys.data], own, np.asarray(keys.offsets[rows[here]]), sizes))
+        data: Any = _native.gather(pieces, which, starts, lengths)
+        return BytesColumn(np.concatenate([[0], np.cumsum(lengths)]), data)
+
+    def _label_counts(self, file: ShardFile) -> dict[str, int]:
+        labels = self.job.encoder.labels
+        if labels is None or labels.task == "regression" or not file.lengths:
+            return {}
+        if labels.task == "classification" and file.labels:
+            return count_labels(labels, np.concatenate(file.labels))
+        return count_labels(labels, _flat(_read_column(file.path, labels.feature)))
+
+
+_BASE_MEMORY = 384 << 20  # the program, a few chunks, and what codecs take
+
+
+def memory_of(plan: Plan, kind: str) -> int:
+    """About how much memory one task of this kind takes."""
+    shard = max((shard.samples for shard in plan.facts.shards), default=0)
+    rows = max(plan.facts.partition_rows, default=0) if kind == "partition" else shard
+    return _BASE_MEMORY + 64 * rows
+
+
+def _segment(piece: Piece, places: NDArray[np.int64]) -> Segment:
+    return Segment(places, piece.data, np.cumsum(piece.lengths) - piece.lengths, piece.lengths, piece.labels)
+
+
+def _read_column(path: Path, name: str) -> Column:
+    from bushel.records.scan import read
+
+    return read(path, [name])[name]
+
+
+def _flat(column: Column) -> Any:
+    return column if isinstance(column, np.ndarray) else column.values  # type: ignore[union-attr]
+
+
+def _close(blocks: Iterator[Block]) -> None:
+    close = getattr(blocks, "close", None)
+    if close is not None:
+        close()

@@ -1,0 +1,1 @@
+"""One pass over the data: what rules need to know."""

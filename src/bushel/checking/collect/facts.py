@@ -1,0 +1,235 @@
+"""What was seen of the data, in the words that rules use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.checking.report.findings import Location
+from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
+from bushel.data.splits import split_named
+from bushel.errors import FileProblem
+from bushel.records.files import Skipped
+from bushel.records.manifest import Manifest
+from bushel.storage import AnyPath, as_path
+
+__all__ = ["Data", "FeatureFacts", "FileFacts", "Place", "Plan", "SplitFacts", "split_of"]
+
+KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
+FORMATS = ("other", "jpeg", "png", "gif", "webp", "bmp", "tiff")
+MISSING = np.iinfo(np.int64).min
+
+Place = tuple[int, int]  # number of the file, number of the record in it
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the data is going to be read, where that is known."""
+
+    batch_size: int | None = None
+    shuffle_buffer: int | None = None
+    classes: int | None = None  # of the model's head
+    said_by: str | None = None  # the script's line, for help
+
+
+@dataclass
+class FileFacts:
+    """One file."""
+
+    number: int
+    path: Path
+    split: str
+    size: int = 0
+    compression: str | None = None
+    records: int = 0
+    faults: list[Skipped] = field(default_factory=list)
+    unstable: list[Skipped] = field(default_factory=list)
+    problem: FileProblem | None = None
+    stale_index: FileProblem | None = None
+    labels: dict[int, int] = field(default_factory=dict)
+
+
+class FeatureFacts:
+    """One feature over all records that were looked at. `seen` is what the core counted."""
+
+    def __init__(self, seen: dict[str, Any], total: int) -> None:
+        self.seen = seen
+        self.total = total
+        self.name: str = seen["name"]
+        self.records: int = seen["records"]
+        self.is_list: bool = seen["sequence"]
+
+    @property
+    def kind(self) -> int:
+        """The kind of list that most records hold."""
+        return max((BYTES_KIND, FLOAT_KIND, INT_KIND), key=lambda kind: self.seen["kinds"][kind])
+
+    @property
+    def dtype(self) -> str:
+        """The kind in words."""
+        return KIND_NAMES[self.kind]
+
+    @property
+    def min(self) -> float:
+        """The smallest finite value."""
+        return float(self.seen["min"])
+
+    @property
+    def max(self) -> float:
+        """The largest finite value."""
+        return float(self.seen["max"])
+
+    @property
+    def mean(self) -> float:
+        """Of the finite values."""
+        return float(self.seen["sum"] / self.seen["finite"]) if self.seen["finite"] else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the finite values."""
+        if not self.seen["finite"]:
+            return 0.0
+        variance = self.seen["squares"] / self.seen["finite"] - self.mean**2
+        return float(np.sqrt(max(variance, 0.0)))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values are numbers of which some are finite."""
+        return self.kind != BYTES_KIND and self.seen["finite"] > 0
+
+    @property
+    def lengths(self) -> dict[int, int]:
+        """How many records hold so many values; at most 64 different ones."""
+        return {length: count for length, (count, _, _) in self.seen["lengths"][0].items()}
+
+    @property
+    def length(self) -> int | None:
+        """How many values each record holds, if it is always the same number."""
+        low, high = self.seen["min_count"], self.seen["max_count"]
+        return int(low) if low == high else None
+
+    @property
+    def values_known(self) -> bool:
+        """Whether the number of values was counted for every record."""
+        return not self.seen["lengths"][1]
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """How many bytes values have so many bytes; at most 64 different ones."""
+        return {size: count for size, (count, _, _) in self.seen["sizes"][0].items()}
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes each value has, if it is always the same number."""
+        low, high = self.seen["min_size"], self.seen["max_size"]
+        return int(low) if low == high else None
+
+    @property
+    def formats(self) -> dict[str, int]:
+        """Formats of bytes values, told by their first bytes."""
+        return {name: count for name, count in zip(FORMATS, self.seen["formats"], strict=True) if count}
+
+    @property
+    def is_image(self) -> bool:
+        """Whether most values are encoded images."""
+        images = sum(count for name, count in self.formats.items() if name != "other")
+        return images > 0 and images >= self.seen["formats"][0]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether nearly all values are text."""
+        return self.kind == BYTES_KIND and self.seen["texts"] > 0 and self.seen["texts"] >= 9 * self.seen["not_text"][0]
+
+    @property
+    def distinct(self) -> dict[Any, int] | None:
+        """How often each value occurs, of a feature with one value a record; None if there are more than 64."""
+        counts, full = self.seen["scalars"]
+        if full or not counts:
+            return None
+        return {self._value(bits): count for bits, (count, _, _) in counts.items()}
+
+    def _value(self, bits: int) -> Any:
+        if self.kind == BYTES_KIND:
+            return self.seen["texts_by_hash"].get(bits, bits)
+        if self.kind == FLOAT_KIND:
+            return float(np.uint64(bits).view(np.float64))
+        return int(np.uint64(bits).view(np.int64))
+
+
+@dataclass
+class SplitFacts:
+    """One split."""
+
+    name: str
+    records: int
+    features: dict[str, FeatureFacts]
+    labels: NDArray[np.int64]  # of every record, in the order of the files; MISSING where there is none
+    malformed: Any = None
+    empty: Any = None
+    signatures: Any = None
+    groups: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+
+    @cached_property
+    def label_counts(self) -> dict[int, int]:
+        """How many records each label has."""
+        values, counts = np.unique(self.labels[self.labels != MISSING], return_counts=True)
+        return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+@dataclass
+class Data:
+    """All that was seen in one pass over the data."""
+
+    files: list[FileFacts]
+    splits: dict[str, SplitFacts]
+    features: dict[str, FeatureFacts]  # over all splits
+    plan: Plan = field(default_factory=Plan)
+    manifest: Manifest | None = None
+    schema: Schema | None = None  # declared, by a manifest or beside the file
+    label: str | None = None
+    label_is_integer: bool = False
+    duplicates: Any = None
+    pictures: Any = None
+    texts: Any = None
+    boxes: Any = None
+    tokens: dict[str, dict[str, int]] = field(default_factory=dict)
+    label_pairs: dict[str, dict[str, set[int]]] = field(default_factory=dict)  # split -> class name -> codes
+    missing_paths: list[FileProblem] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Intact ones, over all splits."""
+        return sum(split.records for split in self.splits.values())
+
+    @property
+    def train(self) -> SplitFacts | None:
+        """What is trained on: the split of that name, or all there is."""
+        return self.splits.get("train") or self.splits.get("all")
+
+    def location(self, place: Place, feature: str | None = None) -> Location:
+        """A place in words."""
+        number, record = place
+        return Location(file=str(self.files[number].path), record=record, feature=feature)
+
+    def locations(self, places: Any, feature: str | None = None) -> list[Location]:
+        """Those of the places that were kept."""
+        return [self.location(tuple(place), feature) for place in places[1]]
+
+    def files_of(self, split: str) -> list[FileFacts]:
+        """The files of one split."""
+        return [file for file in self.files if file.split == split]
+
+    def examined(self) -> str:
+        """How much was looked at."""
+        return f"{self.records:,} of {self.records:,} records read"
+
+
+def split_of(path: AnyPath) -> str:
+    """The split that a file's name says, or its folder's; `all` if neither says one."""
+    path = as_path(path)
+    return split_named(path.name) or split_named(path.parent.name) or "all"

@@ -1,0 +1,259 @@
+"""Encoded images, looked at while the records are: headers, whether they decode, and what they look like."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.checking.collect.facts import FileFacts, Place
+from bushel.data.schema import BYTES_KIND
+from bushel.records.files import Chunk
+
+__all__ = ["Kinds", "NearPair", "PictureReader", "Pictures", "near_pairs"]
+
+SIDE = 16
+SHOWN = 5
+MAX_THUMBNAILS = 200_000  # of 256 bytes each
+MAX_BRIGHTNESS = 50_000  # of each split
+BANDS = 6
+MAX_DISTANCE = 5  # bits of 64; one of six bands is then the same
+MAX_BUCKET = 400
+MAX_DIFFERENCE = 6.0  # mean of 255, between thumbnails
+
+TINY, BLANK, DARK, HUGE = 8, 2.0, 8.0, 64_000_000
+
+
+@dataclass
+class Kinds:
+    """How often something was met, and where first."""
+
+    counts: dict[Any, int] = field(default_factory=dict)
+    places: dict[Any, list[Place]] = field(default_factory=dict)
+
+    def add(self, what: Any, place: Place) -> None:
+        """Count it."""
+        self.counts[what] = self.counts.get(what, 0) + 1
+        if len(shown := self.places.setdefault(what, [])) < SHOWN:
+            shown.append(place)
+
+    def merge(self, other: Kinds) -> None:
+        """Count what another counted behind."""
+        for what, count in other.counts.items():
+            self.counts[what] = self.counts.get(what, 0) + count
+            shown = self.places.setdefault(what, [])
+            shown += other.places.get(what, [])[: SHOWN - len(shown)]
+
+
+@dataclass
+class NearPair:
+    """Two images that are nearly the same."""
+
+    one: Place
+    other: Place
+    distance: int
+    difference: float
+
+
+@dataclass
+class Pictures:
+    """What was seen of one image feature or of several."""
+
+    examined: int = 0
+    is_decoded: bool = True  # False: Pillow is not installed, and nothing was looked at
+    undecodable: Kinds = field(default_factory=Kinds)
+    formats: Kinds = field(default_factory=Kinds)
+    orientations: Kinds = field(default_factory=Kinds)
+    sizes: Kinds = field(default_factory=Kinds)
+    modes: Kinds = field(default_factory=Kinds)
+    looks: Kinds = field(default_factory=Kinds)  # blank, dark, tiny, huge
+    brightness: dict[str, list[float]] = field(default_factory=dict)  # by split
+    near: dict[tuple[str, str], list[NearPair]] = field(default_factory=dict)
+    compared: int = 0
+    means: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)  # of red, green and blue, by split
+
+    def colours(self) -> dict[str, NDArray[np.float64]]:
+        """Mean red, green and blue of images in colour, by split."""
+        return {split: np.array(means) for split, means in self.means.items() if means}
+
+
+@dataclass(frozen=True)
+class _Seen:
+    error: str | None = None
+    format: str = ""
+    size: tuple[int, int] = (0, 0)
+    mode: str = ""
+    orientation: int = 1
+    thumbnail: bytes = b""
+    colour: tuple[float, ...] = ()
+
+
+class PictureReader:
+    """Decodes the images of chunks. Without Pillow it says that nothing was decoded."""
+
+    def __init__(self, features: list[str], *, near: bool) -> None:
+        self.features = features
+        self.near = near
+        self.pictures = Pictures()
+        self._thumbnails: list[bytes] = []
+        self._places: list[Place] = []
+        try:
+            import PIL.Image  # noqa: F401
+        except ImportError:
+            self.pictures.is_decoded = False
+        self._pool = ThreadPoolExecutor(2)
+
+    def add(self, chunk: Chunk, file: FileFacts, bad: set[int]) -> None:
+        """Look at the images of some records."""
+        if not self.pictures.is_decoded:
+            return
+        wanted = [(name, False, BYTES_KIND) for name in self.features]
+        columns, _, _ = _native.decode(chunk.memory, chunk.extents, wanted, False, 1)
+        for column in columns:
+            for row, seen in self._look(column, bad):
+                self._take(seen, (file.number, chunk.first + row), file.split)
+
+    def _look(self, column: dict[str, Any], bad: set[int]) -> Iterator[tuple[int, _Seen]]:
+        if column["kind"] != BYTES_KIND:
+            return
+        ends, data = column["ends"].tolist(), memoryview(column["data"])
+        splits = column["splits"].tolist() if column["splits"] is not None else None
+        firsts = range(column["rows"]) if splits is None and column["width"] == 1 else (splits or [])
+        values = [(row, firsts[row]) for row in range(column["rows"]) if row not in bad and len(firsts) > row]
+        if splits is not None:
+            values = [(row, at) for row, at in values if splits[row + 1] > at]
+        found = self._pool.map(lambda at: _look_at(data[ends[at] : ends[at + 1]]), [at for _, at in values])
+        yield from zip([row for row, _ in values], found, strict=True)
+
+    def _take(self, seen: _Seen, place: Place, split: str) -> None:
+        pictures = self.pictures
+        pictures.examined += 1
+        if seen.error is not None:
+            pictures.undecodable.add(seen.error, place)
+            return
+        pictures.formats.add(seen.format, place)
+        pictures.sizes.add(seen.size, place)
+        pictures.modes.add(seen.mode, place)
+        if seen.orientation != 1:
+            pictures.orientations.add(seen.orientation, place)
+        pixels = np.frombuffer(seen.thumbnail, np.uint8)
+        mean, deviation = float(pixels.mean()), float(pixels.std())
+        if min(seen.size) < TINY:
+            pictures.looks.add("tiny", place)
+        elif deviation < BLANK:
+            pictures.looks.add("blank", place)
+        elif mean < DARK:
+            pictures.looks.add("dark", place)
+        if seen.size[0] * seen.size[1] > HUGE:
+            pictures.looks.add("far too large", place)
+        if len(brightness := pictures.brightness.setdefault(split, [])) < MAX_BRIGHTNESS:
+            brightness.append(mean)
+            if seen.colour:
+                pictures.means.setdefault(split, []).append(seen.colour)
+        if self.near and deviation >= 4 * BLANK and len(self._places) < MAX_THUMBNAILS:
+            self._thumbnails.append(seen.thumbnail)
+            self._places.append(place)
+
+    def taken(self) -> tuple[Pictures, list[bytes], list[Place]]:
+        """What was seen of one file, for another process."""
+        self._pool.shutdown()
+        return self.pictures, self._thumbnails, self._places
+
+    def merge(self, other: tuple[Pictures, list[bytes], list[Place]], split: str) -> None:
+        """Take what was seen of one more file of a split."""
+        pictures, (seen, thumbnails, places) = self.pictures, other
+        pictures.examined += seen.examined
+        pictures.is_decoded &= seen.is_decoded
+        for name in ("undecodable", "formats", "orientations", "sizes", "modes", "looks"):
+            getattr(pictures, name).merge(getattr(seen, name))
+        brightness = pictures.brightness.setdefault(split, [])
+        if room := MAX_BRIGHTNESS - len(brightness):
+            brightness += seen.brightness.get(split, [])[:room]
+            if split in seen.means:
+                pictures.means.setdefault(split, []).extend(seen.means[split])
+        room = MAX_THUMBNAILS - len(self._places)
+        self._thumbnails += thumbnails[:room]
+        self._places += places[:room]
+
+    def result(self, files: list[FileFacts]) -> Pictures:
+        """All that was seen; near duplicates are joined here."""
+        self._pool.shutdown()
+        splits = [files[number].split for number, _ in self._places]
+        if len(set(splits)) > 1:
+            self.pictures.compared = len(self._places)
+            thumbnails = np.frombuffer(b"".join(self._thumbnails), np.uint8).reshape(-1, SIDE, SIDE)
+            for i, j, distance, difference in near_pairs(thumbnails, splits):
+                pair = NearPair(self._places[i], self._places[j], distance, difference)
+                self.pictures.near.setdefault((splits[i], splits[j]), []).append(pair)
+        return self.pictures
+
+
+def _look_at(data: memoryview) -> _Seen:
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            size, mode, format = image.size, image.mode, (image.format or "").lower()
+            orientation = int(image.getexif().get(0x0112, 1) or 1)
+            if size[0] * size[1] > 4 * HUGE:
+                return _Seen(None, format, size, mode, orientation, bytes(SIDE * SIDE))
+            image.draft("RGB", (4 * SIDE, 4 * SIDE))
+            small = image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BOX)
+            colour = tuple(np.asarray(small).reshape(-1, 3).mean(axis=0).tolist()) if mode == "RGB" else ()
+            return _Seen(None, format, size, mode, orientation, small.convert("L").tobytes(), colour)
+    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        return _Seen(error=_short(error))
+
+
+def _short(error: Exception) -> str:
+    text = str(error).split("<")[0].strip().rstrip(":") or type(error).__name__
+    return "".join(char for char in text if not char.isdigit()).replace("()", "").strip()
+
+
+# Neighbouring blocks mostly agree, so each band takes blocks from all over the image.
+_SCATTERED = np.random.default_rng(64).permutation(64)
+
+
+def _perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """64 bits of each thumbnail: which of its 8 x 8 blocks are brighter than their median."""
+    half = SIDE // 8
+    blocks = thumbnails.reshape(-1, 8, half, 8, half).mean(axis=(2, 4)).reshape(len(thumbnails), 64)
+    bits = blocks > np.median(blocks, axis=1, keepdims=True)
+    return np.ascontiguousarray(np.packbits(bits[:, _SCATTERED], axis=1)).view(np.uint64).ravel()
+
+
+def near_pairs(thumbnails: NDArray[np.uint8], splits: list[str]) -> Iterator[tuple[int, int, int, float]]:
+    """Pairs from two splits whose hashes differ in few bits and whose thumbnails confirm it; train comes first."""
+    hashes = _perceptual_hashes(thumbnails)
+    seen: set[tuple[int, int]] = set()
+    width = 64 // BANDS + 1
+    for band in range(BANDS):
+        keys = (hashes >> np.uint64(band * width)) & np.uint64((1 << min(width, 64 - band * width)) - 1)
+        order = np.argsort(keys, kind="stable")
+        for bucket in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1):
+            if not 1 < len(bucket) <= MAX_BUCKET:
+                continue
+            for i, j in _pairs_of(bucket.tolist(), splits):
+                if (i, j) in seen:
+                    continue
+                distance = (int(hashes[i]) ^ int(hashes[j])).bit_count()
+                if distance > MAX_DISTANCE:
+                    continue
+                seen.add((i, j))
+                difference = float(np.abs(thumbnails[i].astype(np.int16) - thumbnails[j].astype(np.int16)).mean())
+                if difference <= MAX_DIFFERENCE:
+                    yield i, j, distance, difference
+
+
+def _pairs_of(bucket: list[int], splits: list[str]) -> Iterator[tuple[int, int]]:
+    ranked = sorted(bucket, key=lambda i: (splits[i] not in ("train", "all"), splits[i], i))
+    for a, i in enumerate(ranked):
+        for j in ranked[a + 1 :]:
+            if splits[i] != splits[j]:
+                yield i, j

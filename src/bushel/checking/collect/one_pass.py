@@ -1,0 +1,393 @@
+"""One pass over the data for all rules: every record is looked at once, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.checking.collect.boxes_and_tokens import ListReader
+from bushel.checking.collect.duplicates import DuplicateFinder
+from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, SplitFacts, split_of
+from bushel.checking.collect.feature_roles import Found, found_in
+from bushel.checking.collect.image_facts import PictureReader
+from bushel.checking.collect.parts import Engine, FilePart, look_everywhere, take_over
+from bushel.checking.collect.text_facts import TextReader
+from bushel.data.schema import Schema, read_sidecar
+from bushel.errors import Fault, FileProblem, MissingName
+from bushel.records.files import Chunk, RecordFile, Skipped, open_file
+from bushel.records.index import StaleIndex, load_index
+from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.records.scan import available_cores
+from bushel.storage import AnyPath, as_path, is_object, list_files, shard_paths
+
+__all__ = ["Scope", "list_data", "read_data"]
+
+PROBE = 2048
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What has to be looked at for the rules that were selected."""
+
+    values: bool = True
+    contents: bool = True
+    images: bool = True
+    near: bool = True
+    text: bool = True
+
+
+@dataclass
+class _Split:
+    profiles: list[Any]
+    labels: list[NDArray[np.int64]] = field(default_factory=list)
+    groups: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
+    pairs: set[tuple[int, int]] = field(default_factory=set)  # of a label and the hash of its name
+
+
+def list_data(
+    paths: Iterable[AnyPath], against: Iterable[AnyPath]
+) -> tuple[list[FileFacts], Manifest | None, list[FileProblem]]:
+    """The files to look at with their splits, the manifest if there is one, and what cannot be found."""
+    files: list[FileFacts] = []
+    missing: list[FileProblem] = []
+    manifest: Manifest | None = None
+    for path, is_against in [*((p, False) for p in paths), *((p, True) for p in against)]:
+        try:
+            if (folder := as_path(path)) and (folder / MANIFEST_NAME).is_file():
+                manifest = read_manifest(path)
+                shards = [(s.path, name) for name, split in manifest.splits.items() for s in split.shards]
+                places = shard_paths(folder, (shard for shard, _ in shards))
+                named = [(place, name) for place, (_, name) in zip(places, shards, strict=True)]
+            else:
+                named = [(file, split_of(file)) for file in list_files(path) if not _is_setting(file)]
+        except FileProblem as problem:
+            missing.append(problem)
+            continue
+        taken = {known.split for known in files}
+        for found, split in named:
+            name = "against" if is_against and (split == "all" or split in taken) else split
+            files.append(FileFacts(number=len(files), path=found, split=name))
+    mine = {file.split for file in files if file.split != "against"}
+    if "all" in mine and len(mine | {file.split for file in files}) > 1 and mine == {"all"}:
+        for file in files:
+            file.split = "train" if file.split == "all" else file.split
+    return files, manifest, missing
+
+
+def _is_setting(path: Path) -> bool:
+    """Settings and own rules may stand in a dataset's folder."""
+    return path.name == "bushel.toml" or path.suffix == ".py"
+
+
+def read_data(
+    files: list[FileFacts],
+    *,
+    manifest: Manifest | None = None,
+    label: str | None = None,
+    group: str | None = None,
+    plan: Plan | None = None,
+    scope: Scope | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+) -> Data:
+    """Look at every record of every file once. A KeyboardInterrupt ends it early; what was seen until then is kept."""
+    reader = _Reader(files, scope or Scope())
+    reader.open_all()
+    schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
+    declared = manifest.label.feature if manifest and manifest.label else None
+    found = reader.probe(label, group, declared=declared)
+    stopped = reader.read_all(found, progress) if engine is None else reader.read_on(engine, found, progress)
+    data = reader.result(found, schema)
+    data.manifest, data.plan = manifest, plan or Plan()
+    if stopped:
+        raise Interrupted(data)
+    return data
+
+
+class Interrupted(KeyboardInterrupt):
+    """The pass was stopped; `data` is what was seen."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+
+class _Reader:
+    def __init__(self, files: list[FileFacts], scope: Scope) -> None:
+        self.files = files
+        self.scope = scope
+        self.opened: dict[int, RecordFile] = {}
+        self.splits: dict[str, _Split] = {}
+        self.duplicates: DuplicateFinder | None = None
+        self.pictures: PictureReader | None = None
+        self.texts: TextReader | None = None
+        self.lists = ListReader([], [])
+        self.threads = min(2, available_cores())
+        self.groups: list[str] = []
+        self.label_text: str | None = None
+        self.has_label = False
+
+    def open_all(self) -> None:
+        for file in self.files:
+            try:
+                file.size = file.path.stat().st_size
+                opened = open_file(file.path)
+            except FileProblem as problem:
+                file.problem = problem
+                continue
+            except OSError as error:
+                file.problem = FileProblem(file.path, (error.strerror or str(error)).lower())
+                continue
+            file.compression = opened.compression
+            self.opened[file.number] = opened
+            try:
+                load_index(file.path)
+            except StaleIndex as problem:
+                file.stale_index = problem
+            except ValueError as error:
+                file.stale_index = FileProblem(file.path, f"its index cannot be read: {error}")
+
+    def probe(self, label: str | None, group: str | None, *, declared: str | None) -> Found:
+        facts: list[dict[str, Any]] = []
+        for opened in self.opened.values():
+            for chunk in opened.chunks(on_fault=lambda _: None):
+                survey = _native.Survey()
+                survey.add(chunk.memory, chunk.extents[:PROBE], True)
+                facts = survey.result()["features"]
+                break
+            if facts:
+                break
+        names = [fact["name"] for fact in facts]
+        for asked in (label, group):
+            if facts and asked is not None and asked not in names:
+                raise MissingName("feature", asked, names, where=self.files[0].path)
+        return found_in(facts, label or declared, group)
+
+    def read_all(self, found: Found, progress: Callable[[int, int], None] | None) -> bool:
+        """True if it was interrupted."""
+        columns = self._prepare(found)
+        total, done = sum(file.size for file in self.files), 0
+
+        def make() -> Any:
+            return _native.Profile(columns, found.identity, True, self.scope.values, self.duplicates is not None)
+
+        try:
+            with ThreadPoolExecutor(self.threads) as pool:
+                for file in self.files:
+                    split = self.splits.setdefault(file.split, _Split([make() for _ in range(self.threads)]))
+                    if file.number in self.opened:
+                        self._read_file(file, split, columns, pool, partial(_tell_more, progress, done, total))
+                    done += file.size
+                    _tell(progress, done, total)
+        except KeyboardInterrupt:
+            return True
+        return False
+
+    def _prepare(self, found: Found) -> list[str]:
+        """Make what looks at records; the columns that it asks for."""
+        self.groups, self.label_text, self.has_label = found.groups, found.label_text, found.label is not None
+        self.duplicates = DuplicateFinder() if self.scope.contents and found.has_content else None
+        self.pictures = (
+            PictureReader(found.images, near=self.scope.near) if self.scope.images and found.images else None
+        )
+        self.texts = TextReader(found.texts) if self.scope.text and found.texts else None
+        self.lists = ListReader(found.boxes, found.tokens)
+        return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
+
+    def read_on(self, engine: Engine, found: Found, progress: Callable[[int, int], None] | None) -> bool:
+        """As `read_all`, but each file is looked at by some worker of the engine."""
+        self._prepare(found)
+        parts, stopped = look_everywhere(engine, self.files, partial(_read_part, self.scope, found), progress)
+        take_over(self.files, parts)
+        for part in parts:
+            self._take_part(part)
+        return stopped
+
+    def _take_part(self, part: FilePart) -> None:
+        name = part.file.split
+        split = self.splits.setdefault(name, _Split([_native.Profile([], [], False, False, False)]))
+        split.profiles[0].merge_saved(part.profile)
+        split.labels += part.labels
+        split.pairs |= part.pairs
+        for group, values in part.groups.items():
+            split.groups.setdefault(group, []).extend(values)
+        if self.duplicates is not None:
+            for rows in part.contents:
+                self.duplicates.take(rows)
+        if self.pictures is not None and part.pictures is not None:
+            self.pictures.merge(part.pictures, name)
+        if self.texts is not None and part.texts is not None:
+            self.texts.merge(part.texts, name)
+        self.lists.merge(part.lists)
+
+    def part(self) -> FilePart:
+        """What was seen of the one file there is."""
+        (file,) = self.files
+        split = self.splits[file.split]
+        first, *others = split.profiles
+        for other in others:
+            first.merge(other)
+        return FilePart(
+            file=file,
+            profile=first.save(),
+            labels=split.labels,
+            groups=split.groups,
+            pairs=split.pairs,
+            contents=self.duplicates.taken() if self.duplicates is not None else [],
+            pictures=self.pictures.taken() if self.pictures is not None else None,
+            texts=self.texts.taken() if self.texts is not None else None,
+            lists=self.lists,
+        )
+
+    def _read_file(
+        self, file: FileFacts, split: _Split, columns: list[str], pool: ThreadPoolExecutor, tell: Callable[[int], None]
+    ) -> None:
+        opened = self.opened[file.number]
+        for chunk in opened.chunks(on_fault=file.faults.append):
+            faults, arrays, hashes = self._profile(file, chunk, split, pool)
+            for row, fault, _ in faults:
+                if fault != Fault.MALFORMED:
+                    self._take_fault(file, opened, chunk, row, fault)
+            file.records += len(chunk.extents) - sum(fault != Fault.MALFORMED for _, fault, _ in faults)
+            by_name = dict(zip(columns, arrays, strict=True))
+            self._take_columns(file, split, columns, by_name)
+            if self.duplicates is not None:
+                labels = by_name[columns[0]] if self.has_label else None
+                self.duplicates.add(hashes, labels, file=file.number, first=chunk.first)
+            bad = {row for row, _, _ in faults}
+            if self.pictures is not None:
+                self.pictures.add(chunk, file, bad)
+            if self.texts is not None:
+                self.texts.add(chunk, file, bad)
+            if self.scope.values and (self.lists.pairs or self.lists.token_names):
+                self.lists.add(chunk, file)
+            tell(int(chunk.extents[-1].sum()) if opened.compression is None else 0)
+
+    def _profile(self, file: FileFacts, chunk: Chunk, split: _Split, pool: ThreadPoolExecutor) -> tuple[Any, Any, Any]:
+        """Profile a chunk in as many parts as there are threads, and put the parts together again."""
+        cuts = np.linspace(0, len(chunk.extents), self.threads + 1).astype(int).tolist()
+        parts = list(
+            pool.map(
+                lambda i: split.profiles[i].add(
+                    chunk.memory, chunk.extents[cuts[i] : cuts[i + 1]], file.number, chunk.first + cuts[i]
+                ),
+                range(self.threads),
+            )
+        )
+        faults = [(row + cuts[i], fault, column) for i, part in enumerate(parts) for row, fault, column in part[0]]
+        arrays = [np.concatenate(pieces) for pieces in zip(*(part[1] for part in parts), strict=True)]
+        return faults, arrays, np.concatenate([part[2] for part in parts])
+
+    def _take_columns(self, file: FileFacts, split: _Split, columns: list[str], by_name: dict[str, Any]) -> None:
+        if not columns:
+            return
+        label = by_name[columns[0]] if self.has_label else np.full(len(by_name[columns[0]]), MISSING)
+        values, counts = np.unique(label[label != MISSING], return_counts=True)
+        if len(values) <= 1 << 16:
+            for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+                file.labels[value] = file.labels.get(value, 0) + count
+        split.labels.append(label)
+        for name in self.groups:
+            split.groups.setdefault(name, []).append(np.unique(by_name[name]))
+        if self.label_text is not None:
+            pairs = np.unique(np.stack([label, by_name[self.label_text]], axis=1), axis=0)
+            split.pairs |= {(code, text) for code, text in pairs.tolist() if MISSING not in (code, text)}
+
+    def _take_fault(self, file: FileFacts, opened: RecordFile, chunk: Chunk, row: int, fault: int) -> None:
+        length = int(chunk.extents[row, 1]) + 16
+        skipped = Skipped(str(file.path), chunk.first + row, chunk.offset(row), length, Fault(fault))
+        is_unstable = opened.compression is None and fault == Fault.DATA_CRC and is_intact_now(skipped)
+        (file.unstable if is_unstable else file.faults).append(skipped)
+
+    def result(self, found: Found, schema: Schema | None) -> Data:
+        everything = None
+        splits: dict[str, SplitFacts] = {}
+        pairs: dict[str, dict[str, set[int]]] = {}
+        for name, split in self.splits.items():
+            first, *others = split.profiles
+            for other in others:
+                first.merge(other)
+            if everything is None:
+                everything = _native.Profile([], [], False, False, False)
+            everything.merge(first)
+            splits[name] = _facts_of(name, first.result(), split)
+            if self.label_text is not None:
+                names = splits[name].features[self.label_text].seen["texts_by_hash"]
+                for code, text in split.pairs:
+                    pairs.setdefault(name, {}).setdefault(names.get(text % (1 << 64), str(text)), set()).add(code)
+        result = everything.result() if everything is not None else {"records": 0, "features": []}
+        data = Data(
+            files=self.files,
+            splits=splits,
+            features=_features_of(result),
+            schema=schema,
+            label=found.label,
+            label_is_integer=found.label_is_integer,
+            label_pairs=pairs,
+            boxes=self.lists.boxes,
+            tokens=self.lists.tokens,
+        )
+        if self.duplicates is not None:
+            split_names = [file.split for file in self.files]
+            data.duplicates = self.duplicates.finish(split_names, has_labels=found.label is not None)
+        data.pictures = self.pictures.result(self.files) if self.pictures else None
+        data.texts = self.texts.result(self.files) if self.texts else None
+        return data
+
+
+def _read_part(scope: Scope, found: Found, file: FileFacts) -> FilePart:
+    """Look at one file in a worker."""
+    reader = _Reader([file], scope)
+    reader.threads = 1
+    reader.open_all()
+    reader.read_all(found, None)
+    return reader.part()
+
+
+def is_intact_now(skipped: Skipped) -> bool:
+    """Read a record again, past the page cache where the system allows it: bytes that heal were never the file's."""
+    path = as_path(skipped.path)
+    if is_object(path):
+        return False  # it was read again already
+    with path.open("rb", buffering=0) as file:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), skipped.offset, skipped.length, os.POSIX_FADV_DONTNEED)
+        data = os.pread(file.fileno(), skipped.length, skipped.offset)
+    extents = np.array([[0, skipped.length - 16]], np.uint64)
+    return len(data) == skipped.length and not _native.verify(data, extents, 1)
+
+
+def _tell(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
+    if progress is not None:
+        progress(min(done, total), total)
+
+
+def _tell_more(progress: Callable[[int, int], None] | None, before: int, total: int, part: int) -> None:
+    _tell(progress, before + part, total)
+
+
+def _features_of(result: dict[str, Any]) -> dict[str, FeatureFacts]:
+    known = [seen for seen in result["features"] if sum(seen["kinds"][1:])]
+    return {seen["name"]: FeatureFacts(seen, result["records"]) for seen in sorted(known, key=lambda s: s["name"])}
+
+
+def _facts_of(name: str, result: dict[str, Any], split: _Split) -> SplitFacts:
+    labels = np.concatenate(split.labels) if split.labels else np.empty(0, np.int64)
+    return SplitFacts(
+        name=name,
+        records=result["records"],
+        features=_features_of(result),
+        labels=labels,
+        malformed=result["malformed"],
+        empty=result["empty"],
+        signatures=(result["signatures"], result["signature_names"]),
+        groups={name: np.unique(np.concatenate(parts)) for name, parts in split.groups.items()},
+    )

@@ -1,0 +1,1 @@
+"""Findings, and how people and programs read them."""

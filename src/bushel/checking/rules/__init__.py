@@ -1,0 +1,1 @@
+"""The rules: one rule is one function with its own page."""

@@ -1,0 +1,294 @@
+"""LBL: labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bushel.checking.collect.facts import MISSING, Data, SplitFacts
+from bushel.checking.report.findings import Finding, Location, count_of_things
+from bushel.checking.rules.registry import rule
+from bushel.errors import Fault
+
+__all__: list[str] = []
+
+MAX_CLASSES = 10_000  # more distinct integers are no classes
+RARE = 5
+IMBALANCE = 10.0
+MIN_RECORDS = 50
+
+
+def _counts(data: Data) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for split in data.splits.values():
+        for label, count in split.label_counts.items():
+            counts[label] = counts.get(label, 0) + count
+    return counts
+
+
+def is_classification(data: Data) -> bool:
+    """Whether labels are classes: integers of which there are far fewer than records."""
+    if data.label is None or not data.label_is_integer:
+        return False
+    if data.manifest is not None and data.manifest.label is not None:
+        return data.manifest.label.task == "classification"
+    counts = _counts(data)
+    return 0 < len(counts) <= MAX_CLASSES and len(counts) * 2 <= max(sum(counts.values()), 4)
+
+
+def _classes(data: Data) -> int | None:
+    """How many classes are declared, by the plan or by the manifest's names."""
+    if data.plan.classes is not None:
+        return data.plan.classes
+    if data.manifest is not None and data.manifest.label is not None and data.manifest.label.names:
+        return len(data.manifest.label.names)
+    return None
+
+
+def _first_place(data: Data, bad: list[int]) -> list[Location]:
+    for split in data.splits.values():
+        rows = np.flatnonzero(np.isin(split.labels, bad))
+        if len(rows):
+            number, record = _file_of(data, split, int(rows[0]))
+            return [Location(file=str(data.files[number].path), record=record, feature=data.label)]
+    return [Location(feature=data.label)]
+
+
+def _file_of(data: Data, split: SplitFacts, row: int) -> tuple[int, int]:
+    for file in data.files_of(split.name):
+        if row < file.records:
+            return file.number, row
+        row -= file.records
+    return 0, row
+
+
+@rule("LBL001", "label-out-of-range")
+def label_out_of_range(data: Data) -> Iterator[Finding]:
+    """Labels below 0, or not below the number of classes.
+
+    Why: `Received a label value of 66908 outside the valid range of [0, 66908)` on CPU, NaN or nothing on GPU. -1 is
+    what a lookup table gives for a class name that it does not know.
+    Example: labels 1 to 10 for a head of 10.
+    Fix: subtract 1, widen the head, or complete the list of class names.
+    Ignore: where -1 or 255 marks what the loss is told to ignore (`ignore_class`).
+    Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3 https://github.com/zzh8829/yolov3-tf2/issues/259
+    """
+    if not is_classification(data):
+        return
+    counts, classes = _counts(data), _classes(data)
+    bad = sorted(label for label in counts if label < 0 or (classes is not None and label >= classes))
+    if not bad:
+        return
+    count = sum(counts[label] for label in bad)
+    one_based = classes is not None and min(counts) == 1 and max(counts) == classes
+    yield Finding(
+        f"{count_of_things(count, 'label')} outside 0 to {(classes or len(counts)) - 1}: {', '.join(map(str, bad[:5]))}"
+        + (" (labels begin at 1)" if one_based else ""),
+        locations=_first_place(data, bad),
+        evidence={
+            "measured": [min(counts), max(counts)],
+            "expected": [0, (classes or max(counts) + 1) - 1],
+            "records": count,
+            "examined": data.examined(),
+        },
+        help=[
+            "subtract 1 from every label"
+            if one_based
+            else "-1 is a class name that the lookup does not know: complete its list"
+            if bad == [-1]
+            else f"use at least {max(counts) + 1} classes, or correct the labels"
+        ],
+    )
+
+
+@rule("LBL002", "one-based-labels-or-gaps", severity="warning")
+def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
+    """Labels that begin at 1, or numbers between the smallest and the largest that no record has.
+
+    Why: a head of K classes takes 0 to K-1: beginning at 1 needs K+1, and a gap is a class that is never trained.
+    Labels such as 48 to 57 are the ASCII codes of digits; all values up to 255 are bytes of an image.
+    Example: 1, 2, 3 from a tool that keeps 0 for the background.
+    Fix: map labels to 0..K-1 once, and keep the map.
+    Ignore: where 0 is the background, or a class has no sample in this part of the data.
+    Reports: https://github.com/tensorflow/tensorflow/issues/5932 https://github.com/keras-team/keras/issues/7749
+    """
+    if not is_classification(data):
+        return
+    counts = _counts(data)
+    low, high = min(counts), max(counts)
+    classes = _classes(data)
+    if low < 0 or (classes is not None and low == 0) or sum(counts.values()) < MIN_RECORDS:
+        return
+    missing = [label for label in range(low, high + 1) if label not in counts] if high - low < MAX_CLASSES else []
+    is_ascii = {chr(label) for label in counts if label < 128} <= set("0123456789") and low >= 48
+    if is_ascii or low == 1 or (low > 1 and len(counts) > 1) or len(missing) > 0:
+        what = (
+            f"labels {low} to {high} are ASCII codes of digits"
+            if is_ascii
+            else f"labels begin at {low}"
+            if low >= 1
+            else f"{len(missing):,} numbers between {low} and {high} are no record's label: {missing[:5]}"
+        )
+        yield Finding(
+            what,
+            severity="error" if is_ascii else "warning" if low >= 1 or high >= 2 * len(counts) else "info",
+            confidence="proven" if is_ascii else "likely",
+            locations=[Location(feature=data.label)],
+            evidence={
+                "measured": [low, high],
+                "classes": len(counts),
+                "missing": missing[:8],
+                "examined": data.examined(),
+            },
+            help=[
+                f"use int(label) - {low}"
+                if low >= 1 and not is_ascii
+                else "map labels to 0..K-1 once, and keep the map"
+            ],
+        )
+
+
+@rule("LBL003", "class-map-differs")
+def class_map_differs(data: Data) -> Iterator[Finding]:
+    """A class that has one number in one split and another in another, or one number for two classes.
+
+    Why: train learns one map and validation is scored by another: accuracy near 0 with a model that is right.
+    Example: `{name: i for i, name in enumerate(os.listdir(split))}` for each split, with one folder missing in one.
+    Fix: make the map once, sort the names, and keep it with the dataset; `bushel build` does.
+    Ignore: never.
+    Reports: https://github.com/google-deepmind/dmvr/issues/6 https://github.com/huggingface/pytorch-image-models/issues/957
+    """
+    codes: dict[str, dict[int, list[str]]] = {}
+    for split, pairs in data.label_pairs.items():
+        for name, found in pairs.items():
+            for number in found:
+                codes.setdefault(name, {}).setdefault(number, []).append(split)
+    wrong = {name: numbers for name, numbers in codes.items() if len(numbers) > 1}
+    if wrong:
+        name, numbers = next(iter(sorted(wrong.items())))
+        said = " and ".join(f"{number} in {', '.join(splits)}" for number, splits in sorted(numbers.items()))
+        yield Finding(
+            f"{count_of_things(len(wrong), 'class has', 'classes have')} more than one number: {name!r} is {said}",
+            locations=[Location(feature=data.label)],
+            evidence={"measured": {n: sorted(c) for n, c in wrong.items()}, "expected": "one number a class"},
+            help=["number the sorted class names once, and use that map for every split"],
+        )
+
+
+@rule("LBL004", "label-missing-from-train", severity="error")
+def label_missing_from_train(data: Data) -> Iterator[Finding]:
+    """Labels that validation or test have and train has not, or that are rare everywhere.
+
+    Why: the model is scored on classes that it could not learn: accuracy has a ceiling that nobody sees.
+    Example: a split by file name, where a class has only late files.
+    Fix: split by key with stratification: `bushel build SOURCE OUT --split 80/10/10 --stratify label`.
+    Ignore: for open-set tests.
+    Reports: https://github.com/tensorflow/tfjs/issues/5976
+    """
+    if not is_classification(data):
+        return
+    train = data.splits.get("train")
+    for split in data.splits.values() if train is not None and train.records else ():
+        assert train is not None
+        missing = sorted(set(split.label_counts) - set(train.label_counts))
+        if split is not train and missing:
+            yield Finding(
+                f"{count_of_things(len(missing), 'label')} of {split.name} never occur in train: {missing[:5]}",
+                locations=_first_place(data, missing),
+                evidence={
+                    "measured": {label: split.label_counts[label] for label in missing},
+                    "expected": "in train too",
+                    "subject": split.name,
+                },
+                help=["split with stratification: bushel build SOURCE OUT --split 80/10/10 --stratify label"],
+            )
+    source = data.train
+    rare = {k: n for k, n in (source.label_counts if source else {}).items() if n < RARE}
+    if source is not None and rare and source.records >= MIN_RECORDS and len(rare) < len(source.label_counts):
+        yield Finding(
+            f"{count_of_things(len(rare), 'class has', 'classes have')} fewer than {RARE} records in {source.name}",
+            severity="warning",
+            locations=_first_place(data, list(rare)),
+            evidence={"measured": rare, "subject": "rare"},
+            help=["gather more of them, or join them to another class"],
+        )
+
+
+@rule("LBL005", "imbalanced-classes", severity="info")
+def imbalanced_classes(data: Data) -> Iterator[Finding]:
+    """Classes of which one has more than ten times the records of another, with the weights to use.
+
+    Why: always naming the largest class is then a good score, and a model finds that first.
+    Example: 99 % "no defect": accuracy 0.99 with a model that sees nothing.
+    Fix: `class_weight` in `fit`, or `bushel build --balance oversample`; look at recall for each class.
+    Ignore: where the metric is weighted, or the shares are those of the real world and calibrated scores are wanted.
+    Reports: none collected.
+    """
+    if not is_classification(data) or data.train is None or data.train.records < MIN_RECORDS:
+        return
+    counts = data.train.label_counts
+    largest, smallest = max(counts, key=lambda k: counts[k]), min(counts, key=lambda k: counts[k])
+    ratio = counts[largest] / counts[smallest]
+    if len(counts) > 1 and ratio > IMBALANCE:
+        total = sum(counts.values())
+        weights = {label: round(total / (len(counts) * count), 4) for label, count in counts.items()}
+        yield Finding(
+            f"class {largest} has {ratio:.0f} times the records of class {smallest}",
+            severity="warning" if ratio > 100 else "info",
+            locations=[Location(feature=data.label)],
+            evidence={"measured": counts, "weights": weights},
+            help=[f"model.fit(..., class_weight={dict(list(weights.items())[:20])})"],
+        )
+
+
+@rule("LBL006", "same-content-two-labels", severity="warning")
+def same_content_two_labels(data: Data) -> Iterator[Finding]:
+    """Records with the same content and different labels.
+
+    Why: one of the labels is wrong, and no model can be right about both.
+    Example: an image that two annotators saw.
+    Fix: look at them and keep one label, or leave both out.
+    Ignore: where one content has several labels on purpose.
+    Reports: none collected.
+    """
+    found = data.duplicates
+    if found is None or not found.conflicts or not is_classification(data):
+        return
+    pairs = zip(found.conflict_places, found.conflict_labels, strict=True)
+    yield Finding(
+        f"{count_of_things(found.conflicts, 'content has', 'contents have')} two labels",
+        locations=[data.location(place, data.label) for places, _ in pairs for place in places],
+        evidence={"measured": found.conflicts, "labels": [list(pair) for pair in found.conflict_labels]},
+        help=["look at the pairs of records named, and correct or drop one of each"],
+    )
+
+
+@rule("LBL007", "label-missing", severity="error")
+def label_missing(data: Data) -> Iterator[Finding]:
+    """Records without a label among records with one.
+
+    Why: with a `default_value` they all become class 0; without one training stops at the first.
+    Example: None in the annotation table, and "return 0" as the popular fix.
+    Fix: leave them out, or put them into a split of their own.
+    Ignore: for a test split that has no labels at all.
+    Reports: https://github.com/tensorflow/models/issues/8322 https://github.com/datitran/raccoon_dataset/issues/2
+    """
+    for split in data.splits.values():
+        if data.label is None:
+            return
+        rows = np.flatnonzero(split.labels == MISSING)
+        malformed = split.malformed[0] if split.malformed else 0
+        damaged = sum(
+            len(file.unstable) + sum(fault.fault is Fault.DATA_CRC for fault in file.faults)
+            for file in data.files_of(split.name)
+        )
+        count = len(rows) - malformed - damaged
+        if 0 < count < split.records:
+            place = _file_of(data, split, int(rows[0]))
+            yield Finding(
+                f"{count_of_things(count, 'record')} of {split.records:,} in {split.name} have no {data.label!r}",
+                locations=[data.location(place, data.label)],
+                evidence={"measured": count, "expected": 0, "subject": split.name},
+                help=["leave them out; a default would make them class 0"],
+            )

@@ -1,0 +1,324 @@
+"""MDL: a Keras model beside the data. Keras is imported when a model is given, and not before."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bushel.checking.collect.facts import Data, FeatureFacts
+from bushel.checking.report.findings import Finding, Location
+from bushel.checking.rules.label_rules import is_classification
+from bushel.checking.rules.registry import rule
+from bushel.contract.models import load_model
+
+__all__ = ["ModelFacts", "look_at_model"]
+
+# What applications of Keras want to be fed, by how their names begin.
+APPLICATIONS = {
+    "efficientnet": "0..255",
+    "mobilenetv3": "0..255",
+    "convnext": "0..255",
+    "regnet": "0..255",
+    "mobilenetv2": "-1..1",
+    "mobilenet": "-1..1",
+    "inception": "-1..1",
+    "xception": "-1..1",
+    "nasnet": "-1..1",
+}
+
+
+@dataclass
+class ModelFacts:
+    """What a model says of itself."""
+
+    model: Any
+    name: str
+    data: Data | None
+    layers: list[Any] = field(default_factory=list)
+    input_shape: tuple[int | None, ...] | None = None
+    classes: int | None = None
+    activation: str | None = None
+    loss: str | None = None
+    from_logits: bool | None = None
+
+    @property
+    def expects(self) -> str | None:
+        """The range of values that its first layers are made for, if they say."""
+        for layer in self.layers[:6]:
+            kind = type(layer).__name__
+            if kind == "Rescaling":
+                scale = float(np.max(np.asarray(layer.scale)))
+                return "0..255" if scale < 0.02 else None
+            if kind in ("Normalization", "BatchNormalization"):
+                return None
+            name = str(layer.name).lower().replace("_", "")
+            for known, span in APPLICATIONS.items():
+                if name.startswith(known) and hasattr(layer, "layers"):
+                    return span
+        return None
+
+    def input_feature(self) -> FeatureFacts | None:
+        """The feature that the model is fed: the one whose values fit its input."""
+        if self.data is None:
+            return None
+        size = size_of(self.input_shape)
+        features = [f for f in self.data.features.values() if f.is_number and f.name != self.data.label]
+        fitting = [f for f in features if size is not None and f.length == size]
+        widest = sorted(features, key=lambda f: -(f.length or 0))
+        return next(iter(fitting or widest), None)
+
+
+def size_of(shape: tuple[int | None, ...] | None) -> int | None:
+    if shape is None or any(size is None for size in shape[1:]):
+        return None
+    return math.prod(size for size in shape[1:] if size is not None)
+
+
+def look_at_model(model: Any, data: Data | None) -> ModelFacts:
+    """Load a model, if it is a path, and note what it says of itself."""
+    name = str(model) if isinstance(model, str | Path) else getattr(model, "name", "model")
+    if isinstance(model, str | Path):
+        model = _load(Path(model))
+    facts = ModelFacts(model, name, data, layers=_flat(model))
+    shape = getattr(model, "input_shape", None)
+    facts.input_shape = tuple(shape) if isinstance(shape, tuple) else None
+    for layer in reversed(facts.layers):
+        if hasattr(layer, "activation") and hasattr(layer, "units"):
+            facts.classes = int(layer.units)
+            facts.activation = getattr(layer.activation, "__name__", None)
+            break
+    last = facts.layers[-1] if facts.layers else None
+    if type(last).__name__ in ("Softmax", "Activation"):
+        facts.activation = "softmax" if type(last).__name__ == "Softmax" else last.activation.__name__  # type: ignore[union-attr]
+    loss = getattr(model, "loss", None)
+    facts.loss = loss if isinstance(loss, str) else getattr(loss, "name", None) if loss is not None else None
+    facts.from_logits = None if loss is None else bool(_from_logits(loss))
+    return facts
+
+
+def _from_logits(loss: Any) -> bool:
+    config = loss.get_config() if hasattr(loss, "get_config") else {}
+    return bool(config.get("from_logits", False))
+
+
+def _load(path: Path) -> Any:
+    """A saved model with its loss; its optimiser, which may never have made a step, is not needed."""
+    is_archive = zipfile.is_zipfile(path)
+    model = load_model(path, purpose="checking a model", compile=not is_archive)
+    config = _compile_config(path) if is_archive else None
+    if config is not None:
+        with contextlib.suppress(ValueError, TypeError):  # a loss of one's own that is not registered
+            model.compile_from_config(config)
+    return model
+
+
+def _compile_config(path: Path) -> dict[str, Any] | None:
+    """What a `.keras` file says of loss and metrics."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = json.loads(archive.read("config.json")).get("compile_config")
+    except (zipfile.BadZipFile, KeyError, ValueError):
+        return None  # of another format
+    return {**found, "optimizer": "rmsprop"} if isinstance(found, dict) and found.get("loss") is not None else None
+
+
+def _flat(model: Any) -> list[Any]:
+    """Layers in order; an application inside a model stays one layer."""
+    layers: list[Any] = []
+    for layer in getattr(model, "layers", []):
+        is_application = any(str(layer.name).lower().replace("_", "").startswith(known) for known in APPLICATIONS)
+        layers += _flat(layer) if hasattr(layer, "layers") and not is_application else [layer]
+    return [layer for layer in layers if type(layer).__name__ != "InputLayer"]
+
+
+def span_of(feature: FeatureFacts) -> str | None:
+    """The range that values have: 0..255, 0..1, -1..1 or standardised."""
+    low, high = feature.min, feature.max
+    if low >= 0 and 32 < high <= 255:
+        return "0..255"
+    if low >= 0 and high <= 1:
+        return "0..1"
+    if -1 <= low < 0 and high <= 1:
+        return "-1..1"
+    if abs(feature.mean) < 1 and 0.2 < feature.deviation < 5 and low < 0:
+        return "standardised"
+    return None
+
+
+def model_place(facts: ModelFacts) -> list[Location]:
+    return [Location(file=facts.name)]
+
+
+@rule("MDL001", "input-range-mismatch", needs="model")
+def input_range_mismatch(facts: ModelFacts) -> Iterator[Finding]:
+    """Values in another range than the model's first layers are made for.
+
+    Why: a model with Rescaling inside that is fed 0..1 sees black: EfficientNet near chance where MobileNet learns.
+    Example: data divided by 255, and EfficientNetB0, which divides by 255 itself.
+    Fix: feed the range that is named.
+    Ignore: where the script that feeds the model scales again.
+    Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/qubvel/efficientnet/issues/84
+    """
+    feature = facts.input_feature()
+    span, expected = (span_of(feature) if feature is not None else None), facts.expects
+    if feature is not None and span is not None and expected is not None and span != expected:
+        yield Finding(
+            f"the model is made for {expected}, and {feature.name!r} is {span}",
+            confidence="likely",
+            locations=[*model_place(facts), Location(feature=feature.name)],
+            evidence={"measured": [feature.min, feature.max], "expected": expected},
+            help=[
+                f"feed {expected}: do not scale before the model" if expected == "0..255" else f"scale to {expected}"
+            ],
+        )
+
+
+@rule("MDL002", "loss-does-not-fit-output", needs="model")
+def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
+    """A loss that takes logits for probabilities, probabilities for logits, or labels of another form.
+
+    Why: training runs, and accuracy stays near chance.
+    Example: `Dense(4)` with `SparseCategoricalCrossentropy()`; a softmax over one unit.
+    Fix: `from_logits=True`, or `activation="softmax"`; `sigmoid` for one unit.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
+    """
+    if facts.loss is None or "crossentropy" not in facts.loss:
+        return
+    place = model_place(facts)
+    if facts.activation == "linear" and not facts.from_logits:
+        yield Finding("the model gives logits, and the loss takes them for probabilities", locations=place,
+                      evidence={"measured": "linear", "expected": "softmax or from_logits=True"},
+                      help=["compile with from_logits=True"])  # fmt: skip
+    if facts.activation in ("softmax", "sigmoid") and facts.from_logits:
+        yield Finding(f"the model gives probabilities ({facts.activation}), and the loss takes them for logits",
+                      locations=place, evidence={"measured": facts.activation, "expected": "from_logits=False"},
+                      help=["compile with from_logits=False"])  # fmt: skip
+    if facts.activation == "softmax" and facts.classes == 1:
+        yield Finding("a softmax over one unit is always 1", locations=place, help=["use sigmoid, or two units"])
+    label = facts.data.features.get(facts.data.label or "") if facts.data is not None else None
+    is_categorical = facts.loss.endswith("categorical_crossentropy")
+    if label is not None and is_categorical:
+        wants_one_hot = not facts.loss.startswith("sparse")
+        if wants_one_hot and label.length == 1:
+            yield Finding(
+                f"{facts.loss} takes one-hot labels, and {label.name!r} is one number",
+                locations=place,
+                evidence={"measured": label.length, "expected": facts.classes},
+                help=["use sparse_categorical_crossentropy"],
+            )
+
+
+@rule("MDL003", "head-does-not-fit-labels", needs="model")
+def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
+    """An output with another number of classes than the labels have.
+
+    Why: too few: labels out of range. Too many: classes that are never right.
+    Example: labels 0 to 10 and a head of 10.
+    Fix: one unit for each class.
+    Ignore: more units than classes, where the head is shared.
+    Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3
+    """
+    data = facts.data
+    if data is None or data.train is None or facts.classes is None or not is_classification(data):
+        return
+    classes = max(data.train.label_counts, default=-1) + 1
+    is_binary = facts.classes == 1 and classes <= 2
+    if facts.classes != classes and not is_binary:
+        yield Finding(
+            f"the output has {facts.classes} units, and labels go up to {classes - 1}",
+            severity="error" if facts.classes < classes else "warning",
+            locations=[*model_place(facts), Location(feature=data.label)],
+            evidence={"measured": facts.classes, "expected": classes},
+            help=[f"use {classes} units"],
+        )
+
+
+@rule("MDL004", "input-shape-mismatch", needs="model")
+def input_shape_mismatch(facts: ModelFacts) -> Iterator[Finding]:
+    """An input of another size than the data's vectors.
+
+    Why: training stops at the first step, or a reshape hides it.
+    Example: `Input((32,))` and vectors of 64.
+    Fix: the size that the data has.
+    Ignore: where the script changes the shape.
+    Reports: https://github.com/tensorflow/tensorflow/issues/44250
+    """
+    feature, size = facts.input_feature(), size_of(facts.input_shape)
+    has_images = facts.data is not None and any(f.is_image for f in facts.data.features.values())
+    if feature is None or size is None or feature.length is None or has_images or feature.length in (1, size):
+        return
+    yield Finding(
+        f"the model takes {size} values, and {feature.name!r} holds {feature.length}",
+        locations=[*model_place(facts), Location(feature=feature.name)],
+        evidence={"measured": feature.length, "expected": list(facts.input_shape or ())},
+        help=[f"use an input of {feature.length} values"],
+    )
+
+
+@rule("MDL005", "normalisation-not-adapted", needs="model")
+def normalisation_not_adapted(facts: ModelFacts) -> Iterator[Finding]:
+    """A Normalization layer without statistics.
+
+    Why: mean 0 and variance 1 change nothing.
+    Example: `keras.layers.Normalization()` and no `adapt`.
+    Fix: `layer.adapt(train_x)` before training.
+    Ignore: where the data really has mean 0 and variance 1.
+    Reports: https://github.com/keras-team/keras/issues/16296
+    """
+    for layer in facts.layers:
+        if type(layer).__name__ == "Normalization" and getattr(layer, "input_mean", None) is None:
+            mean = np.asarray(getattr(layer, "adapt_mean", getattr(layer, "mean", 0.0)))
+            if not np.any(mean):
+                yield Finding(
+                    f"layer {layer.name!r} was never adapted",
+                    locations=model_place(facts),
+                    evidence={"measured": "mean 0, variance 1"},
+                    help=["call adapt() with the train split before training"],
+                )
+
+
+@rule("MDL006", "batch-norm-on-batches-of-one", needs="model")
+def batch_norm_on_batches_of_one(facts: ModelFacts) -> Iterator[Finding]:
+    """BatchNormalization and a batch size of 1.
+
+    Why: train accuracy 0.88, validation 0.54 on the same data.
+    Example: `--batch-size 1` for large images.
+    Fix: a larger batch, or GroupNormalization.
+    Ignore: where the layers are frozen.
+    Reports: https://github.com/keras-team/keras/issues/8837
+    """
+    has = any(type(layer).__name__ == "BatchNormalization" for layer in facts.layers)
+    if has and facts.data is not None and facts.data.plan.batch_size == 1:
+        yield Finding("the model normalises by batch, and a batch is one record", locations=model_place(facts),
+                      help=["use a larger batch, or GroupNormalization"])  # fmt: skip
+
+
+@rule("MDL007", "padding-not-masked", severity="warning", needs="model")
+def padding_not_masked(facts: ModelFacts) -> Iterator[Finding]:
+    """Padded sequences and an Embedding without `mask_zero`.
+
+    Why: padding is counted as words, and as right answers: a tagger of "99 %".
+    Example: `Embedding(1000, 64)` over sequences padded with 0.
+    Fix: `Embedding(..., mask_zero=True)`, or sample weights.
+    Ignore: where the model masks in another way.
+    Reports: https://github.com/aneesh-joshi/LSTM_POS_Tagger/issues/8 https://github.com/tensorflow/tensorflow/issues/12601
+    """
+    padded = {name: seen for name, seen in (facts.data.tokens if facts.data else {}).items() if seen["padded"]}
+    for layer in facts.layers:
+        if type(layer).__name__ == "Embedding" and not layer.mask_zero and padded:
+            name, seen = next(iter(padded.items()))
+            yield Finding(
+                f"{name!r} is padded with 0 in {seen['padded']:,} records, and {layer.name!r} does not mask it",
+                confidence="likely",
+                locations=model_place(facts),
+                help=["use mask_zero=True"],
+            )

@@ -1,0 +1,203 @@
+"""TRN: a few steps of training on one batch, where they are asked for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.checking.collect.facts import Data
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.model_batches import first_batch
+from bushel.checking.rules.model_rules import ModelFacts, model_place
+from bushel.checking.rules.registry import rule
+from bushel.contract import Contract
+
+__all__ = ["Probe", "probe_batch", "run_probes"]
+
+PROBE_STEPS = 120
+LEAST_STEPS = 40  # fewer say nothing of what a model cannot do
+
+
+@dataclass
+class Probe:
+    """What a few steps of training on one batch told."""
+
+    facts: ModelFacts
+    rows: int
+    classes: int
+    initial_loss: float
+    final_loss: float
+    blind_loss: float  # of the same steps on inputs that say nothing
+    inference_loss: float
+    steps: int = PROBE_STEPS
+    fed: str = ""  # in words, how the inputs came to be
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether there were steps enough to tell what a model can learn."""
+        return self.steps >= LEAST_STEPS
+
+
+def run_probes(facts: ModelFacts, data: Data, contract: Contract | None = None) -> Probe | str:
+    """Train a copy of the model on one batch, and once more on a batch whose inputs are all the same.
+
+    In words why not, where that cannot be done.
+    """
+    if facts.loss is None:
+        return "the model is not compiled with a loss"
+    fed = first_batch(facts, data, contract)
+    if isinstance(fed, str):
+        return fed
+    try:
+        probe = probe_batch(facts, fed.x, fed.y, classes=len(np.unique(fed.y)))
+    except Exception as error:  # whatever Keras says of inputs that do not fit
+        return f"{fed.how}, the model cannot be trained: {str(error).splitlines()[0]}"
+    probe.fed = fed.how
+    return probe
+
+
+def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, seconds: float | None = None) -> Probe:
+    """The same for one batch at hand: an array, or a dict of arrays, and labels as the model's loss takes them.
+
+    With `seconds`, large models stop early: both copies after the same number of steps.
+    """
+    import keras
+
+    initial = _loss_of(facts.model, x, y)
+    copy = keras.models.clone_model(facts.model)
+    _begin_again(keras, copy, facts.model)
+    steps, final = _train(copy, x, y, PROBE_STEPS, seconds)
+    inference = _loss_of(copy, x, y)
+    _begin_again(keras, copy, facts.model)
+    _, blind = _train(copy, _blind(x), y, steps, None)
+    return Probe(facts, len(y), classes, initial, final, blind, inference, steps)
+
+
+def _begin_again(keras: Any, copy: Any, model: Any) -> None:
+    """The weights of the model and a new optimiser; what was compiled for the copy is kept."""
+    copy.set_weights(model.get_weights())
+    if copy.optimizer is None:
+        copy.compile(optimizer=keras.optimizers.Adam(1e-2), loss=model.loss, jit_compile=False)
+        return
+    for variable in copy.optimizer.variables:
+        if variable is not copy.optimizer.learning_rate:
+            variable.assign(np.zeros(variable.shape, variable.dtype))
+
+
+def _train(model: Any, x: Any, y: NDArray[Any], steps: int, seconds: float | None) -> tuple[int, float]:
+    loss, begun = math.inf, time.monotonic()
+    for step in range(steps):
+        model.reset_metrics()  # else what comes back is the mean over all steps so far
+        loss = float(np.asarray(model.train_on_batch(x, y)).reshape(-1)[0])
+        if seconds is not None and time.monotonic() - begun > seconds:
+            return step + 1, loss
+    return steps, loss
+
+
+def _loss_of(model: Any, x: Any, y: NDArray[Any]) -> float:
+    model.reset_metrics()
+    return float(np.asarray(model.test_on_batch(x, y)).reshape(-1)[0])
+
+
+def _blind(x: Any) -> Any:
+    """Inputs of which all rows are the same."""
+    if isinstance(x, dict):
+        return {name: _blind(part) for name, part in x.items()}
+    one = x.mean(axis=0, keepdims=True, dtype=np.float64).astype(x.dtype) if x.dtype.kind in "fiub" else x[:1]
+    return np.repeat(one, len(x), axis=0)
+
+
+@rule("TRN001", "loss-at-initialisation", severity="warning", needs="probe")
+def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
+    """A first loss that is far from that of guessing.
+
+    Why: an untrained classifier of K classes has a loss near ln K. Far above it, inputs are not scaled or labels do not
+    fit; far below, the model has seen the data.
+    Example: a loss of 40 for 10 classes, on inputs of 0..255.
+    Fix: scale the inputs; look at the loss and its `from_logits`.
+    Ignore: for a model that is trained already.
+    Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/tensorflow/docs/pull/2102
+    """
+    expected = math.log(max(probe.facts.classes or probe.classes, 2))
+    if "crossentropy" in (probe.facts.loss or "") and probe.initial_loss > 3 * expected + 1:
+        yield Finding(
+            f"the first loss is {probe.initial_loss:.2f}, and guessing has {expected:.2f}",
+            locations=model_place(probe.facts),
+            evidence={
+                "measured": round(probe.initial_loss, 3),
+                "expected": round(expected, 3),
+                "rows": probe.rows,
+                **({"fed": probe.fed} if probe.fed else {}),
+            },
+            help=["scale the inputs, and look at from_logits"],
+        )
+
+
+@rule("TRN002", "cannot-overfit-one-batch", needs="probe")
+def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
+    """A model that does not learn one small batch by heart.
+
+    Why: what cannot learn 64 records cannot learn 64,000: a wrong loss, dead units, inputs without information.
+    Example: `Dense(10)` logits taken for probabilities.
+    Fix: loss, activation and range of inputs first; learning rate after that.
+    Ignore: for a model with heavy regularisation.
+    Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
+    """
+    if probe.is_decided and not probe.final_loss < 0.5 * max(probe.initial_loss, probe.blind_loss):
+        yield Finding(
+            f"after {probe.steps} steps on {probe.rows} records the loss is still {probe.final_loss:.3f}",
+            confidence="likely",
+            locations=model_place(probe.facts),
+            evidence={
+                "measured": probe.final_loss,
+                "expected": f"below {0.5 * max(probe.initial_loss, probe.blind_loss):.3f}",
+            },
+            help=["check loss, activation and range of inputs"],
+        )
+
+
+@rule("TRN003", "inputs-tell-nothing", severity="warning", needs="probe")
+def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
+    """The model does as well on inputs that are all the same.
+
+    Why: then it learns the shares of the labels, and nothing of the inputs: they are constant, black or shuffled.
+    Example: pixels that were divided by 255 twice.
+    Fix: look at what the model is really fed.
+    Ignore: never.
+    Reports: https://github.com/mindee/doctr/pull/375
+    """
+    if probe.is_decided and probe.classes > 1 and probe.final_loss > 0.9 * probe.blind_loss:
+        yield Finding(
+            f"the loss is {probe.final_loss:.3f}, and {probe.blind_loss:.3f} on inputs that are all the same",
+            confidence="likely",
+            locations=model_place(probe.facts),
+            evidence={"measured": probe.final_loss, "expected": f"well below {probe.blind_loss:.3f}"},
+            help=["look at the batch that the model is fed: is anything left of the inputs?"],
+        )
+
+
+@rule("TRN004", "worse-at-inference", severity="warning", needs="probe")
+def worse_at_inference(probe: Probe) -> Iterator[Finding]:
+    """On the very batch that was learned, the loss at inference is far above that of training.
+
+    Why: BatchNormalization's moving statistics have not caught up, or the batch is too small for them.
+    Example: batches of one record.
+    Fix: larger batches, a lower momentum, or GroupNormalization.
+    Ignore: for short probes of large momentum.
+    Reports: https://github.com/keras-team/keras/issues/8837
+    """
+    has_norm = any(type(layer).__name__ == "BatchNormalization" for layer in probe.facts.layers)
+    if has_norm and probe.inference_loss > 5 * probe.final_loss + 0.5:
+        yield Finding(
+            f"the loss on one batch is {probe.final_loss:.3f} in training, {probe.inference_loss:.3f} at inference",
+            confidence="hint",
+            locations=model_place(probe.facts),
+            evidence={"measured": probe.inference_loss, "expected": probe.final_loss},
+            help=["use larger batches or GroupNormalization"],
+        )

@@ -1,0 +1,280 @@
+"""SCH: what records hold, beside what they should hold and beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bushel.checking.collect.facts import KIND_NAMES, Data, FeatureFacts
+from bushel.checking.report.findings import Finding, Location, count_of_things
+from bushel.checking.rules.registry import rule
+from bushel.data.columns import count_of
+from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
+from bushel.errors import nearest
+
+__all__: list[str] = []
+
+RARE_LENGTH = 0.05  # other lengths in fewer records than this are a mistake, not a ragged feature
+MOSTLY = 0.5
+
+ITEM_SIZES = {2: "int16 or float16", 4: "float32 or int32", 8: "float64 or int64"}
+
+
+@rule("SCH001", "feature-missing")
+def feature_missing(data: Data) -> Iterator[Finding]:
+    """Features that the schema declares and no record has, and features that one split has and another lacks.
+
+    Why: parsing fails with `Feature: X is required but could not be found`, or a default fills in for all of them.
+    Example: train was written with `label`, validation with `labels`.
+    Fix: write both splits with one function; rename the feature in the code or in the data.
+    Ignore: for a test split without labels.
+    Reports: https://github.com/google/earthengine-api/issues/177 https://github.com/google-research/google-research/issues/1887
+    """
+    if data.schema is not None:
+        extra = [name for name in data.features if name not in data.schema]
+        for name, feature in data.schema.features.items():
+            stored = [name] if feature.encoding != "sparse" else [f"{name}/indices", f"{name}/values"]
+            if data.records and feature.required and not any(part in data.features for part in stored):
+                yield _missing(name, "the schema declares it", extra, "no record")
+        for name in extra:
+            if not any(name.startswith(f"{known}/") for known in data.schema):
+                yield Finding(
+                    f"{name!r} is in records, and the schema does not declare it",
+                    severity="info",
+                    locations=[Location(feature=name)],
+                    evidence={"measured": data.features[name].records, "expected": 0, "subject": name},
+                )
+    for split in data.splits.values():
+        others = [other for other in data.splits.values() if other is not split]
+        known = {name for other in others for name in other.features}
+        for name in sorted(known - set(split.features)) if split.records else []:
+            yield _missing(name, "other splits have it", sorted(set(split.features) - known), f"split {split.name}")
+
+
+def _missing(name: str, why: str, extra: list[str], where: str) -> Finding:
+    close = nearest(name, extra)
+    return Finding(
+        f"{where} has feature {name!r}; {why}" + (f"; renamed to {close!r}?" if close else ""),
+        severity="error" if close or "schema" in why else "warning",
+        locations=[Location(feature=name)],
+        evidence={"expected": name, "measured": extra or "no other feature", "subject": where},
+        help=[f"rename {close!r} to {name!r} where it is written"] if close else ["write it in every record"],
+    )
+
+
+@rule("SCH002", "list-type-mismatch")
+def list_type_mismatch(data: Data) -> Iterator[Finding]:
+    """A feature whose values are of one type in some records and of another in others, or not of the declared type.
+
+    Why: `Key: X. Data types don't match. Expected type: int64, Actual type: float`, at whichever record comes first.
+    Example: one blank cell turned an integer column into floats, in one file of ten.
+    Fix: convert to one type where it is written: `int(value)` into int64_list, `float(value)` into float_list.
+    Ignore: never; no parse specification reads both.
+    Reports: https://github.com/ethanyanjiali/deep-vision/issues/13 https://github.com/tensorflow/tfx/issues/819
+    """
+    for feature in data.features.values():
+        kinds = {KIND_NAMES[kind]: feature.seen["kinds"][kind] for kind in KIND_NAMES if feature.seen["kinds"][kind]}
+        declared = data.schema.features.get(feature.name) if data.schema else None
+        rare = min(kinds, key=lambda name: kinds[name])
+        kind = next(kind for kind, name in KIND_NAMES.items() if name == rare)
+        if len(kinds) > 1 and not _is_drift(data, feature.name):
+            yield Finding(
+                f"{feature.name!r} is {feature.dtype} in most records and {rare} in {kinds[rare]:,}",
+                locations=data.locations(feature.seen["kind_places"][kind], feature.name),
+                evidence={"measured": kinds, "expected": feature.dtype, "examined": data.examined()},
+                help=[f"write every value of {feature.name!r} as {feature.dtype}"],
+            )
+        elif declared is not None and declared.encoding == "list" and declared.kind != feature.kind:
+            yield Finding(
+                f"{feature.name!r} is {feature.dtype}, and the schema says {declared.dtype}",
+                locations=data.locations(feature.seen["kind_places"][feature.kind], feature.name),
+                evidence={"measured": feature.dtype, "expected": declared.dtype, "examined": data.examined()},
+                help=[f"declare it as {feature.dtype}, or write it as {declared.dtype}"],
+            )
+
+
+def _is_drift(data: Data, name: str) -> bool:
+    """Whether each split is of one type by itself, which SCH008 reports."""
+    kinds = [split.features[name].seen["kinds"][1:] for split in data.splits.values() if name in split.features]
+    return len(kinds) > 1 and all(sum(count > 0 for count in counts) == 1 for counts in kinds)
+
+
+@rule("SCH003", "value-count-mismatch")
+def value_count_mismatch(data: Data) -> Iterator[Finding]:
+    """A feature that holds another number of values in a few records than in all others, or than is declared.
+
+    Why: `Number of int64 values != expected. Values size: 2 but output shape: [3]`, when such a record comes up.
+    Example: `shape` is `[h, w, 3]` for colour images and `[h, w]` for the grey ones.
+    Fix: write the same number always, or read the feature as `VarLenFeature` or `RaggedFeature`.
+    Ignore: where the feature is meant to vary, as boxes or tokens do.
+    Reports: https://github.com/ZJULearning/pixel_link/issues/9 https://github.com/johnsmithm/handwritten-tf-1.0/issues/6
+    """
+    for feature in data.features.values():
+        lengths = feature.lengths
+        declared = data.schema.features.get(feature.name) if data.schema else None
+        if declared is not None and declared.encoding == "list" and not declared.is_ragged and not declared.sequence:
+            expected = count_of(declared.shape)
+            if other := {length: count for length, count in lengths.items() if length != expected}:
+                yield _odd_lengths(data, feature, expected, other, f"the schema says {declared.describe()}")
+        elif 1 < len(lengths) <= 4 and not feature.is_list:
+            usual = max(lengths, key=lambda length: lengths[length])
+            other = {length: count for length, count in lengths.items() if length != usual}
+            if usual > 0 and sum(other.values()) <= RARE_LENGTH * feature.records:
+                yield _odd_lengths(data, feature, usual, other, "nearly all records agree")
+
+
+def _odd_lengths(data: Data, feature: FeatureFacts, expected: int, other: dict[int, int], why: str) -> Finding:
+    seen = feature.seen["lengths"][0]
+    places = [(seen[length][1], seen[length][2]) for length in sorted(other)[:5]]
+    count = sum(other.values())
+    return Finding(
+        f"{feature.name!r} holds {expected} values, and in {count_of_things(count, 'record')} another number",
+        severity="error" if "schema" in why else "warning",
+        confidence="proven" if "schema" in why else "likely",
+        locations=[data.location(place, feature.name) for place in places],
+        evidence={"measured": feature.lengths, "expected": f"{expected} ({why})", "examined": data.examined()},
+        help=[f"write {expected} values always, or read {feature.name!r} as VarLenFeature"],
+    )
+
+
+@rule("SCH004", "raw-dtype-mismatch")
+def raw_dtype_mismatch(data: Data) -> Iterator[Finding]:
+    """Raw tensors whose number of bytes does not fit the dtype and shape that are declared.
+
+    Why: `Input to reshape is a tensor with 1123632 values, but the requested shape has 280908`: exactly four times as
+    many, because float32 was written and uint8 is read. With another shape it reads garbage without a word.
+    Example: `image.astype(float).tobytes()` beside `tf.io.decode_raw(image, tf.uint8)`.
+    Fix: declare the dtype that was written; the ratio of bytes to values names its size.
+    Ignore: never.
+    Reports: https://github.com/kalaspuffar/tensorflow-data/issues/4 https://github.com/tensorflow/tensorflow/issues/18262
+    """
+    for name, declared in (data.schema.features if data.schema else {}).items():
+        feature = data.features.get(name)
+        if feature is None or declared.encoding != "raw" or feature.kind != BYTES_KIND or declared.is_ragged:
+            continue
+        import numpy as np
+
+        values = count_of(declared.shape)
+        expected = values * np.dtype(declared.dtype).itemsize
+        wrong = {size: count for size, count in feature.sizes.items() if size != expected}
+        if not wrong:
+            continue
+        size = max(wrong, key=lambda size: wrong[size])
+        guess = ITEM_SIZES.get(size // values) if values and size % values == 0 else None
+        image = next((name for name in feature.formats if name != "other"), None)
+        said = f": this is {image.upper()}" if image else f": that is {guess}" if guess else ""
+        yield Finding(
+            f"{name!r} holds {size:,} bytes where {declared.describe()} takes {expected:,}{said}",
+            locations=[data.location(feature.seen["sizes"][0][size][1:], name)],
+            evidence={"measured": wrong, "expected": expected, "examined": data.examined()},
+            help=[f"declare {name!r} as {guess}" if guess else f"write {name!r} again as {declared.describe()}"],
+        )
+
+
+@rule("SCH005", "mostly-absent-feature", severity="warning")
+def mostly_absent_feature(data: Data) -> Iterator[Finding]:
+    """A feature that fewer than half of the records have.
+
+    Why: a `default_value`, the usual advice against `required but could not be found`, makes it a constant for the
+    rest, and the model learns the constant.
+    Example: `rating` is in 3 % of the records and read with `default_value=0`.
+    Fix: drop the feature, or give the model a second feature that says whether it was there.
+    Ignore: for a feature that is meant to be rare, and read as such.
+    Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/tensorflow/ranking/issues/227
+    """
+    for feature in data.features.values():
+        share = feature.records / max(feature.total, 1)
+        declared = data.schema.features.get(feature.name) if data.schema else None
+        if declared is not None and declared.required and feature.records < feature.total:
+            yield Finding(
+                f"{feature.name!r} is required by the schema, and {feature.total - feature.records:,} records lack it",
+                severity="error",
+                locations=[Location(feature=feature.name)],
+                evidence={"measured": share, "expected": 1.0, "examined": data.examined()},
+                help=["write it in every record, or declare it with required=False"],
+            )
+        elif declared is None and share < MOSTLY:
+            yield Finding(
+                f"{feature.name!r} is in {share:.1%} of the records",
+                locations=[Location(feature=feature.name)],
+                evidence={"measured": feature.records, "expected": feature.total, "examined": data.examined()},
+                help=["drop it, or add a feature that says whether it is there; a default would be a constant"],
+            )
+
+
+@rule("SCH006", "other-records-mixed-in", severity="warning")
+def other_records_mixed_in(data: Data) -> Iterator[Finding]:
+    """A few records with quite another set of features than the rest.
+
+    Why: they come from another dataset or another version of the writer, and end training when their turn comes.
+    Example: the shards of a detection set and of a classification set in one folder.
+    Fix: keep the two apart; `bushel info` on each file tells which is which.
+    Ignore: where features are optional and differ by one or two.
+    Reports: https://github.com/tensorflow/tensorflow/issues/5234
+    """
+    for split in data.splits.values():
+        (counts, full), names = split.signatures
+        if full or len(counts) < 2:
+            continue
+        usual = max(counts, key=lambda signature: counts[signature][0])
+        for signature, (count, file, record) in counts.items():
+            mine, theirs = set(names.get(usual, ())), set(names.get(signature, ()))
+            if signature == usual or len(mine & theirs) * 2 >= len(mine | theirs) or not mine:
+                continue
+            yield Finding(
+                f"{count_of_things(count, 'record')} of split {split.name} hold{'s' * (count == 1)} other features",
+                locations=[data.location((file, record))],
+                evidence={
+                    "measured": sorted(theirs) or "no feature",
+                    "expected": sorted(mine),
+                    "subject": str(sorted(theirs)),
+                },
+                help=["keep records of two kinds in files of two names"],
+            )
+
+
+@rule("SCH007", "not-an-example")
+def not_an_example(data: Data) -> Iterator[Finding]:
+    """Records whose data is no Example or SequenceExample.
+
+    Why: `Could not parse example input, value: '<binary>'`, with the bytes of a record and not its place.
+    Example: serialized tensors (`tf.io.serialize_tensor`), or another protobuf message.
+    Fix: read them with what they were written with; `bushel info` says what they are.
+    Ignore: where the records are meant to be other bytes.
+    Reports: https://github.com/tensorflow/tensorflow/issues/5234 https://github.com/google-research/causal-agents/issues/2
+    """
+    for split in data.splits.values():
+        count = split.malformed[0]
+        if count:
+            yield Finding(
+                f"{count_of_things(count, 'record')} of {count + split.records:,} in {split.name} are no Examples",
+                locations=data.locations(split.malformed),
+                evidence={"measured": count, "expected": 0, "examined": data.examined(), "subject": split.name},
+                help=["tf.io.parse_example cannot read them: use what they were written with"],
+            )
+
+
+@rule("SCH008", "type-drift-between-splits")
+def type_drift_between_splits(data: Data) -> Iterator[Finding]:
+    """A feature that is of one type in one split and of another in another.
+
+    Why: training works and validation fails, or worse, a cast makes both work and mean different things.
+    Example: `age` is int64 in train and float in validation, because validation has a blank.
+    Fix: convert to one type before writing, with one function for all splits.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/tfx/issues/819 https://github.com/tensorflow/data-validation/issues/95
+    """
+    for name in sorted(data.features):
+        kinds = {s.name: s.features[name].dtype for s in data.splits.values() if name in s.features}
+        if len(set(kinds.values())) > 1:
+            yield Finding(
+                f"{name!r} is {' and '.join(f'{dtype} in {split}' for split, dtype in kinds.items())}",
+                locations=[Location(feature=name)],
+                evidence={"measured": kinds, "expected": "one type"},
+                help=[f"write {name!r} as {_wider(set(kinds.values()))} in every split"],
+            )
+
+
+def _wider(kinds: set[str]) -> str:
+    return next(
+        name for name in (KIND_NAMES[BYTES_KIND], KIND_NAMES[FLOAT_KIND], KIND_NAMES[INT_KIND]) if name in kinds
+    )

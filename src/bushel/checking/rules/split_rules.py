@@ -1,0 +1,302 @@
+"""SPL: splits that share what they must not, or differ where they must not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bushel.checking.collect.facts import Data, FeatureFacts, SplitFacts
+from bushel.checking.report.findings import Finding, Location, count_of_things
+from bushel.checking.rules.label_rules import is_classification
+from bushel.checking.rules.registry import rule
+
+__all__: list[str] = []
+
+MIN_RECORDS = 100
+DRIFT = 0.15
+SHIFT = 0.5  # of a standard deviation
+
+
+@rule("SPL001", "duplicate-across-splits")
+def duplicate_across_splits(data: Data) -> Iterator[Finding]:
+    """Records of one split whose content is in another split too.
+
+    Every record's content (all features but keys, labels and groups) is hashed to 128 bits, and the hashes are joined.
+
+    Why: the model has seen the answers: 93 % reported, 82 % without the duplicates.
+    Example: all 2,443 test images are in train.
+    Fix: split by content: `bushel build SOURCE OUT --split 80/10/10` puts equal keys into one split; drop the copies.
+    Ignore: where few contents are possible, as for short category codes.
+    Reports: https://github.com/stefyste/RIAWELC/issues/2 https://github.com/js0nwu/webui/issues/1
+    """
+    for (one, other), count in (data.duplicates.across if data.duplicates else {}).items():
+        total = data.splits[other].records
+        pairs = data.duplicates.across_places[one, other]
+        yield Finding(
+            f"{count:,} of {total:,} records of {other} are in {one} too ({count / max(total, 1):.1%})",
+            severity="error" if count > 0.001 * total else "warning",
+            locations=[data.location(place) for pair in pairs for place in pair],
+            evidence={"measured": count, "expected": 0, "examined": data.examined(), "subject": f"{one}/{other}"},
+            help=[f"drop these records from {other}, or split again by key"],
+        )
+
+
+@rule("SPL002", "near-duplicate-image-across-splits", severity="warning")
+def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
+    """Images of two splits that look the same: resized, encoded again, or frames of one video.
+
+    A perceptual hash of 64 bits finds pairs that differ in at most 5; thumbnails of 16 x 16 confirm them.
+
+    Why: what holds for copies holds for near copies: the score is too good.
+    Example: neighbouring frames of one clip in train and test.
+    Fix: split by the clip, the patient or the page: `bushel build SOURCE OUT --group COLUMN`.
+    Ignore: for images that really all look alike, such as scans of one form.
+    Reports: https://github.com/js0nwu/webui/issues/1 https://github.com/huggingface/datasets/issues/4261
+    """
+    for (one, other), pairs in (data.pictures.near if data.pictures else {}).items():
+        records = {pair.other for pair in pairs}
+        total = data.splits[other].records
+        best = sorted(pairs, key=lambda pair: (pair.distance, pair.difference))[:3]
+        yield Finding(
+            f"{len(records):,} images of {other} look like images of {one}",
+            severity="warning" if len(records) > 0.005 * total else "info",
+            confidence="likely",
+            locations=[data.location(place) for pair in best for place in (pair.one, pair.other)],
+            evidence={
+                "measured": len(records),
+                "distance_in_bits": [pair.distance for pair in best],
+                "thumbnails_differ_by": [round(pair.difference, 2) for pair in best],
+                "examined": f"{data.pictures.compared:,} images compared",
+                "subject": f"{one}/{other}",
+            },
+            help=["split by what they have in common: bushel build SOURCE OUT --group COLUMN"],
+        )
+
+
+@rule("SPL003", "near-duplicate-text-across-splits", severity="warning")
+def near_duplicate_text_across_splits(data: Data) -> Iterator[Finding]:
+    """Texts of two splits that share nearly all their phrases.
+
+    MinHash over phrases of three words; pairs of 85 % likeness and more.
+
+    Why: a model that has learned a text by heart is scored on it.
+    Example: a page and its copy with another date.
+    Fix: split by document family, or drop the near copies from validation.
+    Ignore: for texts from templates, where the template is most of the text.
+    Reports: https://github.com/huggingface/datasets/issues/4261
+    """
+    for (one, other), pairs in (data.texts.near if data.texts else {}).items():
+        records = {pair[1] for pair in pairs}
+        total = data.splits[other].records
+        best = sorted(pairs, key=lambda pair: -pair[2])[:3]
+        yield Finding(
+            f"{len(records):,} texts of {other} are nearly those of {one}",
+            severity="warning" if len(records) > 0.005 * total else "info",
+            confidence="likely",
+            locations=[data.location(place) for a, b, _ in best for place in (a, b)],
+            evidence={
+                "measured": len(records),
+                "likeness": [round(pair[2], 2) for pair in best],
+                "examined": f"{data.texts.compared:,} texts compared",
+                "subject": f"{one}/{other}",
+            },
+            help=["drop them from validation, or split by document family"],
+        )
+
+
+@rule("SPL004", "group-in-two-splits")
+def group_in_two_splits(data: Data) -> Iterator[Finding]:
+    """A patient, user, speaker or other group whose records are in two splits.
+
+    Why: the model recognises the person instead of the illness.
+    Example: `patient_id` 17 in train and in test.
+    Fix: `bushel build SOURCE OUT --group patient_id`.
+    Ignore: where the groups of the future are the groups of today.
+    Reports: https://github.com/Lightning-Universe/lightning-Covid19/issues/11
+    """
+    names = sorted({name for split in data.splits.values() for name in split.groups})
+    for name in names:
+        present = [split for split in data.splits.values() if name in split.groups]
+        order = sorted(present, key=lambda split: (split.name not in ("train", "all"), split.name))
+        for other in order[1:]:
+            first = order[0]
+            common = np.intersect1d(first.groups[name], other.groups[name])
+            if len(common):
+                yield Finding(
+                    f"{len(common):,} values of {name!r} in {other.name} are in {first.name} too",
+                    locations=[Location(file=str(data.files_of(other.name)[0].path), feature=name)],
+                    evidence={"measured": len(common), "expected": 0, "subject": f"{first.name}/{other.name}"},
+                    help=[f"split by it: bushel build SOURCE OUT --group {name}"],
+                )
+
+
+@rule("SPL005", "label-drift", severity="warning")
+def label_drift(data: Data) -> Iterator[Finding]:
+    """Labels whose shares differ between splits by far more than chance allows.
+
+    Why: a threshold or a prior that was tuned on one does not hold for the other.
+    Example: 50 % positives in train, 5 % in validation.
+    Fix: split with stratification: `bushel build SOURCE OUT --split 80/20 --stratify label`.
+    Ignore: where train was balanced on purpose.
+    Reports: https://github.com/zalandoresearch/fashion-mnist/pull/5 https://github.com/tensorflow/tfjs/issues/5976
+    """
+    train = data.splits.get("train")
+    if train is None or not is_classification(data):
+        return
+    for split in data.splits.values():
+        if split is train or min(sum(s.label_counts.values()) for s in (split, train)) < MIN_RECORDS:
+            continue
+        labels = sorted({*train.label_counts, *split.label_counts})
+        mine, theirs = _shares(split, labels), _shares(train, labels)
+        gap = np.abs(mine - theirs)
+        worst = int(np.argmax(gap))
+        noise = 4 * np.sqrt(
+            max(theirs[worst], 0.01) / min(sum(split.label_counts.values()), sum(train.label_counts.values()))
+        )
+        if gap[worst] > max(DRIFT, noise):
+            yield Finding(
+                f"label {labels[worst]} is {mine[worst]:.0%} of {split.name} and {theirs[worst]:.0%} of train",
+                locations=[Location(feature=data.label)],
+                evidence={
+                    "measured": round(float(mine[worst]), 3),
+                    "expected": round(float(theirs[worst]), 3),
+                    "largest_difference": round(float(gap[worst]), 3),
+                    "subject": split.name,
+                },
+                help=["split with stratification: bushel build SOURCE OUT --split 80/20 --stratify label"],
+            )
+
+
+def _shares(split: SplitFacts, labels: list[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    counts = np.array([split.label_counts.get(label, 0) for label in labels], float)
+    return np.asarray(counts / max(counts.sum(), 1.0))
+
+
+@rule("SPL006", "feature-drift", severity="warning")
+def feature_drift(data: Data) -> Iterator[Finding]:
+    """Numbers whose distribution differs between splits, brightness of images included.
+
+    Why: the model meets values that it has never seen. Often a normalisation was done for one split only.
+    Example: train in 0..1, validation in 0..255.
+    Fix: one function for all splits, fitted on train.
+    Ignore: for splits by time, where drift is what is to be measured.
+    Reports: https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
+    """
+    train = data.splits.get("train")
+    for split in data.splits.values() if train is not None else ():
+        assert train is not None
+        if split is train or min(split.records, train.records) < MIN_RECORDS:
+            continue
+        for name, feature in split.features.items():
+            other = train.features.get(name)
+            if (
+                other is None
+                or not feature.is_number
+                or not other.is_number
+                or name == data.label
+                or name in split.groups
+            ):
+                continue
+            distance = _distance(feature.seen["sample"], other.seen["sample"])
+            shift = abs(feature.mean - other.mean) / max(other.deviation, 1e-12)
+            if distance > 0.3 and shift > SHIFT and not _is_running_number(feature, other):
+                yield Finding(
+                    f"{name!r} has mean {feature.mean:.4g} in {split.name} and {other.mean:.4g} in train",
+                    severity="error" if distance > 0.9 else None,
+                    locations=[Location(feature=name)],
+                    evidence={
+                        "measured": {"mean": feature.mean, "deviation": feature.deviation},
+                        "expected": {"mean": other.mean, "deviation": other.deviation},
+                        "distance": round(distance, 3),
+                        "subject": split.name,
+                    },
+                    help=["prepare all splits with one function, fitted on train"],
+                )
+    yield from _brightness_drift(data)
+
+
+def _brightness_drift(data: Data) -> Iterator[Finding]:
+    brightness = {
+        s: np.array(v) for s, v in (data.pictures.brightness if data.pictures else {}).items() if len(v) >= 50
+    }
+    train = brightness.get("train")
+    for split, values in brightness.items() if train is not None else ():
+        assert train is not None
+        if split != "train" and _distance(values, train) > 0.5:
+            yield Finding(
+                f"images of {split} have mean brightness {values.mean():.0f}, those of train {train.mean():.0f}",
+                confidence="likely",
+                locations=[Location(file=str(file.path)) for file in data.files_of(split)[:1]],
+                evidence={"measured": float(values.mean()), "expected": float(train.mean()), "subject": split},
+                help=["prepare the images of all splits in the same way"],
+            )
+
+
+def _distance(
+    one: np.ndarray[tuple[int], np.dtype[np.float64]], other: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
+    """Kolmogorov-Smirnov: the largest difference of the two distributions."""
+    one, other = np.sort(one[np.isfinite(one)]), np.sort(other[np.isfinite(other)])
+    if not len(one) or not len(other):
+        return 0.0
+    points = np.concatenate([one, other])
+    left = np.searchsorted(one, points, side="right") / len(one)
+    right = np.searchsorted(other, points, side="right") / len(other)
+    return float(np.abs(left - right).max())
+
+
+def _is_running_number(feature: FeatureFacts, other: FeatureFacts) -> bool:
+    """Whether a feature counts records, so that one split goes on where the other ends."""
+    is_apart = feature.min > other.max or feature.max < other.min
+    return feature.length == other.length == 1 and is_apart and feature.dtype == "int64"
+
+
+@rule("SPL007", "normalised-by-its-own-statistics", severity="warning")
+def normalised_by_its_own_statistics(data: Data) -> Iterator[Finding]:
+    """Every split has mean 0 and deviation 1 more exactly than chance allows.
+
+    Why: each was normalised with its own statistics, so the same input means different things in train and test.
+    Example: `(x - x.mean()) / x.std()` on `x_test`.
+    Fix: keep the mean and deviation of train, and use them for all splits.
+    Ignore: never.
+    Reports: https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
+    """
+    train = data.splits.get("train")
+    for split in data.splits.values() if train is not None else ():
+        assert train is not None
+        for name, feature in split.features.items():
+            other = train.features.get(name)
+            if split is train or other is None or feature.dtype != "float32" or not feature.is_number:
+                continue
+            chance = 1.0 / np.sqrt(max(split.records, 1))
+            exact = all(abs(f.mean) < 1e-4 and abs(f.deviation - 1) < 1e-3 for f in (feature, other))
+            if exact and split.records >= 20 and chance > 1e-3:
+                yield Finding(
+                    f"{name!r} has mean 0 and deviation 1 in {split.name} by itself; chance would leave {chance:.2g}",
+                    confidence="likely",
+                    locations=[Location(feature=name)],
+                    evidence={"measured": [feature.mean, feature.deviation], "expected": chance, "subject": split.name},
+                    help=["normalise every split with the mean and deviation of train"],
+                )
+
+
+@rule("SPL008", "duplicate-within-split", severity="info")
+def duplicate_within_split(data: Data) -> Iterator[Finding]:
+    """Records whose content occurs more than once in one split.
+
+    Why: they count double; many of them mean that a source was read twice.
+    Example: a build that was run twice into one folder.
+    Fix: drop the copies, unless they were made on purpose.
+    Ignore: after oversampling.
+    Reports: https://github.com/tensorflow/datasets/issues/3013
+    """
+    for split, count in (data.duplicates.within if data.duplicates else {}).items():
+        total = data.splits[split].records
+        yield Finding(
+            f"{count_of_things(count, 'record')} of {total:,} in {split} repeat another",
+            severity="warning" if count * 2 >= total else "info",
+            locations=[data.location(place) for pair in data.duplicates.within_places[split] for place in pair],
+            evidence={"measured": count, "examined": data.examined(), "subject": split},
+            help=["drop the copies, unless they were made on purpose"],
+        )

@@ -1,0 +1,119 @@
+"""TXT: text and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bushel.checking.collect.facts import Data
+from bushel.checking.report.findings import Finding, count_of_things
+from bushel.checking.rules.registry import rule
+
+__all__: list[str] = []
+
+
+@rule("TXT001", "bad-utf8")
+def bad_utf8(data: Data) -> Iterator[Finding]:
+    """Text that is not UTF-8 in some records.
+
+    Why: `UnicodeDecodeError` in the middle of a run, or replacement characters that the vocabulary does not know.
+    Example: one file in Latin-1 among files in UTF-8.
+    Fix: decode it with its own encoding when writing, and encode it as UTF-8.
+    Ignore: for bytes that are not text.
+    Reports: https://github.com/tensorflow/models/issues/8655 https://github.com/IBM/tensorflow-hangul-recognition/issues/39
+    """
+    for feature in data.features.values():
+        count = feature.seen["not_text"][0]
+        if feature.is_text and count:
+            yield Finding(
+                f"{feature.name!r}: {count_of_things(count, 'value')} of {feature.seen['values']:,} are not UTF-8 text",
+                locations=data.locations(feature.seen["not_text"], feature.name),
+                evidence={"measured": count, "expected": 0, "examined": data.examined()},
+                help=["decode these with their own encoding, and write UTF-8"],
+            )
+
+
+@rule("TXT002", "empty-text", severity="warning")
+def empty_text(data: Data) -> Iterator[Finding]:
+    """Text without a character in some records.
+
+    Why: a label without an input: the model learns to guess the label of nothing.
+    Example: reviews whose body was only an image.
+    Fix: leave such samples out.
+    Ignore: for features that may be empty, such as a title.
+    Reports: none collected; the idea is Data Linter's (empty example).
+    """
+    for feature in data.features.values():
+        count = feature.seen["empty"][0]
+        if feature.is_text and count:
+            yield Finding(
+                f"{feature.name!r} is empty in {count_of_things(count, 'record')}",
+                severity="info" if count < 0.001 * feature.total else None,
+                locations=data.locations(feature.seen["empty"], feature.name),
+                evidence={"measured": count, "expected": 0, "examined": data.examined()},
+                help=["leave these records out"],
+            )
+
+
+def _tokens(data: Data) -> Iterator[tuple[str, dict[str, int]]]:
+    yield from data.tokens.items()
+
+
+@rule("TXT003", "all-unknown-tokens", severity="warning")
+def all_unknown_tokens(data: Data) -> Iterator[Finding]:
+    """Sequences in which every token is the same one: the one for unknown words.
+
+    Why: the vocabulary was fitted to something else (another language, another case), and nothing of the text is left.
+    Example: a vocabulary of lower-case words applied to capitals: all 1.
+    Fix: fit the vocabulary on the train split, after the same clean-up.
+    Ignore: where single sequences are really foreign.
+    Reports: https://github.com/tensorflow/skflow/issues/135
+    """
+    for name, seen in _tokens(data):
+        if seen["all_same"] > 0.01 * seen["rows"]:
+            yield Finding(
+                f"{name!r}: {seen['all_same']:,} of {seen['rows']:,} sequences hold only token {seen['same_token']}",
+                confidence="likely",
+                evidence={"measured": seen["all_same"], "examined": f"{seen['rows']:,} sequences", "subject": name},
+                help=["fit the vocabulary on the train split of this very text"],
+            )
+
+
+@rule("TXT004", "sequences-cut-off", severity="info")
+def sequences_cut_off(data: Data) -> Iterator[Finding]:
+    """How many sequences are as long as the longest, and so were probably cut.
+
+    Why: what stands behind the cut is never seen; if most are cut, the length is too short.
+    Example: a maximum of 128 tokens for texts of 500.
+    Fix: a larger maximum, or pieces of each text.
+    Ignore: where the beginning says enough.
+    Reports: none collected.
+    """
+    for name, seen in _tokens(data):
+        if seen["full"] > 0.2 * seen["rows"] and seen["padded"] + seen["shorter"] > 0:
+            yield Finding(
+                f"{name!r}: {seen['full'] / seen['rows']:.0%} of the sequences fill all {seen['width']} places",
+                confidence="likely",
+                evidence={"measured": seen["full"], "examined": f"{seen['rows']:,} sequences", "subject": name},
+                help=["use a larger maximum length, or cut texts into pieces"],
+            )
+
+
+@rule("TXT005", "padding-is-a-token", severity="warning")
+def padding_is_a_token(data: Data) -> Iterator[Finding]:
+    """The number that pads sequences also stands for a token inside them.
+
+    Why: a mask hides the real token, and a model without one takes padding for words. Index arithmetic with lookup
+    tables does this: the unknown token gets the number of the first word.
+    Example: `StaticVocabularyTable` ids beside `padded_batch`, which pads with 0.
+    Fix: put the padding and the unknown token into the vocabulary, at 0 and 1.
+    Ignore: where 0 is a separator that is meant to be masked.
+    Reports: https://github.com/tensorflow/docs/pull/2260
+    """
+    for name, seen in _tokens(data):
+        if seen["padded"] > 0 and seen["inner_zeros"] > 0.01 * seen["rows"]:
+            yield Finding(
+                f"{name!r}: 0 pads {seen['padded']:,} sequences and is a token inside {seen['inner_zeros']:,}",
+                confidence="likely",
+                evidence={"measured": seen["inner_zeros"], "examined": f"{seen['rows']:,} sequences", "subject": name},
+                help=["keep 0 for padding: put [PAD] and [UNK] into the vocabulary"],
+            )

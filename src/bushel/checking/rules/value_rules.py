@@ -1,0 +1,280 @@
+"""VAL: values that no model should be given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from bushel.checking.collect.facts import Data, FeatureFacts
+from bushel.checking.report.findings import Finding, Location, count_of_things
+from bushel.checking.rules.registry import rule
+
+__all__: list[str] = []
+
+SENTINELS = (-999.0, -9999.0, -99999.0, -99.0, 999.0, 9999.0, 99999.0, -32768.0, 2147483647.0, -2147483648.0)
+MIN_RECORDS = 20  # below it a constant is no news
+_BOX = re.compile(r"^(.*?)(?:/|_)?(x|y)(min|max)$")
+
+
+@rule("VAL001", "not-finite")
+def not_finite(data: Data) -> Iterator[Finding]:
+    """NaN or infinite values.
+
+    Why: one of them makes the loss NaN, and every weight after it.
+    Example: a mean over an empty group, a log of 0, a blank cell of a CSV file.
+    Fix: leave such samples out, or fill the value and add a feature that says so.
+    Ignore: where NaN marks a missing value that the model masks.
+    Reports: https://github.com/tensorflow/models/issues/8322
+    """
+    for feature in data.features.values():
+        nans, infinities = feature.seen["nans"][0], feature.seen["infinities"][0]
+        if nans or infinities:
+            places = data.locations(feature.seen["nans"], feature.name)
+            yield Finding(
+                f"{feature.name!r} holds {nans:,} NaN and {infinities:,} infinite values of {feature.seen['values']:,}",
+                locations=(places + data.locations(feature.seen["infinities"], feature.name))[:5],
+                evidence={
+                    "measured": {"NaN": nans, "infinite": infinities},
+                    "expected": 0,
+                    "examined": data.examined(),
+                },
+                help=[f"leave these records out, or fill {feature.name!r} and say so in a feature of its own"],
+            )
+
+
+@rule("VAL002", "constant-feature", severity="warning")
+def constant_feature(data: Data) -> Iterator[Finding]:
+    """A feature, or positions of a vector, with the same value in every record.
+
+    Why: it tells a model nothing, and a Normalization layer divides by its variance of zero: values of 1e10 at test
+    time, where it is not quite constant.
+    Example: border pixels that are always black; a column that is filled with a default.
+    Fix: drop it, or guard the division.
+    Ignore: for features that describe the file, such as the number of channels. What is told of boxes beside where they
+    are (`image/object/is_crowd`, `difficult`, their only class) is no input, and is passed over.
+    Reports: https://github.com/keras-team/keras/issues/20011
+    """
+    told = tuple(f"{group}/" for group in _groups_of_boxes(data))
+    for feature in data.features.values():
+        if (
+            feature.total < MIN_RECORDS
+            or not feature.is_number
+            or re.search(r"height|width|channels|depth", feature.name)
+            or (feature.name.startswith(told) and not _BOX.match(feature.name))
+        ):
+            continue
+        if feature.min == feature.max and feature.name != data.label:
+            yield Finding(
+                f"{feature.name!r} is {feature.min:g} in every record",
+                severity="info" if feature.length == 1 else None,
+                locations=[Location(feature=feature.name)],
+                evidence={"measured": f"{feature.min:g} to {feature.max:g}", "examined": data.examined()},
+                help=[f"drop {feature.name!r}: it tells nothing apart"],
+            )
+            continue
+        low, high = feature.seen["position_min"], feature.seen["position_max"]
+        constant = np.flatnonzero(low == high)
+        if len(constant) and feature.seen["kinds"][2]:
+            yield Finding(
+                f"{len(constant):,} of {len(low):,} positions of {feature.name!r} never change",
+                locations=[Location(feature=feature.name)],
+                evidence={"measured": constant[:8].tolist(), "examined": data.examined()},
+                help=["drop these positions, or do not divide by their deviation of 0"],
+            )
+
+
+def _groups_of_boxes(data: Data) -> set[str]:
+    """What the names of features begin with that tell of boxes: `image/object` of `image/object/bbox/xmin`."""
+    places = {found[1] for name in data.features if (found := _BOX.match(name))}
+    return {group for place in places if (group := re.sub(r"(^|/)(bbox|box)(es)?$", "", place))}
+
+
+@rule("VAL003", "sentinel-value", severity="warning")
+def sentinel_value(data: Data) -> Iterator[Finding]:
+    """A number that stands for "not known", such as -999, among real values.
+
+    Why: it is far from all others, so it rules the mean, the deviation and the gradient.
+    Example: temperatures from -20 to 40, and 300 times -999.
+    Fix: leave such samples out, or fill the value and add a feature that says so.
+    Ignore: where the number is a real value.
+    Reports: none collected; the idea is Data Linter's (uncommon sign, tailed distribution).
+    """
+    for feature in data.features.values():
+        if not feature.is_number or feature.name == data.label:
+            continue
+        for value, count, place in (
+            (feature.min, feature.seen["at_min"], feature.seen["min_place"]),
+            (feature.max, feature.seen["at_max"], feature.seen["max_place"]),
+        ):
+            others = feature.seen["sample"][feature.seen["sample"] != value]
+            if value not in SENTINELS or count < 2 or not len(others):
+                continue
+            spread = float(np.quantile(others, 0.99) - np.quantile(others, 0.01)) or 1.0
+            nearest = float(others.min() if value == feature.min else others.max())
+            if abs(nearest - value) > spread:
+                yield Finding(
+                    f"{feature.name!r} is {value:g} in {count:,} places; the next value is {nearest:g}",
+                    confidence="likely",
+                    locations=[data.location(tuple(place), feature.name)],
+                    evidence={"measured": count, "expected": 0, "next_value": nearest, "examined": data.examined()},
+                    help=[f"leave records with {value:g} out, or fill the value and say so in a feature of its own"],
+                )
+
+
+@rule("VAL004", "out-of-declared-range")
+def out_of_declared_range(data: Data) -> Iterator[Finding]:
+    """Values outside the range that the schema's statistics give.
+
+    Why: the data has changed since the schema was made, or a unit did.
+    Example: heights in metres, and from one file on in centimetres.
+    Fix: find the files that differ (`bushel info FILE`) and write them again.
+    Ignore: when the schema was inferred from a part of the data; infer it anew then.
+    Reports: https://github.com/tensorflow/data-validation/issues/95
+    """
+    for name, declared in (data.schema.statistics if data.schema else {}).items():
+        feature = data.features.get(name)
+        if feature is None or not feature.is_number or declared.min is None or declared.max is None:
+            continue
+        if feature.min < declared.min or feature.max > declared.max:
+            place = feature.seen["min_place"] if feature.min < declared.min else feature.seen["max_place"]
+            yield Finding(
+                f"{name!r} goes from {feature.min:g} to {feature.max:g}, not {declared.min:g} to {declared.max:g}",
+                locations=[data.location(tuple(place), name)],
+                evidence={
+                    "measured": [feature.min, feature.max],
+                    "expected": [declared.min, declared.max],
+                    "examined": data.examined(),
+                },
+                help=["look at the record named: another unit, or a schema that is too old?"],
+            )
+
+
+@rule("VAL005", "number-as-text", severity="warning")
+def number_as_text(data: Data) -> Iterator[Finding]:
+    """Text that is a number in nearly every record.
+
+    Why: a number in text cannot be scaled or compared, and as a category it has no order.
+    Example: `"12.5"` from a CSV file whose column was read as text.
+    Fix: convert it where it is written: `float(value)`.
+    Ignore: for identifiers, postal codes and telephone numbers.
+    Reports: none collected; the idea is Data Linter's (number as string).
+    """
+    for feature in data.features.values():
+        texts = feature.seen["texts"]
+        is_identifier = re.search(
+            r"id$|key|code|zip|phone|name|path|date|time|year|version", feature.name, re.IGNORECASE
+        )
+        if texts >= MIN_RECORDS and feature.seen["numeric_texts"] >= 0.95 * texts and not is_identifier:
+            yield Finding(
+                f"{feature.name!r} is text, and {feature.seen['numeric_texts']:,} of {texts:,} values are numbers",
+                confidence="likely",
+                locations=[Location(feature=feature.name)],
+                evidence={"measured": feature.seen["numeric_texts"], "examined": data.examined()},
+                help=[f"store {feature.name!r} as a number"],
+            )
+
+
+@rule("VAL006", "spaces-around-text", severity="warning")
+def spaces_around_text(data: Data) -> Iterator[Finding]:
+    """Short text, as of class names, with spaces or line ends around it in some records.
+
+    Why: `"cat"` and `"cat\\n"` are two classes, or one that the lookup table does not know: -1, and a NaN loss.
+    Example: names that were read with `file.readlines()`.
+    Fix: `.strip()` where it is written.
+    Ignore: for running text.
+    Reports: https://github.com/zzh8829/yolov3-tf2/issues/233 https://github.com/zzh8829/yolov3-tf2/issues/259
+    """
+    for feature in data.features.values():
+        count = feature.seen["padded"][0]
+        if not count or feature.seen["max_size"] > 64:
+            continue
+        distinct = feature.distinct or {}
+        twins = [
+            name for name in distinct if isinstance(name, str) and name != name.strip() and name.strip() in distinct
+        ]
+        yield Finding(
+            f"{feature.name!r}: {count_of_things(count, 'value has', 'values have')} spaces or line ends around it"
+            + (f"; {twins[0]!r} and {twins[0].strip()!r} are two values" if twins else ""),
+            severity="error" if twins else None,
+            locations=data.locations(feature.seen["padded"], feature.name),
+            evidence={"measured": count, "expected": 0, "examined": data.examined()},
+            help=["strip it where it is written"],
+        )
+
+
+@rule("VAL007", "impossible-box")
+def impossible_box(data: Data) -> Iterator[Finding]:
+    """Boxes whose minimum is not below their maximum, or that lie outside the image.
+
+    Why: a width below 0 has no logarithm: the loss is NaN from the step on which it comes up.
+    Example: `xmin` and `xmax` swapped; pixels where shares of the width are expected; EXIF rotation not applied.
+    Fix: leave the box out, or swap its corners; divide by the image's size after rotating it.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/models/issues/1881 https://github.com/tensorflow/models/issues/5474
+    """
+    groups: dict[str, dict[str, FeatureFacts]] = {}
+    for feature in data.features.values():
+        if (found := _BOX.match(feature.name)) and feature.is_number:
+            groups.setdefault(f"{found[1]}{found[2]}", {})[found[3]] = feature
+    for pair in groups.values():
+        for feature in pair.values():
+            is_share = feature.max <= 2.0 or _share_of(feature, 1.0) > 0.9
+            if is_share and (feature.min < 0.0 or feature.max > 1.0 + 1e-6):
+                place = feature.seen["min_place"] if feature.min < 0 else feature.seen["max_place"]
+                yield Finding(
+                    f"{feature.name!r} goes from {feature.min:g} to {feature.max:g}, and boxes lie within 0 and 1",
+                    locations=[data.location(tuple(place), feature.name)],
+                    evidence={"measured": [feature.min, feature.max], "expected": [0, 1], "examined": data.examined()},
+                    help=["clip boxes to the image, and divide pixels by its size"],
+                )
+        low, high = pair.get("min"), pair.get("max")
+        if low is not None and high is not None and low.mean > high.mean:
+            yield Finding(
+                f"{low.name!r} is above {high.name!r} on average: corners are swapped",
+                locations=[Location(feature=low.name)],
+                evidence={"measured": [low.mean, high.mean], "examined": data.examined()},
+                help=["swap the two features where they are written"],
+            )
+    if data.boxes.count:
+        yield Finding(
+            f"{count_of_things(data.boxes.count, 'box has', 'boxes have')} a minimum that is not below the maximum",
+            locations=[data.location(place, name) for place, name in data.boxes.places],
+            evidence={"measured": data.boxes.count, "expected": 0, "examined": f"{data.boxes.examined:,} boxes"},
+            help=["leave such boxes out, or swap their corners"],
+        )
+
+
+def _share_of(feature: FeatureFacts, limit: float) -> float:
+    sample = feature.seen["sample"]
+    return float((np.abs(sample) <= limit).mean()) if len(sample) else 0.0
+
+
+@rule("VAL008", "scales-side-by-side", severity="info")
+def scales_side_by_side(data: Data) -> Iterator[Finding]:
+    """Positions of one vector, or numbers of one record, of which some are normalised and others are in the thousands.
+
+    Why: the large ones decide alone until the model has unlearned them.
+    Example: age scaled to 0..1 beside an income in cents.
+    Fix: normalise all of them by statistics of the train split; `bushel build` keeps those with the dataset.
+    Ignore: for models that do not mind, such as trees, or where a Normalization layer comes first.
+    Reports: none collected; the idea is Data Linter's (unnormalized feature).
+    """
+    for feature in data.features.values():
+        low, high = feature.seen["position_min"], feature.seen["position_max"]
+        if feature.total < MIN_RECORDS or len(low) < 2 or not feature.seen["kinds"][2]:
+            continue
+        scale = np.maximum(np.abs(low), np.abs(high))
+        small, large = np.flatnonzero((scale > 0) & (scale <= 3)), np.flatnonzero(scale >= 1000)
+        if len(small) and len(large):
+            yield Finding(
+                f"{feature.name!r}: {len(small):,} positions stay within 3, {len(large):,} go beyond 1,000",
+                confidence="likely",
+                locations=[Location(feature=feature.name)],
+                evidence={
+                    "measured": {"small": small[:8].tolist(), "large": large[:8].tolist()},
+                    "examined": data.examined(),
+                },
+                help=["normalise every position with statistics of the train split"],
+            )

@@ -1,0 +1,1 @@
+"""What a dataset is made of in memory: schema, columns, splits and labels."""

@@ -1,0 +1,1 @@
+"""What adapters and training ask of the reader. Needs no framework."""

@@ -1,0 +1,325 @@
+"""Tasks on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.errors import BushelError, quantity, readable_size
+from bushel.ray import cluster
+
+__all__ = ["ActorCounters", "RayEngine", "engine", "start_counting"]
+
+
+_NAMESPACE = "bushel"
+_INTERVAL = 0.5  # seconds between two tellings, where there are few workers
+_A_SECOND = 1000  # tellings that the actor takes in without falling behind
+
+
+class _Counts:
+    """The actor: three counts a task of the stage at work, the last that were told."""
+
+    def __init__(self) -> None:
+        self.stage = ""
+        self.counts = np.zeros((1, 3), np.int64)
+
+    def begin(self, stage: str, tasks: int) -> None:
+        self.stage, self.counts = stage, np.zeros((max(tasks, 1), 3), np.int64)
+
+    def tell(self, stage: str, told: dict[int, list[int]]) -> None:
+        if stage == self.stage:
+            for slot, counts in told.items():
+                self.counts[slot] = counts
+
+    def total(self, stage: str) -> list[int]:
+        found: list[int] = self.counts.sum(axis=0).tolist()
+        return found if stage == self.stage else [0, 0, 0]
+
+
+def start_counting() -> tuple[str, Any]:
+    """Start an actor beside the build, where no lost node takes it along; its name, and the handle it lives by."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    name = f"progress-{uuid.uuid4().hex}"
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    kind = ray.remote(num_cpus=0)(_Counts)
+    return name, kind.options(name=name, namespace=_NAMESPACE, scheduling_strategy=here).remote()
+
+
+class _Teller:
+    """One a worker: a thread that tells what the tasks in hand have counted."""
+
+    def __init__(self, name: str, stage: str, interval: float) -> None:
+        import ray
+
+        self.stage = stage
+        self.interval = interval
+        self.actor = ray.get_actor(name, namespace=_NAMESPACE)
+        self.done: set[int] = set()
+        self.is_over = False
+        self.counts: dict[int, NDArray[np.int64]] = {}
+        self.lock = threading.Lock()
+        threading.Thread(target=self._tell_often, daemon=True).start()
+
+    def _tell_often(self) -> None:
+        while not self.is_over:
+            time.sleep(self.interval)
+            with suppress(Exception):  # the build may be over
+                self.tell()
+
+    def tell(self) -> Any:
+        with self.lock:
+            told = {slot: counts.tolist() for slot, counts in self.counts.items()}
+            for slot in self.done:
+                self.counts.pop(slot, None)
+            self.done.clear()
+        return self.actor.tell.remote(self.stage, told) if told else None
+
+
+_tellers: dict[str, _Teller] = {}
+
+
+@dataclass(frozen=True)
+class ActorCounters:
+    """Counts of one stage in an actor, by its name."""
+
+    name: str
+    stage: str
+    interval: float = _INTERVAL
+    actor: Any = None  # the build has it
+
+    @classmethod
+    def make(cls, name: str, actor: Any, tasks: int, *, workers: int) -> ActorCounters:
+        """Have an actor that `start_counting` started count another stage."""
+        stage = uuid.uuid4().hex
+        actor.begin.remote(stage, tasks)
+        return cls(name, stage, max(_INTERVAL, workers / _A_SECOND), actor)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ActorCounters, (self.name, self.stage, self.interval)
+
+    def begin(self, slot: int) -> NDArray[np.int64]:
+        """Counts in this worker's memory, told now and then."""
+        counts = np.zeros(3, np.int64)
+        with suppress(Exception):  # progress is not worth a task
+            if self.stage not in _tellers:
+                for past in _tellers.values():
+                    past.is_over = True
+                _tellers.clear()
+                _tellers[self.stage] = _Teller(self.name, self.stage, self.interval)
+            teller = _tellers[self.stage]
+            with teller.lock:
+                teller.counts[slot] = counts
+                teller.done.discard(slot)
+        return counts
+
+    def end(self, slot: int) -> None:
+        """Tell the last counts; at once where there are few workers, so that the end of a stage is exact."""
+        import ray
+
+        teller = _tellers.get(self.stage)
+        if teller is not None:
+            with teller.lock:
+                teller.done.add(slot)
+            if self.interval <= _INTERVAL:
+                with suppress(Exception):
+                    ray.get(teller.tell(), timeout=5)
+
+    def total(self) -> tuple[int, int, int]:
+        """As they were told last."""
+        import ray
+
+        try:
+            samples, written, refused = ray.get(self.actor.total.remote(self.stage), timeout=5)
+        except (ray.exceptions.RayError, AttributeError):
+            return 0, 0, 0
+        return samples, written, refused
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_RETRIES = 5  # of a task whose worker or node was lost
+_AHEAD = 4  # tasks in Ray's hands for each CPU: nodes never wait for the next one
+_TOGETHER = 8  # tasks given to a worker at once, where there are many: scheduling one costs a part of a millisecond
+
+
+def engine(address: str | None = None, *, workers: int | None = None) -> RayEngine:
+    """Where a build or a check is done: `bushel.build(..., run=bushel.Run(engine=bushel.ray.engine("auto")))`.
+
+    `address` is what `ray.init` takes: `auto`, `host:port`, `ray://host:10001`. Without one, the cluster that is
+    running here is used, or else this machine alone, with so many workers.
+    """
+    return RayEngine(address, workers)
+
+
+class RayEngine:
+    """A cluster, joined when it is first needed. Lost workers and nodes are made good by Ray."""
+
+    is_remote = True
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
+        self.address = address
+        self.workers = workers
+        self._is_ours = False
+        self._is_joined = False
+        self._counting: tuple[str, Any] | None = None
+
+    def join(self) -> None:
+        """Join the cluster, if that was not done."""
+        if not self._is_joined:
+            self._is_ours = cluster.connect(self.address, workers=self.workers, purpose="--engine ray")
+            self._is_joined = True
+            if not cluster.nodes():
+                self.close()
+                raise BushelError(
+                    "the Ray cluster has no node with a CPU", help=["Add one with `ray start --address`."]
+                )
+
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+        """Ask every node whether it sees what it will need."""
+        self.join()
+        if writes and self._counting is None:
+            self._counting = start_counting()  # it is there when the plan is
+        cluster.look(reads, writes, versions)
+
+    def counters(self, path: Path, tasks: int) -> ActorCounters:  # noqa: ARG002
+        """Counts that workers tell an actor."""
+        self.join()
+        if self._counting is None:
+            self._counting = start_counting()
+        return ActorCounters.make(*self._counting, tasks, workers=self._cpus(0))
+
+    def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
+        """Do the tasks on all nodes; a few more than there are CPUs are in Ray's hands at a time."""
+        import ray
+
+        self.join()
+        if not tasks:
+            return
+        cpus = self._cpus(memory)
+        here, shared = str(Path.cwd()), ray.put(work)
+        do = ray.remote(num_cpus=1, max_retries=_RETRIES, memory=memory or None)(_do)
+        given: list[Any] = []
+        left = 0
+        try:
+            while left < len(tasks) or given:
+                while left < len(tasks) and len(given) < _AHEAD * cpus:
+                    together = _together(len(tasks) - left, cpus)
+                    given.append(do.remote(here, shared, list(tasks[left : left + together])))
+                    left += together
+                done, given = _finished(given)
+                for ref in done:
+                    results, error = ray.get(ref)
+                    yield from results
+                    if error is not None:
+                        raise error
+        except ray.exceptions.RayError as error:
+            raise _in_words(error) from None
+        finally:
+            for ref in given:
+                ray.cancel(ref, force=True)
+
+    def _cpus(self, memory: int) -> int:
+        """How many tasks of this size the cluster does at a time; an error where none has room, as Ray would wait."""
+        there = cluster.nodes()
+        if not there:
+            raise BushelError("the Ray cluster has no node left with a CPU")
+        largest = max(node.memory for node in there)
+        if memory > largest:
+            raise BushelError(
+                f"a task takes about {readable_size(memory)}, and the largest node gives {readable_size(largest)}",
+                help=["Smaller shards take less: --shard-size."],
+            )
+        fitting = [min(node.cpus, node.memory // memory if memory else node.cpus) for node in there]
+        return max(1, int(sum(fitting)))
+
+    def close(self) -> None:
+        """Leave the cluster, unless the program was in it before."""
+        self._counting = None
+        if self._is_joined and self._is_ours:
+            cluster.disconnect()
+        self._is_joined = self._is_ours = False
+
+
+def _together(left: int, cpus: int) -> int:
+    """How many tasks a worker is given at once: one at the end, so that all workers end at about the same time."""
+    return max(1, min(_TOGETHER, left // (2 * _AHEAD * cpus)))
+
+
+def _finished(given: list[Any]) -> tuple[list[Any], list[Any]]:
+    """What is done, at least one, and the rest."""
+    import ray
+
+    ray.wait(given, num_returns=1)
+    done, rest = ray.wait(given, num_returns=len(given), timeout=0)
+    return done, rest
+
+
+def _do(folder: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
+    """Do tasks in a worker, until one fails. Errors are given back: Ray would wrap them."""
+    done: list[R] = []
+    with _working_in(folder):
+        for task in tasks:
+            try:
+                done.append(work(task))
+            except Exception as error:  # whatever it is, the build decides
+                return done, _portable(error)
+    return done, None
+
+
+@contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    """Be in the folder that the program is in, if there is one here: its paths may be relative."""
+    before = os.getcwd()  # noqa: PTH109
+    with suppress(OSError):
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error with the node's name, as far as it travels."""
+    import socket
+
+    where = f"On node {socket.gethostname()}."
+    if isinstance(error, BushelError):
+        error.help = (*error.help[:1], where)
+    elif isinstance(error, OSError):
+        error.add_note(where)
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return BushelError(f"{type(error).__name__}: {error}", help=[where])
+    return error
+
+
+def _in_words(error: Exception) -> BushelError:
+    import ray
+
+    resume = "Run the same command again to continue"
+    if isinstance(error, ray.exceptions.OutOfMemoryError | ray.exceptions.WorkerCrashedError):
+        return BushelError(
+            f"workers were killed {quantity(_RETRIES + 1, 'time')} over one task, most likely because memory ran out; "
+            "what is done is kept",
+            help=[f"{resume}, with smaller --shard-size or nodes with more memory."],
+        )
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    said = lines[-1] if isinstance(error, ray.exceptions.RayTaskError) else lines[0]  # behind the trace of the worker
+    return BushelError(f"the Ray cluster failed: {said}; what is done is kept", help=[f"{resume}."])

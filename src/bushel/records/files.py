@@ -1,0 +1,385 @@
+"""One TFRecord file: what it is, told by its bytes, and its records in chunks, whatever its compression."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.errors import CorruptRecord, Fault, FileProblem
+from bushel.storage import ObjectPath, describe_os_error, is_object, open_to_read
+from bushel.storage.file_kinds import what_is
+from bushel.storage.streams import ObjectFile, open_in_order, park
+
+__all__ = ["Chunk", "Compression", "OnFault", "RecordFile", "Skipped", "open_file"]
+
+Compression: TypeAlias = Literal["gzip", "zlib"]
+OnFault: TypeAlias = Literal["raise", "skip"]
+Extents: TypeAlias = NDArray[np.uint64]  # offset of the header, length of the data
+
+HEADER, FOOTER = 12, 4
+CHUNK_BYTES = 4 << 20
+_RAW_BYTES = 1 << 16  # of a compressed file, read at a time
+_STEP_BYTES = 1 << 18  # inflated at a time: what stays in the cache
+MAX_RECORD = (1 << 31) - 1
+WINDOW_BITS: dict[str, int] = {"gzip": 31, "zlib": 15}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some whole records of a file, in memory. Only their headers have been looked at."""
+
+    memory: Any
+    extents: Extents
+    first: int  # number of the first record in the file
+    base: int  # offset of memory in the file, or in what it inflates to
+
+    def offset(self, row: int) -> int:
+        """Where a record is in the file, or in what it inflates to."""
+        return self.base + int(self.extents[row, 0])
+
+    def payload(self, row: int) -> memoryview:
+        """The data of one record."""
+        start, length = (int(n) for n in self.extents[row])
+        return memoryview(self.memory)[start + HEADER : start + HEADER + length]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What was passed over, and why."""
+
+    path: str
+    record: int
+    offset: int
+    length: int  # in bytes, framing included
+    fault: Fault
+
+
+# Takes a fault; returns if it is to be passed over, raises if not.
+FaultHandler: TypeAlias = Callable[[Skipped], None]
+ReadAgain: TypeAlias = Callable[[int, int], memoryview]  # bytes of a file, from and to
+
+
+def raise_fault(skipped: Skipped) -> None:
+    """The policy that passes nothing over."""
+    raise CorruptRecord(skipped.path, record=skipped.record, offset=skipped.offset, fault=skipped.fault)
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A TFRecord file whose compression is known."""
+
+    path: Path
+    compression: Compression | None
+    size: int
+
+    def chunks(self, *, on_fault: FaultHandler = raise_fault, max_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+        """All records, some at a time; memory is bounded by `max_bytes` or the largest record."""
+        if is_object(self.path):
+            return self._object_chunks(on_fault, max_bytes)
+        pieces = _mapped(self) if self.compression is None else _ahead(_inflated(self, max_bytes))
+        return _cut_into_chunks(self, pieces, max_bytes, on_fault)
+
+    def _object_chunks(self, on_fault: FaultHandler, max_bytes: int) -> Iterator[Chunk]:
+        """What a store gave wrong is read again, once, before it counts as damage."""
+        if self.compression is not None:
+            yield from _cut_into_chunks(self, _ahead(_inflated(self, max_bytes)), max_bytes, on_fault)
+            return
+        assert isinstance(self.path, ObjectPath)
+        with open_in_order(self.path.key, self.path.status()) as opened:
+            pieces = (_Piece(data, base, base + len(data) == self.size) for base, data in opened.pieces())
+            for chunk in _cut_into_chunks(self, pieces, max_bytes, on_fault, opened.read_again):
+                yield _verified(chunk, opened.read_again)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    memory: Any
+    base: int
+    is_last: bool
+    fault: Fault | None = None  # why there is no more, if that is not the end
+
+
+def _mapped(file: RecordFile) -> Iterator[_Piece]:
+    if file.size == 0:  # nothing can be mapped
+        return
+    with open_to_read(file.path) as opened:
+        yield _Piece(mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ), 0, is_last=True)
+
+
+def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
+    """What the file inflates to, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
+    assert file.compression is not None
+    is_first = True
+    with open_to_read(file.path) as opened:
+        stream = _Inflater(opened, file.compression)
+        base = 0
+        while True:
+            data = stream.read(max_bytes)
+            if stream.fault is not None and is_first and isinstance(opened, ObjectFile):
+                is_first = False  # what a store gave is asked for twice before it counts as damaged
+                opened.forget()
+                opened.seek(0)
+                stream = _Inflater(opened, file.compression)
+                _skip(stream, base)
+                continue
+            is_last = len(data) < max_bytes
+            yield _Piece(data, base, is_last, stream.fault)
+            base += len(data)
+            if is_last:
+                break
+
+
+def _skip(stream: _Inflater, size: int) -> None:
+    while size > 0 and (data := stream.read(min(size, CHUNK_BYTES))):
+        size -= len(data)
+
+
+def _verified(chunk: Chunk, read_again: ReadAgain) -> Chunk:
+    """The chunk, with the bytes that came wrong replaced by what they are when they are asked for again."""
+    if not _native.verify(chunk.memory, chunk.extents, 1):
+        return chunk
+    start, stop = int(chunk.extents[0, 0]), int(chunk.extents[-1].sum()) + HEADER + FOOTER
+    data = read_again(chunk.base + start, chunk.base + stop)
+    return Chunk(data, chunk.extents - np.array([start, 0], np.uint64), chunk.first, chunk.base + start)
+
+
+class _Inflater:
+    """A compressed file as a stream of bytes. What cannot be inflated ends it; `fault` says why."""
+
+    def __init__(self, file: IO[bytes], compression: Compression) -> None:
+        from isal import isal_zlib
+
+        self.file = file
+        self.fault: Fault | None = None
+        self._bits = WINDOW_BITS[compression]
+        self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=self._bits)
+        self._error: Any = isal_zlib.error
+        self._inflate = self._make()
+        self._raw = b""
+        self._stream_at = 0  # where in the file the stream at hand begins: there may be several behind each other
+        self._given = 0  # bytes of it that were inflated
+        self._done = False
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes; fewer only at the end."""
+        pieces, left = [], size
+        while left > 0 and not self._done:
+            piece = self._step(left)
+            pieces.append(piece)
+            left -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _step(self, max_length: int) -> bytes:
+        if self._inflate.eof:
+            self._begin_next_stream()
+        elif not self._raw:
+            self._raw = self.file.read(_RAW_BYTES)
+            self.fault = None if self._raw else Fault.TRUNCATED_STREAM
+        if not self._raw:
+            self._done = True
+            return b""
+        try:
+            piece: bytes = self._inflate.decompress(self._raw, min(max_length, _STEP_BYTES))
+        except self._error:
+            self.fault, self._done = Fault.COMPRESSED_STREAM, True
+            return self._rescue(max_length)
+        self._raw = b"" if self._inflate.eof else self._inflate.unconsumed_tail
+        self._given += len(piece)
+        return piece
+
+    def _begin_next_stream(self) -> None:
+        self._raw = self._inflate.unused_data.lstrip(b"\0")
+        while not self._raw and (more := self.file.read(_RAW_BYTES)):
+            self._raw = more.lstrip(b"\0")  # padding, as tapes and gzip itself leave it
+        self._stream_at = self.file.tell() - len(self._raw)
+        self._given = 0
+        self._inflate = self._make()
+
+    def _rescue(self, max_length: int) -> bytes:
+        """What stands between the last byte given and the damage: a failing step gives nothing of itself."""
+        self.file.seek(self._stream_at)
+        inflate = zlib.decompressobj(wbits=self._bits)
+        out = bytearray()
+        raw, seen, step = b"", 0, _RAW_BYTES
+        while step and len(out) < max_length and (raw := raw or self.file.read(_RAW_BYTES)):
+            before = inflate.copy()
+            try:
+                piece = inflate.decompress(raw, step)
+            except zlib.error:
+                inflate, step = before, step // 16  # closer to the damage in smaller steps
+                continue
+            out += piece[max(0, self._given - seen) :]
+            seen += len(piece)
+            raw = inflate.unconsumed_tail
+        return bytes(out[:max_length])
+
+
+def _ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
+    """The same pieces, the next one made while this one is worked on."""
+    wanted: SimpleQueue[bool] = SimpleQueue()
+    made: SimpleQueue[tuple[_Piece | None, BaseException | None]] = SimpleQueue()
+
+    def make() -> None:
+        while wanted.get():
+            try:
+                made.put((next(pieces, None), None))
+            except BaseException as error:
+                made.put((None, error))
+
+    Thread(target=make, daemon=True).start()
+    wanted.put(True)
+    try:
+        while True:
+            piece, error = made.get()
+            if error is not None:
+                raise error
+            if piece is None:
+                return
+            wanted.put(True)
+            yield piece
+    finally:
+        # No lock is taken and no thread waited for: an iterator that was left is ended by the garbage collector, which
+        # may run anywhere, even where the threading module holds its own locks.
+        wanted.put(False)
+
+
+def _cut_into_chunks(
+    file: RecordFile,
+    pieces: Iterator[_Piece],
+    max_bytes: int,
+    on_fault: FaultHandler,
+    read_again: ReadAgain | None = None,
+) -> Iterator[Chunk]:
+    first, carried, base, doubted = 0, b"", 0, -1
+    for piece in pieces:
+        memory = piece.memory if not carried else b"".join((carried, piece.memory))
+        base = piece.base - len(carried)
+        size, at, carried = len(memory), 0, b""
+        while at < size or piece.fault is not None:
+            extents, code, end = _native.scan(memory, at, 1 << 20, max_bytes)
+            if len(extents):
+                yield Chunk(memory, extents, first, base)
+                first += len(extents)
+            at, fault = end, Fault(code)
+            is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA) or at == size
+            if is_cut and piece.fault is not None:
+                on_fault(Skipped(str(file.path), first, base + at, size - at, piece.fault))
+                return
+            if fault is Fault.NONE:
+                continue
+            if is_cut and not piece.is_last:
+                carried = bytes(memoryview(memory)[at:])
+                break
+            if read_again is not None and doubted != base + at:
+                doubted = base + at
+                again = read_again(base + at, base + size)
+                if again != memoryview(memory)[at:]:
+                    memory = b"".join((memoryview(memory)[:at], again))
+                    continue
+            following = _behind(memory, at, fault)
+            on_fault(Skipped(str(file.path), first, base + at, following - at, fault))
+            at, first = following, first + 1
+
+
+def _behind(memory: Any, at: int, fault: Fault) -> int:
+    """Where to go on behind a record that cannot be reached through."""
+    if fault is Fault.TOO_LARGE:
+        length = int.from_bytes(memoryview(memory)[at : at + 8], "little")
+        return min(at + HEADER + length + FOOTER, len(memory))
+    return _native.resynchronise(memory, at + 1)
+
+
+def open_file(path: Path) -> RecordFile:
+    """Tell what a file is by its bytes: the checksum of its first length, then the marks of compressed streams.
+
+    Raises `FileProblem` for a file that is something else, and says what.
+    """
+    try:
+        if isinstance(path, ObjectPath):
+            return _open_object(path)
+        with open_to_read(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(512)
+            if not head:
+                return _empty(path)
+            if _begins_with_record(head):
+                return RecordFile(path, None, size)
+            return RecordFile(path, _compression_of(path, file, head), size)
+    except FileProblem:
+        raise
+    except OSError as error:
+        raise describe_os_error(path, error) from None
+
+
+def _open_object(path: ObjectPath) -> RecordFile:
+    """The same of an object, whose other bytes are on their way for whoever reads it next."""
+    file = open_in_order(path.key, path.status())
+    head = file.read(512)
+    if not head:
+        file.close()
+        return _empty(path)
+    is_plain = _begins_with_record(head)
+    found = RecordFile(path, None if is_plain else _compression_of(path, cast("IO[bytes]", file), head), file.size)
+    if is_plain:
+        park(file)
+    else:
+        file.close()
+    return found
+
+
+def _empty(path: Path) -> RecordFile:
+    """A file of 0 bytes: a shard for which there was no sample, if the index beside it says so."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        index = (path.parent / "_index" / f"{path.name}.idx").read_bytes()
+        header = json.loads(index[16 : 16 + int.from_bytes(index[12:16], "little")])  # as FORMAT.md has it
+        if header["records"] == 0:
+            return RecordFile(path, None, 0)
+    raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
+
+
+def _begins_with_record(head: bytes) -> bool:
+    if len(head) < HEADER:
+        return False
+    crc = _native.crc32c(head[:8])
+    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    return masked == int.from_bytes(head[8:12], "little")
+
+
+def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | None:
+    compression: Compression | None = None
+    if head[:2] == b"\x1f\x8b":
+        compression = "gzip"
+    elif len(head) > 1 and head[0] & 0x0F == 8 and (head[0] << 8 | head[1]) % 31 == 0:
+        compression = "zlib"
+    if compression is not None:
+        file.seek(0)
+        inflated = _Inflater(file, compression).read(512)
+        if _begins_with_record(inflated) or (not inflated and compression == "gzip"):
+            return compression
+        if inflated and compression == "gzip":
+            inside = what_is(inflated) or "no TFRecord"
+            raise FileProblem(path, f"is not a TFRecord file: it is {inside}, compressed with gzip")
+    if (what := what_is(head)) is not None:
+        raise FileProblem(path, f"is not a TFRecord file: it is {what}", help=_advice(what))
+    return None  # damaged, or something unknown: reading it names the fault
+
+
+def _advice(what: str) -> list[str]:
+    if what == "a Git LFS pointer":
+        return ["The data itself was not fetched: git lfs pull"]
+    if what == "an HTML page":
+        return ["A download probably got an error page instead of the file."]
+    return []

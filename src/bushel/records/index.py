@@ -1,0 +1,367 @@
+"""The index of one file: where each record is, and the few values that selection needs. FORMAT.md lays it down."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, count_of
+from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
+from bushel.records.files import FOOTER, HEADER, RecordFile, Skipped, open_file
+from bushel.records.scan import to_column
+from bushel.storage import AnyPath, ObjectPath, as_path, is_object, list_files, write_whole
+
+__all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
+
+MAGIC = b"BUSHELIX"
+FORMAT = 1
+ALIGNMENT = 64
+_PREFIX = struct.Struct("<8sII")  # magic, format, length of the JSON behind it
+_TIE = 64  # bytes at each end of the file that tie an index to it
+
+
+class StaleIndex(FileProblem):
+    """An index whose file has changed since."""
+
+
+class Tie(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    size: int
+    mtime_ns: int
+    head_crc: int  # crc32c of the first 64 bytes of the file
+    tail_crc: int  # and of the last 64
+    etag: str = ""  # of an object, which has no lasting time
+
+
+class _ColumnHeader(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    dtype: str
+    at: int  # offset in the index file
+    hashed: bool = False  # values are XXH64 of bytes
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    records: int
+    file: Tie
+    compression: str | None
+    columns: list[_ColumnHeader]
+
+
+@dataclass(frozen=True)
+class Index:
+    """Where the records of one file are. Offsets count in what the file inflates to, if it is compressed.
+
+    `values` holds what was indexed beside: `key` (a hash), `label`, any other scalar by its name, and `length/NAME`.
+    """
+
+    offsets: NDArray[np.uint64]
+    lengths: NDArray[np.uint32]
+    compression: str | None = None
+    values: dict[str, NDArray[Any]] = field(default_factory=dict)
+    hashed: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def extents(self) -> NDArray[np.uint64]:
+        """Offset and length of each record, as the core takes them."""
+        return np.stack([self.offsets, self.lengths.astype(np.uint64)], axis=1)
+
+
+def index_path(path: AnyPath) -> Path:
+    """Where the index of a file is: in `_index` beside it."""
+    path = as_path(path)
+    return path.parent / "_index" / f"{path.name}.idx"
+
+
+def cached_index_path(path: AnyPath) -> Path:
+    """Where the index of a file is if nothing can be written beside it."""
+    absolute = as_path(path).absolute()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = hashlib.sha256(str(absolute.parent).encode()).hexdigest()[:16]
+    return cache / "bushel" / "index" / folder / f"{absolute.name}.idx"
+
+
+def write_index(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    label: str | None = None,
+    key: str | None = None,
+    values: Sequence[str] = (),
+    lengths: Sequence[str] = (),
+) -> list[Path]:
+    """Index files and write each index beside its file, or into the user's cache where that cannot be written.
+
+    `label` and `values` name scalar features to carry, `lengths` features whose number of values to carry, `key` the
+    feature whose hash is the record's key.
+    """
+    written = []
+    for path in list_files(paths):
+        index = build_index(path, label=label, key=key, values=values, lengths=lengths)
+        written.append(save_index(path, index))
+    return written
+
+
+def build_index(
+    path: AnyPath,
+    *,
+    label: str | None = None,
+    key: str | None = None,
+    values: Sequence[str] = (),
+    lengths: Sequence[str] = (),
+) -> Index:
+    """Scan one file for its index; a damaged record is an error."""
+    file = open_file(as_path(path))
+    scalars = {name: name for name in values} | ({"label": label} if label else {}) | ({"key": key} if key else {})
+    features = sorted({*scalars.values(), *lengths})
+    offsets: list[NDArray[np.uint64]] = []
+    sizes: list[NDArray[np.uint64]] = []
+    parts: dict[str, list[Column]] = {name: [] for name in features}
+    for chunk in file.chunks():
+        offsets.append(chunk.extents[:, 0] + np.uint64(chunk.base))
+        sizes.append(chunk.extents[:, 1])
+        found, bad, _ = _native.decode(chunk.memory, chunk.extents, [(name, False, 0) for name in features])
+        for row, fault, _ in bad:
+            raise CorruptRecord(file.path, record=chunk.first + row, offset=chunk.offset(row), fault=fault)
+        for name, column in zip(features, found, strict=True):
+            if column["kind"] == 0:
+                raise MissingName("feature", name, _names_in(file), where=file.path)
+            parts[name].append(to_column(column))
+    columns = {name: concatenate(column) for name, column in parts.items() if column}
+    carried, hashed = _carried(file, columns, scalars, lengths)
+    return Index(
+        np.concatenate(offsets or [np.empty(0, np.uint64)]),
+        np.concatenate(sizes or [np.empty(0, np.uint64)]).astype(np.uint32),
+        file.compression,
+        carried,
+        hashed,
+    )
+
+
+def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
+    """The index that a file has, if it is fresh; else one scanned now, which is kept unless the file is damaged.
+
+    Damage that has no record of its own takes the place of one; the second value says which records are such.
+    """
+    try:
+        index = load_index(path)
+    except (StaleIndex, FormatError):
+        index = None
+    if index is not None:
+        return index, {}
+    index, damage = scan_index(path)
+    if not damage:
+        with contextlib.suppress(FileProblem):
+            save_index(path, index, beside=not is_object(as_path(path)))  # nobody asked to write into their bucket
+    return index, damage
+
+
+def scan_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
+    """Find the records of a file by their headers alone, past any damage."""
+    file = open_file(as_path(path))
+    places = [np.empty((0, 2), np.uint64)]
+    damage: dict[int, Skipped] = {}
+
+    def take(skipped: Skipped) -> None:
+        record = skipped.record if skipped.record >= 0 else sum(map(len, places))
+        damage[record] = skipped
+        length = min(max(skipped.length - HEADER - FOOTER, 0), 2**32 - 1)
+        places.append(np.array([[skipped.offset, length]], np.uint64))
+
+    for chunk in file.chunks(on_fault=take):
+        places.append(chunk.extents + np.array([chunk.base, 0], np.uint64))
+    extents = np.concatenate(places)
+    lengths = extents[:, 1].astype(np.uint32)
+    return Index(np.ascontiguousarray(extents[:, 0]), lengths, file.compression), damage
+
+
+def _names_in(file: RecordFile) -> list[str]:
+    for chunk in file.chunks():
+        _, _, others = _native.decode(chunk.memory, chunk.extents[:64], [], False, 1, True)
+        return [name for name, _ in others]
+    return []
+
+
+def _carried(
+    file: RecordFile, columns: dict[str, Column], scalars: dict[str, str], lengths: Sequence[str]
+) -> tuple[dict[str, NDArray[Any]], frozenset[str]]:
+    carried: dict[str, NDArray[Any]] = {}
+    hashed = set()
+    for place, name in scalars.items():
+        column = columns.get(name, np.empty(0, np.int64))
+        if isinstance(column, BytesColumn) or place == "key":
+            carried[place] = hash_keys(column, where=f"{file.path}: {name}")
+            hashed.add(place)
+        elif isinstance(column, np.ndarray) and column.ndim == 1:
+            carried[place] = column if column.dtype == np.int64 else column.astype(np.float64)
+        else:
+            raise FileProblem(file.path, f"feature {name!r} does not hold one value in each record")
+    for name in lengths:
+        column = columns.get(name, np.empty(0, np.int64))
+        carried[f"length/{name}"] = row_lengths(column).astype(np.int64)
+    return carried, frozenset(hashed)
+
+
+def row_lengths(column: Column) -> NDArray[np.int64]:
+    """How many values each row has, or bytes where it is one value of bytes."""
+    if isinstance(column, Ragged | BytesColumn):
+        return column.lengths
+    return np.full(len(column), count_of(column.shape[1:]), np.int64)
+
+
+def hash_keys(keys: Column, *, where: str = "key") -> NDArray[np.uint64]:
+    """XXH64 of each key: of its bytes, or of its decimal digits if it is an integer."""
+    if isinstance(keys, np.ndarray) and keys.dtype.kind in "iu" and keys.ndim == 1:
+        keys = BytesColumn.of([str(key) for key in keys.tolist()])
+    if not isinstance(keys, BytesColumn):
+        raise BushelError(f"{where}: a key must be one text or integer a record")
+    return cast("NDArray[np.uint64]", _native.hash_column(keys.offsets, keys.data))
+
+
+def save_index(path: AnyPath, index: Index, *, beside: bool = True, tie: Tie | None = None) -> Path:
+    """Write an index beside its file, or into the cache."""
+    path = as_path(path)
+    data = _to_bytes(tie or tie_of(path), index)
+    for place in (index_path(path), cached_index_path(path))[0 if beside else 1 :]:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with write_whole(place, sync=False) as file:
+                file.writelines(data)
+        except PermissionError:
+            continue
+        except OSError as error:
+            if error.errno != 30:  # read-only file system
+                raise
+            continue
+        return place
+    raise FileProblem(path, "its index cannot be written, neither beside it nor in the cache")
+
+
+def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
+    arrays: dict[str, NDArray[Any]] = {"offset": index.offsets, "length": index.lengths, **index.values}
+    columns, at = [], 0
+    for name, array in arrays.items():
+        dtype = array.dtype.newbyteorder("<").str
+        columns.append(_ColumnHeader(name=name, dtype=dtype, at=at, hashed=name in index.hashed))
+        at += _round_up(array.nbytes)
+    header = _Header(records=len(index), file=tie, compression=index.compression, columns=columns)
+    text = msgspec.json.encode(header)
+    # Where the arrays begin is itself in the header; numbers may grow by it, so leave room and fill it with spaces.
+    start = _round_up(_PREFIX.size + len(text) + 24 * len(columns))
+    shifted = [msgspec.structs.replace(column, at=column.at + start) for column in columns]
+    text = msgspec.json.encode(msgspec.structs.replace(header, columns=shifted)).ljust(start - _PREFIX.size)
+    pieces = [_PREFIX.pack(MAGIC, FORMAT, len(text)), text]
+    for array in arrays.values():
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        pieces.append(data.ljust(_round_up(len(data)), b"\0"))
+    return pieces
+
+
+def _round_up(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def tie_of(path: Path) -> Tie:
+    """What ties an index to a file as it is now."""
+    with path.open("rb", buffering=0) as file:
+        status = path.stat() if is_object(path) else os.fstat(file.fileno())
+        head = file.read(_TIE)
+        file.seek(max(0, status.st_size - _TIE))
+        tail = file.read(_TIE)
+    return Tie(
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        head_crc=_native.crc32c(head),
+        tail_crc=_native.crc32c(tail),
+        etag=path.status().etag if isinstance(path, ObjectPath) else "",
+    )
+
+
+def load_index(path: AnyPath) -> Index | None:
+    """The index of a file, mapped, if it has one. Raises `StaleIndex` if the file has changed since."""
+    path = as_path(path)
+    for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to tell
+        place = place_of(path)
+        if isinstance(place, ObjectPath):
+            try:
+                return _parse(path, place, np.frombuffer(place.read_bytes(), np.uint8))
+            except FileNotFoundError:
+                continue
+        if place.exists():
+            return _load(path, place)
+    return None
+
+
+def _load(path: Path, place: Path) -> Index:
+    # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
+    size = place.stat().st_size
+    memory = cast("NDArray[np.uint8]", _native.Mapping([(str(place), size)]).memory)[:size]  # less the rest of its page
+    return _parse(path, place, memory)
+
+
+def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
+    header = _read_header(memory, place)
+    _check_tie(path, header.file)
+    arrays = {column.name: _array(memory, column, header.records, place) for column in header.columns}
+    try:
+        offsets, lengths = arrays.pop("offset"), arrays.pop("length")
+    except KeyError as error:
+        raise FormatError(place, f"the index has no column {error}") from None
+    hashed = frozenset(column.name for column in header.columns if column.hashed)
+    return Index(offsets, lengths, header.compression, arrays, hashed)
+
+
+def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
+    prefix = memory[: _PREFIX.size].tobytes()
+    if len(prefix) < _PREFIX.size or prefix[:8] != MAGIC:
+        raise FormatError(place, "not an index of bushel's")
+    _, version, length = _PREFIX.unpack(prefix)
+    if version != FORMAT:
+        raise FormatError(place, f"index of format {version}; this bushel reads format {FORMAT}")
+    try:
+        return msgspec.json.decode(memory[_PREFIX.size : _PREFIX.size + length].tobytes(), type=_Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FormatError(place, f"the index cannot be read: {error}") from None
+
+
+def _array(memory: NDArray[np.uint8], column: _ColumnHeader, records: int, place: Path) -> NDArray[Any]:
+    try:
+        dtype = np.dtype(column.dtype)
+    except TypeError:
+        dtype = np.dtype("O")
+    end = column.at + records * dtype.itemsize
+    if dtype.kind not in "iuf" or records < 0 or column.at < 0 or end > len(memory):
+        raise FormatError(place, f"column {column.name!r} of the index does not fit its file")
+    return memory[column.at : end].view(dtype)
+
+
+def _check_tie(path: Path, tie: Tie) -> None:
+    if isinstance(path, ObjectPath):
+        now_is = path.status()
+        is_same = now_is.size == tie.size and bool(tie.etag) and now_is.etag == tie.etag
+    else:
+        status = path.stat()
+        is_same = status.st_size == tie.size and status.st_mtime_ns == tie.mtime_ns
+    if is_same:
+        return
+    # A copy has another time, but the same bytes at both ends.
+    now = tie_of(path)
+    if (now.size, now.head_crc, now.tail_crc) != (tie.size, tie.head_crc, tie.tail_crc):
+        raise StaleIndex(path, "has changed since it was indexed", help=[f"Index it again: bushel index {path}"])
+
+
+def to_text(index: Index) -> str:
+    """The index as DALI's `tfrecord2idx` writes it: offset and size of each record, framing included."""
+    sizes = index.lengths.astype(np.uint64) + np.uint64(16)
+    return "".join(f"{offset} {size}\n" for offset, size in zip(index.offsets.tolist(), sizes.tolist(), strict=True))

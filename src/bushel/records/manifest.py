@@ -1,0 +1,125 @@
+"""The manifest: `dataset.json`, written last. If it is there, the dataset is complete. FORMAT.md names every field."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from bushel.data.labels import Label
+from bushel.data.schema import Schema
+from bushel.errors import FileProblem, FormatError, MissingName
+from bushel.storage import AnyPath, as_path, write_whole
+
+__all__ = [
+    "ARTIFACTS_NAME",
+    "MANIFEST_NAME",
+    "Balanced",
+    "Manifest",
+    "Shard",
+    "Split",
+    "read_manifest",
+    "write_manifest",
+]
+
+FORMAT = 1
+MANIFEST_NAME = "dataset.json"
+ARTIFACTS_NAME = "_artifacts"
+
+
+class Shard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file of a split."""
+
+    path: str  # relative to the dataset
+    records: int
+    bytes: int
+    sha256: str  # of the file
+    digest: str  # SHA-256 of the uncompressed records, framing included
+    refused: int = 0  # samples that were planned for it and are in quarantine
+    generation: int = 0
+
+
+class Split(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A named part of the dataset."""
+
+    shards: list[Shard]
+    label_counts: dict[str, int] = {}  # by class name, or by the integer as text
+
+    @property
+    def records(self) -> int:
+        """How many there are in all shards."""
+        return sum(shard.records for shard in self.shards)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all shards."""
+        return sum(shard.bytes for shard in self.shards)
+
+
+class Balanced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was done to the classes of the train split, behind the split."""
+
+    method: str
+    ratio: float  # of the smallest class to the largest, at least
+    before: dict[str, int]  # samples by class
+    after: dict[str, int]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a reader needs to know of a dataset."""
+
+    splits: dict[str, Split]
+    schema: Schema
+    raw: Schema | None = None  # what the source held before labels were coded and transforms ran, if that differs
+    label: Label | None = None
+    compression: Literal["gzip", "zlib"] | None = None
+    balance: Balanced | None = None
+    statistics: dict[str, dict[str, Any]] = {}  # what transforms were fitted to, by their id
+    recipe: dict[str, Any] = {}
+    seed: int = 0
+    refused: int = 0
+    counted: dict[str, int] = {}  # what sources left out or changed, by what it is
+    narrowed: dict[str, float] = {}  # by feature, the largest difference that float32 made
+    appended: list[dict[str, Any]] = []  # the sources of later generations
+    versions: dict[str, str] = {}  # of bushel and of each codec
+    generation: int = 0
+    format: int = FORMAT
+
+    def split(self, name: str, *, where: AnyPath = MANIFEST_NAME) -> Split:
+        """One split by name."""
+        if name not in self.splits:
+            raise MissingName("split", name, self.splits, where=where)
+        return self.splits[name]
+
+
+def read_manifest(folder: AnyPath) -> Manifest:
+    """Read the manifest of a dataset; refuse a format that this bushel does not know."""
+    path = as_path(folder) / MANIFEST_NAME
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise FileProblem(
+            folder, f"there is no {MANIFEST_NAME}, so this is not a finished dataset", help=["Run its build again."]
+        ) from None
+    try:
+        version = msgspec.json.decode(text, type=_Version).format
+        if version != FORMAT:
+            raise FormatError(
+                path,
+                f"dataset of format {version}; this bushel reads format {FORMAT}",
+                help=["Install the bushel that wrote it, or a later one."],
+            )
+        return msgspec.json.decode(text, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FormatError(path, f"not a manifest: {error}") from None
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+def write_manifest(folder: AnyPath, manifest: Manifest) -> None:
+    """Publish a dataset: whole, or not at all."""
+    text = msgspec.json.format(msgspec.json.encode({"format": FORMAT, **msgspec.to_builtins(manifest)}), indent=2)
+    with write_whole(as_path(folder) / MANIFEST_NAME) as file:
+        file.write(text + b"\n")

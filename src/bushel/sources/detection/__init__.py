@@ -1,0 +1,1 @@
+"""Images with boxes: COCO, Pascal VOC, YOLO and tables of boxes."""

@@ -1,0 +1,424 @@
+"""Images with boxes round the objects in them, with the feature names of TensorFlow's Object Detection API."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, take
+from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.schema import Feature, Schema
+from bushel.errors import FileProblem
+from bushel.pixels.decoding import turn_pixels
+from bushel.pixels.headers import BadImage, Header, parse_header
+from bushel.sources.detection.annotations import Annotated, BadBoxes, Unit, clean_boxes, turn_boxes
+from bushel.sources.detection.box_tables import read_boxes, with_suffixes
+from bushel.sources.detection.coco import encode_mask, find_images, read_coco
+from bushel.sources.detection.voc import read_voc
+from bushel.sources.detection.yolo import read_yolo
+from bushel.sources.folders import as_keys
+from bushel.sources.images.image_checks import ImageCheck, Verify, allowed, join
+from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.storage import AnyPath, as_path, list_files
+
+__all__ = ["DetectionSource", "boxes", "coco", "voc", "yolo"]
+
+_BLOCK_ROWS = 64
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+_MASK = "image/object/mask"
+_LABEL = "image/object/class/label"
+
+
+def coco(
+    annotations: AnyPath | Sequence[AnyPath],
+    images: AnyPath | None = None,
+    *,
+    classes: Mapping[str, int] | None = None,
+    bad_boxes: BadBoxes = "refuse",
+    masks: bool = False,
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: str | Sequence[str] = (),
+) -> DetectionSource:
+    """Take a sample from each image of one or several COCO files.
+
+    `images` is the folder that their file names are in; near the annotations it is found. Classes keep COCO's own
+    numbers, unless one of them is 0. With `masks`, polygons and run lengths become PNGs in `image/object/mask`. Several
+    files whose names say train, val or test are those splits.
+    """
+    given = as_given(annotations)
+    files = [str(path) for path in list_files(given)]
+    found = read_coco(files, classes, masks=masks)
+    if not len(found):
+        raise FileProblem(files[0], "lists no images")
+    root = as_path(images) if images is not None else find_images(as_path(files[0]), found.paths[0].decode())
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
+    told = {"images": None if images is None else str(images), "masks": masks or None}
+    return _source("coco", given, files, found, root, check, bad_boxes, told)
+
+
+def voc(
+    folder: AnyPath,
+    images: AnyPath | None = None,
+    *,
+    classes: Mapping[str, int] | None = None,
+    bad_boxes: BadBoxes = "refuse",
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: str | Sequence[str] = (),
+) -> DetectionSource:
+    """Take a sample from each XML file of a folder as Pascal VOC has it: Annotations, JPEGImages, ImageSets.
+
+    XML beside the images will do too. Lists in ImageSets/Main that are named train, val or test are splits. Classes are
+    numbered from 1 by their names.
+    """
+    found, root = read_voc(as_path(folder), None if images is None else as_path(images), classes)
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
+    told = {"images": None if images is None else str(images)}
+    return _source("voc", str(folder), [], found, root, check, bad_boxes, told)
+
+
+def yolo(
+    folder: AnyPath,
+    images: AnyPath | None = None,
+    *,
+    classes: Mapping[str, int] | None = None,
+    bad_boxes: BadBoxes = "refuse",
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: str | Sequence[str] = (),
+) -> DetectionSource:
+    """Take a sample from each image of a folder with labels as YOLO has them, beside the images or under `labels`.
+
+    Names of classes come from data.yaml, classes.txt or obj.names; YOLO's 0 is class 1, since 0 is the background.
+    Folders named train, val or test are splits.
+    """
+    found, root = read_yolo(as_path(folder), None if images is None else as_path(images), classes)
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
+    told = {"images": None if images is None else str(images)}
+    return _source("yolo", str(folder), [], found, root, check, bad_boxes, told)
+
+
+def boxes(
+    paths: AnyPath | Sequence[AnyPath],
+    images: AnyPath | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    unit: Unit | None = None,
+    classes: Mapping[str, int] | None = None,
+    bad_boxes: BadBoxes = "refuse",
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: str | Sequence[str] = (),
+) -> DetectionSource:
+    """Take a sample from each image of a table with a row a box: filename, xmin, ymin, xmax, ymax, class.
+
+    Usual other names of these columns are known, and `columns` says unusual ones (`{"class": "species"}`). `width` and
+    `height`, of the image, are compared with it. Corners are pixels, or shares of the image where none is far above 1.
+    """
+    given = as_given(paths)
+    files = [str(path) for path in list_files(given)]
+    root = as_path(images) if images is not None else as_path(files[0]).parent
+    found = with_suffixes(read_boxes(given, columns, unit, classes), root)
+    if images is None and (root / "images").is_dir() and not (root / found.paths[0].decode()).is_file():
+        root = root / "images"
+        found = with_suffixes(found, root)
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
+    told = {
+        "images": None if images is None else str(images),
+        "columns": dict(columns) if columns else None,
+        "unit": unit,
+    }
+    return _source("boxes", given, files, found, root, check, bad_boxes, told)
+
+
+def _source(
+    kind: str,
+    given: str | list[str],
+    files: list[str],
+    found: Annotated,
+    root: Path,
+    check: ImageCheck,
+    bad_boxes: BadBoxes,
+    told: dict[str, Any],
+) -> DetectionSource:
+    if bad_boxes not in ("refuse", "clip"):
+        raise ValueError(f"bad_boxes must be 'refuse' or 'clip', got {bad_boxes!r}")
+    if check.verify == "none":
+        raise ValueError("verify must be 'decode' or 'headers' for images with boxes: their sizes are needed")
+    options = {
+        **{name: value for name, value in told.items() if value is not None},
+        "classes": found.classes,
+        "bad_boxes": bad_boxes,
+        "verify": check.verify,
+    }
+    if check.keep_bytes:
+        options["keep_bytes"] = True
+    if check.allow:
+        options["allow"] = [*check.allow]
+    facts = _Facts(kind, given, tuple(files), str(root), found.unit, found.classes, found.faults, found.counted)
+    return DetectionSource(facts, check, bad_boxes, options, found)
+
+
+class _Facts(NamedTuple):
+    kind: str
+    given: str | list[str]
+    files: tuple[str, ...]
+    root: str
+    unit: Unit
+    classes: dict[str, int]
+    faults: dict[int, str]
+    counted: dict[str, int]
+
+
+class DetectionSource:
+    """Samples from annotated images; reads at random, in one partition."""
+
+    reads: Literal["random", "sequence"] = "random"
+    label = _LABEL
+
+    def __init__(
+        self, facts: _Facts, check: ImageCheck, bad_boxes: BadBoxes, options: dict[str, Any], found: Annotated
+    ) -> None:
+        self.facts = facts
+        self.check = check
+        self.bad_boxes: BadBoxes = bad_boxes
+        self.options = options
+        self.annotated = found
+        self.spooled: Path | None = None
+
+    @cached_property
+    def annotated(self) -> Annotated:
+        """What the annotations say. In another process, as it was when the source was pickled."""
+        assert self.spooled is not None
+        columns = load_columns(self.spooled)
+        more = {name.removeprefix("more:"): columns.pop(name) for name in list(columns) if name.startswith("more:")}
+        facts = self.facts
+        told: dict[str, Any] = columns
+        return Annotated(**told, unit=facts.unit, classes=facts.classes, more=more, faults=facts.faults)
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if the annotations say it."""
+        return None if self.annotated.splits is None else "split"
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of classes by number; numbers that none has are named as such."""
+        names = {number: name for name, number in self.facts.classes.items()}
+        most = max(names, default=0)
+        return [names.get(number, "background" if number == 0 else f"(none {number})") for number in range(most + 1)]
+
+    def partitions(self) -> int:
+        """One."""
+        return 1
+
+    def schema(self) -> Schema:
+        """The features of the Object Detection API."""
+        text, number = Feature(dtype="str"), Feature(dtype="int64")
+        features = {
+            "image/encoded": Feature(dtype="bytes", encoding="image"),
+            "image/format": text,
+            "image/filename": text,
+            "image/source_id": text,
+            "image/height": number,
+            "image/width": number,
+            "image/object/class/text": Feature(dtype="str", shape=(None,)),
+            _LABEL: Feature(dtype="int64", shape=(None,)),
+        }
+        features |= {f"image/object/bbox/{corner}": Feature(dtype="float32", shape=(None,)) for corner in _CORNERS}
+        for name, column in self.annotated.more.items():
+            is_text = isinstance(column, BytesColumn)
+            kind = "bytes" if name == _MASK else "str" if is_text else "float32" if name.endswith("area") else "int64"
+            features[name] = Feature(dtype=kind, shape=(None,))
+        return Schema(features=features)
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys are paths of images."""
+        assert partition == 0
+        found = self.annotated
+        keys = as_keys(found.paths)
+        there: dict[str, Column] = {
+            _LABEL: Ragged(found.labels, found.row_splits),
+            "image/filename": keys,
+            "image/source_id": as_keys(found.ids),
+        }
+        if found.splits is not None:
+            there["split"] = found.splits
+        return Listing(keys, {name: there[name] for name in columns if name in there}, counted=self.facts.counted)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """Read and check the images asked for, in that order."""
+        assert partition == 0
+        wanted = np.arange(len(self.annotated)) if rows is None else np.asarray(rows, np.int64)
+        for start in range(0, len(wanted), _BLOCK_ROWS):
+            yield self._block(wanted[start : start + _BLOCK_ROWS])
+
+    def _block(self, rows: NDArray[np.int64]) -> Block:
+        refused: list[Refused] = []
+        read = _Read()
+        kept: list[int] = []
+        for row in rows.tolist():
+            try:
+                self._add(row, read)
+                kept.append(row)
+            except _Refusal as why:
+                refused.append(Refused(row, why.stage, why.reason))
+        return Block(np.array(kept, np.int64), self._columns(np.array(kept, np.int64), read), refused, read.counted)
+
+    def _add(self, row: int, read: _Read) -> None:
+        found = self.annotated
+        if row in found.faults:
+            raise _Refusal("read", found.faults[row])
+        path = as_path(self.facts.root) / found.paths[row].decode(errors="surrogateescape")
+        try:
+            given = path.read_bytes()
+        except OSError as error:
+            raise _Refusal("read", f"the image {path}: {(error.strerror or str(error)).lower()}") from None
+        try:
+            before = parse_header(given)
+            data, header = self.check.check(given)
+        except BadImage as error:
+            raise _Refusal("decode", str(error)) from None
+        inside, kept, counted = self._boxes(row, before)
+        places = np.arange(found.row_splits[row], found.row_splits[row + 1])[kept]
+        masks = self._masks(places, before, header) if _MASK in found.more else []
+        read.counted.update(counted)
+        if data is not given:
+            read.counted["images turned upright"] += 1
+        read.add(data, header, inside, places, masks)
+
+    def _boxes(self, row: int, before: Header) -> tuple[Any, Any, dict[str, int]]:
+        found = self.annotated
+        boxes = np.asarray(found.boxes[found.row_splits[row] : found.row_splits[row + 1]])
+        told = tuple(found.sizes[row].tolist())
+        upright = _upright(before)
+        as_stored = (before.height, before.width)
+        if all(told) and told not in (as_stored, upright):
+            size = f"{told[1]}x{told[0]}"
+            raise _Refusal("read", f"its annotations are of an image of {size}, and it has {upright[1]}x{upright[0]}")
+        is_stored = all(told) and told == as_stored != upright
+        if found.unit == "pixels":
+            height, width = as_stored if is_stored else upright
+            boxes = boxes / [width, height, width, height]
+        if is_stored and not self.check.keep_bytes:
+            boxes = turn_boxes(boxes, before.orientation)
+        inside, kept, counted, why = clean_boxes(boxes, self.bad_boxes)
+        if why:
+            raise _Refusal("schema", why)
+        return inside, kept, counted
+
+    def _masks(self, places: NDArray[np.int64], before: Header, header: Header) -> Sequence[bytes]:
+        segmentations = self.annotated.more[_MASK]
+        size = (before.height, before.width)
+        row = int(np.searchsorted(self.annotated.row_splits, places[0], "right")) - 1 if len(places) else 0
+        told = tuple(self.annotated.sizes[row].tolist()) if len(places) else size
+        is_stored = told == size != _upright(before) and not self.check.keep_bytes
+        made = []
+        for place in places.tolist():
+            try:
+                height, width = told if all(told) else (header.height, header.width)
+                mask = encode_mask(segmentations[place], height, width)
+            except ValueError as error:
+                raise _Refusal("schema", str(error)) from None
+            made.append(_turn_png(mask, before.orientation) if is_stored else mask)
+        return made
+
+    def _columns(self, kept: NDArray[np.int64], read: _Read) -> dict[str, Column]:
+        found = self.annotated
+        counts = [len(places) for places in read.places]
+        splits = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        places = np.concatenate([np.empty(0, np.int64), *read.places])
+        corners = np.concatenate([np.empty((0, 4)), *read.boxes]).astype(np.float32)
+        labels = np.asarray(found.labels[places])
+        names = BytesColumn.of(self.class_names)
+        columns: dict[str, Column] = {
+            "image/encoded": join(read.images),
+            "image/format": BytesColumn.of([header.format for header in read.headers]),
+            "image/filename": as_keys(found.paths.take(kept)),
+            "image/source_id": as_keys(found.ids.take(kept)),
+            "image/height": np.array([header.height for header in read.headers], np.int64),
+            "image/width": np.array([header.width for header in read.headers], np.int64),
+            "image/object/class/text": Ragged(names.take(labels), splits),
+            _LABEL: Ragged(labels, splits),
+        }
+        for at, corner in enumerate(_CORNERS):
+            columns[f"image/object/bbox/{corner}"] = Ragged(np.ascontiguousarray(corners[:, at]), splits)
+        for name, column in found.more.items():
+            values = BytesColumn.of(read.masks) if name == _MASK else take(column, places)
+            is_area = name.endswith("area")
+            columns[name] = Ragged(np.asarray(values, np.float32) if is_area else values, splits)
+        return columns
+
+    def locate(self, partition: int, row: int) -> str:
+        """The path of the image."""
+        assert partition == 0
+        return str(as_path(self.facts.root) / self.annotated.paths[row].decode(errors="backslashreplace"))
+
+    def fingerprint(self) -> str:
+        """What the annotations say, and the options; images are named by them."""
+        digest = hashlib.blake2b(digest_size=16)
+        for column in self.annotated.columns().values():
+            parts = (column.offsets, column.data) if isinstance(column, BytesColumn) else (column,)
+            for part in parts:
+                digest.update(np.ascontiguousarray(part).data)
+        return fingerprint_of(self.facts.files, self.describe(), digest.hexdigest())
+
+    def describe(self) -> dict[str, Any]:
+        """The path and options, and the number of each class."""
+        return {"kind": self.facts.kind, "path": self.facts.given, **self.options}
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not is_spooled(self.spooled):
+            self.spooled = spool_columns(self.annotated.columns())
+        return {name: value for name, value in self.__dict__.items() if name != "annotated"}
+
+
+class _Refusal(Exception):
+    def __init__(self, stage: str, reason: str) -> None:
+        super().__init__(reason)
+        self.stage, self.reason = stage, reason
+
+
+@dataclass
+class _Read:
+    """Images of one block, while they are read."""
+
+    images: list[bytes] = field(default_factory=list)
+    headers: list[Header] = field(default_factory=list)
+    boxes: list[Any] = field(default_factory=list)
+    places: list[NDArray[np.int64]] = field(default_factory=list)
+    masks: list[bytes] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def add(self, data: bytes, header: Header, boxes: Any, places: NDArray[np.int64], masks: Sequence[bytes]) -> None:
+        """Keep one image."""
+        self.images.append(data)
+        self.headers.append(header)
+        self.boxes.append(boxes)
+        self.places.append(places)
+        self.masks += masks
+
+
+def _upright(header: Header) -> tuple[int, int]:
+    size = (header.height, header.width)
+    return size[::-1] if header.orientation >= 5 else size
+
+
+def _turn_png(data: bytes, orientation: int) -> bytes:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        turned = turn_pixels(np.asarray(image), orientation)
+    out = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(turned)).save(out, "PNG")
+    return out.getvalue()

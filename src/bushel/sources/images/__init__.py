@@ -1,0 +1,1 @@
+"""Images in folders, tables and tiles."""

@@ -1,0 +1,144 @@
+"""A table that says the labels of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take
+from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.sources.tables.table import TableSource, table
+
+__all__ = ["find_label_file", "read_label_file"]
+
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_FILE_NAMES = ("file_name", "filename", "file", "path", "image", "image_path", "image_id", "id", "key", "name")
+_LABEL_NAMES = ("label", "class", "category", "target", "species", "y")
+
+
+def find_label_file(folder: Path, paths: BytesColumn) -> str | None:
+    """The one table in a flat folder of images, if its rows are about them."""
+    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in _TABLES and path.name[0] not in "._"]
+    if len(found) != 1:
+        return None
+    try:
+        source = table(found[0])
+        _file_column(source, _row_numbers(paths), str(found[0]))
+    except BushelError:
+        return None
+    return str(found[0])
+
+
+def read_label_file(
+    given: str | Mapping[str, Any], paths: BytesColumn, label_column: str | None
+) -> tuple[dict[str, Column], dict[str, int]]:
+    """Label, and split if there is such a column, of each path; and how many labels are of no file."""
+    rows = _row_numbers(paths)
+    if isinstance(given, Mapping):
+        places = _places(rows, [str(name).encode() for name in given])
+        from bushel.sources.memory.values import as_column
+
+        labels = as_column([*given.values()], name="labels")
+        return {"label": _spread(labels, places, len(paths))}, _strangers(places)
+    source = table(given)
+    file_column = _file_column(source, rows, given)
+    label = label_column or _label_column(source, file_column, given)
+    names = [file_column, label, *(["split"] if "split" in source.schema() and label != "split" else [])]
+    listings = [source.list(part, names) for part in range(source.partitions())]
+    columns = {name: concatenate([listing.columns[name] for listing in listings]) for name in names}
+    places = _places(rows, _texts(columns[file_column]))
+    found: dict[str, Column] = {"label": _spread(columns[label], places, len(paths))}
+    if "split" in columns:
+        found["split"] = _spread(columns["split"], places, len(paths))
+    return found, _strangers(places)
+
+
+def _strangers(places: NDArray[np.int64]) -> dict[str, int]:
+    count = int((places < 0).sum())
+    return {"labels of files that are not there": count} if count else {}
+
+
+def _row_numbers(paths: BytesColumn) -> dict[bytes, int]:
+    """Rows by the names that a table may have for files: whole path, name, name without its suffix."""
+    rows: dict[bytes, int] = {}
+    for shorten in (_stem, _name, bytes):
+        for row, path in enumerate(paths):
+            rows[shorten(path)] = row
+    return rows
+
+
+def _name(path: bytes) -> bytes:
+    return path.rpartition(b"/")[2]
+
+
+def _stem(path: bytes) -> bytes:
+    return _name(path).rpartition(b".")[0]
+
+
+def _texts(column: Column) -> list[bytes]:
+    if isinstance(column, np.ndarray):
+        return [str(value).encode() for value in column.tolist()]
+    if isinstance(column, Ragged):
+        return [str(row[0]).encode() if isinstance(row, list) else b"" for row in _rows(column)]
+    return column.to_list()
+
+
+def _rows(column: Ragged) -> list[Any]:
+    return [
+        [value.decode() if isinstance(value, bytes) else value for value in row] if row else None
+        for row in column.to_list()
+    ]
+
+
+def _places(rows: dict[bytes, int], names: list[bytes]) -> NDArray[np.int64]:
+    """The row of the file that each name is of; -1 where there is none."""
+    return np.array([rows.get(name, rows.get(name.removeprefix(b"./"), -1)) for name in names], np.int64)
+
+
+def _file_column(source: TableSource, rows: dict[bytes, int], where: str) -> str:
+    """The column that holds names of files: told by its first values, and by its name where several do."""
+    candidates = []
+    for name in sorted(source.schema(), key=lambda name: name.lower() not in _FILE_NAMES):
+        column = source.list(0, [name]).columns[name] if source.partitions() else BytesColumn.of([])
+        first = _texts(take(column, np.arange(min(len(column), 100))))
+        if first and (_places(rows, first) >= 0).mean() >= 0.5:
+            candidates.append(name)
+    if not candidates:
+        columns = ", ".join(source.schema())
+        raise FileProblem(where, "no column holds the names of the files", help=[f"Its columns are: {columns}"])
+    return candidates[0]
+
+
+def _label_column(source: TableSource, file_column: str, where: str) -> str:
+    others = [name for name in source.schema() if name not in (file_column, "split")]
+    named = [name for name in others if name.lower() in _LABEL_NAMES]
+    if len(named) == 1 or len(others) == 1:
+        return (named or others)[0]
+    if not others:
+        raise MissingName("column", "label", source.schema(), where=where)
+    raise FileProblem(
+        where,
+        f"which of its columns is the label is not clear: {', '.join(others)}",
+        help=['Say it: label_column="..."'],
+    )
+
+
+def _spread(column: Column, places: NDArray[np.int64], rows: int) -> Column:
+    """A column by file from one by row of the table; of two rows for one file the last holds."""
+    order = np.full(rows, -1, np.int64)
+    there = places >= 0
+    order[places[there]] = np.flatnonzero(there)
+    if (order >= 0).all():
+        return take(column, order)
+    present = order >= 0
+    picked = take(column, order[present])
+    if isinstance(picked, Ragged) and picked.present is not None:
+        present[np.flatnonzero(present)[~picked.present]] = False
+        picked = picked.values
+    splits = np.zeros(rows + 1, np.int64)
+    np.cumsum(present, out=splits[1:])
+    return Ragged(picked, splits, present)

@@ -1,0 +1,369 @@
+"""Tiles of very large images: a grid with overlap, read part by part where the format allows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, take
+from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.schema import Feature, Schema
+from bushel.errors import FileProblem
+from bushel.pixels.decoding import decode_pixels
+from bushel.pixels.depth import decode_wide, is_wide
+from bushel.pixels.encoding import ENCODED, Encoded, encode_pixels
+from bushel.pixels.headers import BadImage
+from bushel.pixels.tiff import TiffReader, is_tiff
+from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk_or_take
+from bushel.sources.images.image_folder import leave_out
+from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
+from bushel.storage import AnyPath, as_path
+from bushel.storage.cache import local_copy
+
+__all__ = ["TileSource", "tiles"]
+
+Edge: TypeAlias = Literal["shift", "pad", "drop"]
+MAX_PIXELS = 500_000_000  # of an image that has to be decoded whole
+_BLOCK_BYTES = 8 << 20
+_BLOCK_TILES = 64
+_BYTES = np.dtype(np.uint8)
+
+
+def tiles(
+    path: AnyPath,
+    *,
+    height: int,
+    width: int | None = None,
+    overlap: int = 0,
+    edge: Edge = "shift",
+    fill: int = 0,
+    form: Encoded = "png",
+    quality: int = 95,
+    dtype: Literal["uint8", "uint16"] = "uint8",
+    class_folder: ClassFolder = "first",
+    max_pixels: int = MAX_PIXELS,
+) -> TileSource:
+    """Take samples from the images below a folder, or from one image: tiles of height x width.
+
+    Each reaches `overlap` pixels over the next. Where the grid does not end with the image, the last tiles are moved
+    back into it (`edge="shift"`), filled up with `fill` ("pad"), or left out ("drop"); an image that is smaller than a
+    tile is filled up. Of TIFFs only the parts that a tile needs are decoded; other formats are decoded whole, one image
+    at a time, up to `max_pixels`. 16 bits a channel are cut to 8, and such tiles counted, unless
+    `dtype="uint16"`: tiles are PNGs of 16 bits a channel then, in which 8 bits are multiplied by 257.
+    """
+    grid = _Grid(height, width or height, overlap, edge, fill)
+    if form not in ENCODED:
+        raise ValueError(f"form must be one of {', '.join(ENCODED)}; got {form!r}")
+    if not 1 <= quality <= 100:
+        raise ValueError(f"quality must be from 1 to 100, got {quality}")
+    if dtype not in ("uint8", "uint16"):
+        raise ValueError(f"dtype must be one of uint8, uint16; got {dtype!r}")
+    if dtype == "uint16" and form != "png":
+        raise ValueError(f"form must be png for dtype='uint16', got {form!r}: it has 8 bits a channel")
+    source = TileSource(str(path), grid, (form, quality), class_folder, max_pixels, np.dtype(dtype))
+    if not len(source.files):
+        raise FileProblem(path, "there are no images in this folder")
+    return source
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Where tiles are."""
+
+    height: int
+    width: int
+    overlap: int
+    edge: Edge
+    fill: int
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.overlap < min(self.height, self.width):
+            raise ValueError(f"overlap must be from 0 to less than a tile's side, got {self.overlap}")
+        if self.edge not in ("shift", "pad", "drop"):
+            raise ValueError(f"edge must be one of shift, pad, drop; got {self.edge!r}")
+
+    def places(self, height: int, width: int) -> NDArray[np.int64]:
+        """Top and left of each tile, row by row."""
+        tops, lefts = self._along(height, self.height), self._along(width, self.width)
+        return np.stack(np.meshgrid(tops, lefts, indexing="ij"), axis=-1).reshape(-1, 2)
+
+    def _along(self, size: int, tile: int) -> NDArray[np.int64]:
+        if size <= tile:
+            return np.zeros(int(size == tile or self.edge != "drop"), np.int64)
+        step = tile - self.overlap
+        whole = np.arange(0, size - tile + 1, step)
+        if whole[-1] + tile < size and self.edge != "drop":
+            whole = np.append(whole, size - tile if self.edge == "shift" else whole[-1] + step)
+        return whole.astype(np.int64)
+
+
+class _Pixels(Protocol):
+    height: int
+    width: int
+
+    @property
+    def bits(self) -> int: ...
+
+    def read(self, top: int, left: int, height: int, width: int) -> NDArray[Any]: ...
+
+    def close(self) -> None: ...
+
+
+class _WholeImage:
+    """An image of a format that is decoded at once, when the first tile is asked for."""
+
+    def __init__(self, path: Path, max_pixels: int, dtype: np.dtype[Any]) -> None:
+        self.path = path
+        self.dtype = dtype
+        self.bits = 8
+        self.height, self.width = _size(path)
+        if self.height * self.width > max_pixels:
+            size = f"{self.width}x{self.height}"
+            raise BadImage(f"{size} pixels are more than the {max_pixels:,} that may be decoded at once")
+        self.pixels: NDArray[Any] | None = None
+
+    def read(self, top: int, left: int, height: int, width: int) -> NDArray[Any]:
+        """A region."""
+        if self.pixels is None:
+            from PIL import Image
+
+            limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None  # pixels were counted before
+            try:
+                data = self.path.read_bytes()
+                self.bits = 16 if is_wide(data) else 8
+                self.pixels = decode_wide(data) if self.dtype == np.uint16 else decode_pixels(data)
+            except (ValueError, OSError, SyntaxError) as error:
+                raise BadImage(f"the image cannot be decoded: {error}") from None
+            finally:
+                Image.MAX_IMAGE_PIXELS = limit
+        return self.pixels[top : top + height, left : left + width]
+
+    def close(self) -> None:
+        """Let the pixels go."""
+        self.pixels = None
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Height and width, upright, from the header."""
+    from PIL import Image
+
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+    try:
+        with Image.open(path) as image:
+            is_turned = image.getexif().get(0x0112, 1) >= 5
+            return (image.width, image.height) if is_turned else (image.height, image.width)
+    except Exception as error:
+        what = "it is no image" if "cannot identify" in str(error) else f"the image cannot be read: {error}"
+        raise BadImage(what) from None
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def open_pixels(path: Path, max_pixels: int, dtype: np.dtype[Any] = _BYTES) -> _Pixels:
+    """An image to read regions of: part by part if it is a TIFF that allows it."""
+    path = local_copy(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise BadImage((error.strerror or str(error)).lower()) from None
+    if is_tiff(head):
+        reader = TiffReader(path, wide=dtype == np.uint16)
+        if reader.is_by_parts:
+            return reader
+        reader.close()
+    return _WholeImage(path, max_pixels, dtype)
+
+
+class TileSource:
+    """Tiles of images; reads in sequence, an image a partition."""
+
+    reads: Literal["random", "sequence"] = "sequence"
+    group = "image"
+
+    def __init__(
+        self,
+        path: str,
+        grid: _Grid,
+        encoding: tuple[Encoded, int],
+        class_folder: ClassFolder,
+        max_pixels: int,
+        dtype: np.dtype[Any] = _BYTES,
+    ) -> None:
+        self.path = path
+        self.grid = grid
+        self.encoding = encoding
+        self.class_folder: ClassFolder = class_folder
+        self.max_pixels = max_pixels
+        self.dtype = dtype
+        self.root = str(as_path(path) if as_path(path).is_dir() else as_path(path).parent)
+        self.spooled: Path | None = None
+
+    @cached_property
+    def files(self) -> FileList:
+        """The images there are. In another process, those that were there when the source was pickled."""
+        if self.spooled is not None:
+            columns: Any = load_columns(self.spooled)
+            return FileList(**columns, counted={})
+        return walk_or_take(as_path(self.path), leave_out)
+
+    @cached_property
+    def _listed(self) -> dict[str, Column]:
+        return told_by_folders(self.files, self.class_folder)
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if folders say it."""
+        return "split" if "split" in self._listed else None
+
+    def partitions(self) -> int:
+        """As many as images."""
+        return len(self.files)
+
+    def schema(self) -> Schema:
+        """The tile, its size and place in the image, the label and the key."""
+        numbers = ("height", "width", "channels", "top", "left")
+        features = {"image": Feature(dtype="bytes", encoding="image")}
+        features |= {f"image/{name}": Feature(dtype="int64") for name in numbers}
+        if "label" in self._listed:
+            features["label"] = Feature(dtype="str")
+        features["key"] = Feature(dtype="str")
+        return Schema(features=features)
+
+    def _path(self, partition: int) -> Path:
+        return as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape")
+
+    def _places(self, partition: int) -> NDArray[np.int64] | str:
+        """Where the tiles of an image are, or why there are none."""
+        try:
+            pixels = open_pixels(self._path(partition), self.max_pixels)
+        except BadImage as error:
+            return str(error)
+        pixels.close()
+        places = self.grid.places(pixels.height, pixels.width)
+        return places if len(places) else f"no tile fits into its {pixels.width}x{pixels.height} pixels"
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys are a path, and top and left of a tile; an image that cannot be used is one row."""
+        name = as_keys(self.files.paths.take(np.array([partition])))[0]
+        found = self._places(partition)
+        keys = [name]
+        if not isinstance(found, str):
+            keys = [name + b"@%d,%d" % (top, left) for top, left in found.tolist()]
+        same = np.full(len(keys), partition)
+        there = {name: take(column, same) for name, column in self._listed.items()}
+        there |= {"image": BytesColumn.of([name] * len(keys)), "key": BytesColumn.of(keys)}
+        counted = self.files.counted if partition == 0 else {}
+        picked = {name: there[name] for name in columns if name in there}
+        return Listing(BytesColumn.of(keys), picked, counted=dict(counted))
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """All tiles of an image, in order."""
+        if rows is not None:
+            raise ValueError("rows must be None: tiles are read in sequence")
+        found = self._places(partition)
+        if isinstance(found, str):
+            yield self._block(partition, np.empty((0, 2), np.int64), [], [], [Refused(0, "decode", found)], {})
+            return
+        pixels = open_pixels(self._path(partition), self.max_pixels, self.dtype)
+        try:
+            made: list[tuple[bytes, int]] = []
+            kept: list[int] = []
+            refused: list[Refused] = []
+            for row, (top, left) in enumerate(found.tolist()):
+                try:
+                    made.append(self._tile(pixels, top, left))
+                    kept.append(row)
+                except BadImage as error:
+                    refused.append(Refused(row, "decode", str(error)))
+                if len(made) == _BLOCK_TILES or sum(len(data) for data, _ in made) > _BLOCK_BYTES:
+                    yield self._block(partition, found, kept, made, refused, self._counted(pixels, len(made)))
+                    made, kept, refused = [], [], []
+            yield self._block(partition, found, kept, made, refused, self._counted(pixels, len(made)))
+        finally:
+            pixels.close()
+
+    def _counted(self, pixels: _Pixels, count: int) -> dict[str, int]:
+        return {"tiles cut from 16 to 8 bits": count} if count and pixels.bits == 16 and self.dtype == _BYTES else {}
+
+    def _tile(self, pixels: _Pixels, top: int, left: int) -> tuple[bytes, int]:
+        height, width = min(self.grid.height, pixels.height - top), min(self.grid.width, pixels.width - left)
+        part = pixels.read(top, left, height, width)
+        if part.dtype != self.dtype:
+            part = part.astype(self.dtype) * self.dtype.type(257)
+        if part.shape[:2] != (self.grid.height, self.grid.width):
+            canvas = np.full((self.grid.height, self.grid.width, part.shape[2]), self.grid.fill, self.dtype)
+            canvas[: part.shape[0], : part.shape[1]] = part
+            part = canvas
+        data = encode_pixels(np.ascontiguousarray(part), *self.encoding)
+        return data, min(part.shape[2], 3) if self.encoding[0] == "jpeg" else part.shape[2]
+
+    def _block(
+        self,
+        partition: int,
+        places: NDArray[np.int64],
+        kept: Sequence[int],
+        made: Sequence[Any],
+        refused: Any,
+        counted: dict[str, int],
+    ) -> Block:
+        rows = np.array(kept, np.int64)
+        name = as_keys(self.files.paths.take(np.array([partition])))[0]
+        at = places[rows]
+        columns: dict[str, Column] = {
+            "image": BytesColumn.of([data for data, _ in made]),
+            "image/height": np.full(len(rows), self.grid.height),
+            "image/width": np.full(len(rows), self.grid.width),
+            "image/channels": np.array([channels for _, channels in made], np.int64),
+            "image/top": at[:, 0],
+            "image/left": at[:, 1],
+            "key": BytesColumn.of([name + b"@%d,%d" % (top, left) for top, left in at.tolist()]),
+        }
+        if "label" in self._listed:
+            columns["label"] = take(self._listed["label"], np.full(len(rows), partition))
+        return Block(rows, columns, refused, counted)
+
+    def locate(self, partition: int, row: int) -> str:
+        """The image, and where in it the tile is."""
+        places = self._places(partition)
+        at = "" if isinstance(places, str) else f": tile at row {places[row, 0]}, column {places[row, 1]}"
+        return f"{self._path(partition)}{at}"
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the images, and the options."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (self.files.paths.data, self.files.paths.offsets, self.files.sizes, self.files.times):
+            digest.update(np.ascontiguousarray(part).data)
+        return fingerprint_of([], self.describe(), digest.hexdigest())
+
+    def describe(self) -> dict[str, Any]:
+        """The path and options."""
+        grid = self.grid
+        options: dict[str, Any] = {
+            "height": grid.height,
+            "width": grid.width,
+            "overlap": grid.overlap or None,
+            "edge": grid.edge if grid.edge != "shift" else None,
+            "fill": grid.fill or None,
+            "form": self.encoding[0],
+            "dtype": self.dtype.name if self.dtype != _BYTES else None,
+            "quality": self.encoding[1] if self.encoding[0] != "png" else None,
+            "class_folder": self.class_folder if self.class_folder != "first" else None,
+            "max_pixels": self.max_pixels if self.max_pixels != MAX_PIXELS else None,
+        }
+        return {"kind": "tiles", "path": self.path, **{k: v for k, v in options.items() if v is not None}}
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not is_spooled(self.spooled):
+            self.spooled = spool_columns(self.files.columns())
+        return {name: value for name, value in self.__dict__.items() if name not in ("files", "_listed")}

@@ -1,0 +1,1 @@
+"""Samples that a program already has: arrays, iterables, generators."""

@@ -1,0 +1,351 @@
+"""Arrays: NumPy's files, mapped; and whatever is in memory already."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, join_sparse, take
+from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.schema import Feature, Schema
+from bushel.errors import FileProblem, MissingName, SchemaMismatch
+from bushel.sources.memory.values import as_column, feature_of_column, is_sparse, number_keys, rows_that_fit, typed
+from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of, fingerprint_of_arrays
+from bushel.storage import as_path, open_to_read
+from bushel.storage.cache import local_copy
+
+__all__ = ["ArraySource", "arrays"]
+
+_BLOCK_BYTES = 8 << 20
+_INT64_MAX = np.iinfo(np.int64).max
+
+
+def arrays(
+    data: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    types: Mapping[str, str] | None = None,
+    key: str | None = None,
+) -> ArraySource:
+    """Take samples from arrays, one a row: files of NumPy's, arrays by name, a DataFrame, scikit-learn's data.
+
+    `data` is a `.npy` or `.npz` file (mapped where that can be done), a dict of name to array or `.npy` file, a pair
+    `(x, y)`, a pandas DataFrame, or what scikit-learn's `load_...` return. Sparse matrices of SciPy's, and files of
+    its `save_npz`, stay sparse; as a label, one is made dense. `types` asks for other types than int64 and
+    float32: `{"image": "uint8"}` stores raw bytes. `key` names a column of unique keys; without it, rows are numbered.
+
+    >>> source = arrays({"x": np.zeros((3, 2)), "label": [0, 1, 0]})
+    >>> source.schema()["x"].describe()
+    'float32[2]'
+    """
+    rename = rename or {}
+    given = _named(data)
+    chosen = given if columns is None else _chosen(given, columns)
+    renamed = {rename.get(name, name): values for name, values in chosen.items()}
+    if isinstance(label := renamed.get("label"), SparseColumn):
+        renamed["label"] = label.to_dense()
+    source = ArraySource(renamed, types=types or {}, key=key)
+    if isinstance(data, str | PathLike):
+        source.opened = {"kind": "arrays", "path": str(data)} | _options(columns, rename, types, key)
+    source.check()
+    return source
+
+
+def _options(columns: Any, rename: Any, types: Any, key: Any) -> dict[str, Any]:
+    options = {"columns": columns and list(columns), "rename": rename and dict(rename), "types": types and dict(types)}
+    return {name: value for name, value in {**options, "key": key}.items() if value}
+
+
+def _chosen(given: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
+    for name in columns:
+        if name not in given:
+            raise MissingName("column", name, given, where="arrays")
+    return {name: given[name] for name in columns}
+
+
+def _named(data: Any) -> dict[str, Any]:
+    """What was given as values by name, each a column, a place in a file, or still to be made a column."""
+    if isinstance(data, str | PathLike):
+        return _of_file(as_path(data))
+    if isinstance(data, Mapping) and "data" in data and "target" in data:
+        return _of_bunch(data)
+    if isinstance(data, Mapping):
+        named = {str(name): _of_value(values, str(name)) for name, values in data.items()}
+        if not named:
+            raise ValueError("data must hold at least one array, got none")
+        return named
+    if hasattr(data, "columns") and hasattr(data, "dtypes"):
+        return {str(name): as_column(data[name], name=str(name)) for name in data.columns}
+    if isinstance(data, tuple) and len(data) == 2:
+        return {"x": as_column(data[0], name="x"), "label": as_column(data[1], name="label")}
+    if is_sparse(data):
+        return {"x": as_column(data, name="x")}
+    if isinstance(data, np.ndarray):
+        return _of_structured(data) if data.dtype.names else {"x": as_column(data, name="x")}
+    raise ValueError(
+        f"data must be a path, a dict of arrays, a pair (x, y), a DataFrame or an array; got {type(data).__name__}"
+    )
+
+
+def _of_structured(data: NDArray[Any]) -> dict[str, Any]:
+    return {name: as_column(np.ascontiguousarray(data[name]), name=name) for name in data.dtype.names or ()}
+
+
+def _of_value(values: Any, name: str) -> Any:
+    if not isinstance(values, str | PathLike):
+        return as_column(values, name=name)
+    places = _of_file(as_path(values))
+    if len(places) != 1:
+        raise ValueError(f"{name} must be one array, got the {len(places)} of {values}")
+    return next(iter(places.values()))
+
+
+def _of_bunch(bunch: Mapping[str, Any]) -> dict[str, Any]:
+    """scikit-learn's: `data` is a matrix, a frame or a list of texts; `target` the label."""
+    data, target = bunch["data"], bunch["target"]
+    if hasattr(data, "columns") and hasattr(data, "dtypes"):
+        named = {str(name): as_column(data[name], name=str(name)) for name in data.columns}
+    elif isinstance(data, list) and data and isinstance(data[0], str | bytes):
+        named = {"text": as_column(data, name="text")}
+    else:
+        named = {"x": as_column(data, name="x")}
+    return named | {"label": as_column(target, name="label")}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An array in a file."""
+
+    path: str
+    member: str | None = None  # of an .npz
+
+    def load(self) -> NDArray[Any]:
+        """Map the array, or read it where it is compressed."""
+        if self.member is None:
+            return _load_npy(local_copy(as_path(self.path)))
+        return _load_member(local_copy(as_path(self.path)), self.member)
+
+
+@dataclass(frozen=True)
+class _SparsePlace(_Place):
+    """A matrix in a file that SciPy's `save_npz` wrote."""
+
+    def load(self) -> Any:
+        """Read the matrix, which must be CSR: rows one behind the other."""
+        path = local_copy(as_path(self.path))
+        form = bytes(_load_member(path, "format.npy").tobytes()).replace(b"\0", b"").decode(errors="replace")
+        if form != "csr":
+            help = ["Save its rows one behind the other: scipy.sparse.save_npz(path, x.tocsr())"]
+            raise FileProblem(path, f"holds a sparse matrix in the form {form}, and CSR is read", help=help)
+        shape, data, places, splits = (
+            _load_member(path, f"{part}.npy") for part in ("shape", "data", "indices", "indptr")
+        )
+        is_whole = shape.shape == (2,) and data.ndim == 1 and places.shape == data.shape and splits.ndim == 1
+        is_whole = is_whole and len(splits) == shape[0] + 1 and splits[0] == 0 and splits[-1] == len(data)
+        if not is_whole or (np.diff(splits) < 0).any() or not {places.dtype.kind, splits.dtype.kind} <= set("iu"):
+            raise FileProblem(path, "holds a sparse matrix whose parts do not fit together")
+        rows = splits.astype(np.int64)
+        return join_sparse(Path(self.path).stem, Ragged(places, rows), Ragged(data, rows), int(shape[1]))
+
+
+def _of_file(path: Path) -> dict[str, Any]:
+    with open_to_read(path) as file:
+        head = file.read(8)
+    if head[:6] == b"\x93NUMPY":
+        return {path.stem: _Place(str(path))}
+    if head[:4] == b"PK\x03\x04":
+        names = [name for name in zipfile.ZipFile(local_copy(path)).namelist() if name.endswith(".npy")]
+        if {"format.npy", "shape.npy", "data.npy"} <= set(names):
+            return {path.stem: _SparsePlace(str(path))}
+        if names:
+            return {name.removesuffix(".npy"): _Place(str(path), name) for name in names}
+    raise FileProblem(path, "is neither an .npy nor an .npz file of NumPy's")
+
+
+_PICKLED = "holds pickled Python objects, which can run code when they are loaded"
+_PICKLED_HELP = [
+    "Save numbers or text: array.astype(float) or array.astype(str), then np.save(..., allow_pickle=False)."
+]
+
+
+def _load_npy(path: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except ValueError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> FileProblem:
+    text = str(error)
+    if "allow_pickle" in text or "Python objects" in text:
+        return FileProblem(path, _PICKLED, help=_PICKLED_HELP)
+    return FileProblem(path, f"cannot be read as an array: {text[:1].lower()}{text[1:]}")
+
+
+def _load_member(path: Path, member: str) -> NDArray[Any]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            info = archive.getinfo(member)
+            if info.compress_type == zipfile.ZIP_STORED:
+                return _map_member(path, info)
+        return np.load(path, allow_pickle=False)[member.removesuffix(".npy")]  # type: ignore[no-any-return]
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _map_member(path: Path, info: zipfile.ZipInfo) -> NDArray[Any]:
+    """Map an array that lies in a zip archive as it is."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)
+        name_length = int.from_bytes(file.read(2), "little")
+        extra_length = int.from_bytes(file.read(2), "little")
+        file.seek(name_length + extra_length, 1)
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, is_fortran, dtype = read_header(file)
+        if dtype.hasobject:
+            raise ValueError("Python objects")
+        at = file.tell()
+    order: Literal["F", "C"] = "F" if is_fortran else "C"
+    if 0 in shape:
+        return np.empty(shape, dtype, order)
+    return np.asarray(np.memmap(path, dtype, "r", at, shape, order))
+
+
+class ArraySource:
+    """Samples from columns that are in memory or mapped; reads at random, in one partition."""
+
+    reads: Literal["random", "sequence"] = "random"
+    split: str | None = None
+
+    def __init__(self, given: dict[str, Any], *, types: Mapping[str, str], key: str | None) -> None:
+        self.given = given
+        self.types = dict(types)
+        self.key = key
+        self.opened: dict[str, Any] = {"kind": "arrays"}
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """All columns; those in files are mapped when first asked for."""
+        return {
+            name: as_column(values.load(), name=name) if isinstance(values, _Place) else values
+            for name, values in self.given.items()
+        }
+
+    @cached_property
+    def features(self) -> dict[str, Feature]:
+        """By name, what each column holds."""
+        found = {name: feature_of_column(column, name=name) for name, column in self.columns.items()}
+        for name, dtype in self.types.items():
+            if name not in found:
+                raise MissingName("column", name, found, where="types")
+            if (found[name].dtype in ("str", "bytes")) != (dtype in ("str", "bytes")):
+                raise SchemaMismatch(f"{found[name].dtype} cannot be taken as {dtype}", at=name)
+        return typed(found, self.types)
+
+    @property
+    def rows(self) -> int:
+        """How many samples there are."""
+        return len(next(iter(self.columns.values())))
+
+    def check(self) -> None:
+        """Raise what is wrong with the columns as a whole."""
+        counts = {name: len(column) for name, column in self.columns.items()}
+        if len(set(counts.values())) > 1:
+            said = ", ".join(f"{name} {count}" for name, count in counts.items())
+            raise SchemaMismatch(
+                f"columns must have the same number of rows, got {said}",
+                at="arrays",
+                help=["columns=[...] chooses those that belong together."],
+            )
+        if not self.rows:
+            raise ValueError("data must hold at least one row, got none")
+        if self.key is not None and self.key not in counts:
+            raise MissingName("column", self.key, counts, where="key")
+        assert self.features
+
+    def partitions(self) -> int:
+        """One."""
+        return 1
+
+    def schema(self) -> Schema:
+        """Names and types of the columns."""
+        return Schema(features=dict(self.features))
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys, and the columns asked for."""
+        assert partition == 0
+        keys = number_keys(0, self.rows) if self.key is None else as_keys(self.columns[self.key], name=self.key)
+        return Listing(keys, {name: self.columns[name] for name in columns if name in self.columns})
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """The rows asked for, in that order."""
+        assert partition == 0
+        wanted = np.arange(self.rows) if rows is None else np.asarray(rows, np.int64)
+        step = rows_that_fit(self.columns.values(), max(self.rows, 1), max_bytes=_BLOCK_BYTES)
+        for start in range(0, len(wanted), step):
+            yield self._block(wanted[start : start + step])
+
+    def _block(self, rows: NDArray[np.int64]) -> Block:
+        columns = {name: take(column, rows) for name, column in self.columns.items()}
+        refused: dict[int, str] = {}
+        for name, column in columns.items():
+            if isinstance(column, np.ndarray) and column.dtype == np.uint64 and self.features[name].dtype == "int64":
+                over = (column > _INT64_MAX).reshape(len(column), -1).any(axis=1)
+                refused |= {int(row): f"{name}: {column[row].max()} does not fit int64" for row in np.flatnonzero(over)}
+        if not refused:
+            return Block(rows, columns)
+        kept = np.setdiff1d(np.arange(len(rows)), list(refused))
+        left = [Refused(int(rows[row]), "schema", reason) for row, reason in sorted(refused.items())]
+        return Block(rows[kept], {name: take(column, kept) for name, column in columns.items()}, left)
+
+    def locate(self, partition: int, row: int) -> str:
+        """The number of the row."""
+        assert partition == 0
+        files = {values.path for values in self.given.values() if isinstance(values, _Place)}
+        return f"{files.pop()}: row {row}" if len(files) == 1 else f"row {row}"
+
+    def fingerprint(self) -> str:
+        """Sizes and times of the files, a digest of what is in memory."""
+        files = sorted({values.path for values in self.given.values() if isinstance(values, _Place)})
+        loaded = {name: self.columns[name] for name, values in self.given.items() if not isinstance(values, _Place)}
+        return fingerprint_of(files, {**self.describe(), "names": list(self.given)}, fingerprint_of_arrays(loaded))
+
+    def describe(self) -> dict[str, Any]:
+        """The path and options; arrays in memory cannot be made again from a recipe."""
+        return self.opened
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in ("columns", "features", "given")}
+        loaded = {name: values for name, values in self.given.items() if not isinstance(values, _Place)}
+        if loaded and not is_spooled(state.get("spooled")):
+            self.__dict__["spooled"] = state["spooled"] = spool_columns(loaded)
+        state["places"] = {name: values if isinstance(values, _Place) else None for name, values in self.given.items()}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        places = state.pop("places")
+        self.__dict__.update(state)
+        loaded = load_columns(state["spooled"]) if "spooled" in state else {}
+        self.given = {name: loaded[name] if place is None else place for name, place in places.items()}
+
+
+def as_keys(column: Column, *, name: str) -> BytesColumn:
+    """A column of text or integers as keys."""
+    if isinstance(column, BytesColumn):
+        return column
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
+        return BytesColumn.of([str(value) for value in column.tolist()])
+    if isinstance(column, Ragged) and column.present is not None:
+        row = int(np.argmin(column.present))
+        raise SchemaMismatch("a key must not be missing", at=f"{name}[{row}]")
+    raise SchemaMismatch("a key must be one text or integer a row", at=name)

@@ -1,0 +1,355 @@
+"""Windows of sensor series: tables with a time column, and a series in each file or told by a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, take
+from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.schema import Feature, Schema
+from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.sources.folders import SPLITS
+from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.sources.series.series_rows import NO_LABEL, OUTSIDE, Cleaning, Names, Rows, clean_rows, collect_rows
+from bushel.sources.series.windows import labels_over, time_cuts, when, window_keys, windows_at
+from bushel.sources.tables.table import Format, TableSource, table
+from bushel.storage import AnyPath
+
+__all__ = ["SeriesSource", "series"]
+
+LabelFrom: TypeAlias = Literal["last", "majority", "mean"]
+_BLOCK_BYTES = 4 << 20
+
+
+def series(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    time: str,
+    length: int,
+    stride: int | None = None,
+    series: str | None = None,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    label_from: LabelFrom = "last",
+    every: float | None = None,
+    resample: Literal["linear", "previous", "mean"] = "linear",
+    gap: float | Literal["auto", "none"] = "auto",
+    duplicates: Literal["first", "last", "mean"] = "first",
+    missing: Literal["refuse", "previous", "linear"] | float = "refuse",
+    ranges: Mapping[str, Sequence[float]] | None = None,
+    outside: Literal["refuse", "missing", "clip"] = "refuse",
+    time_split: str | Mapping[str, Any] | None = None,
+    stack: bool = True,
+    times: bool = False,
+    format: Format | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+) -> SeriesSource:
+    """Take a sample from each window of `length` rows of a series, a window every `stride` rows.
+
+    `time` is the column of times: numbers, or dates as 2024-03-01T12:00:00. `series` is the column that tells series
+    apart; without it each file is one. `columns` are the sensors: all columns of numbers, if not given. Rows are put in
+    order; those with the time of another are left out; no window spans a gap (`gap`: a longer step than this; "auto" is
+    ten times the median). `every` resamples to even times. Windows with values that are missing, or outside of
+    `ranges` (`{"temperature": [-40, 125]}`), are refused, unless `missing` and `outside` say otherwise.
+
+    Shares of splits are drawn by series, never by window. `time_split` ("80/10/10", or until when each split is) splits
+    by time instead, and leaves out windows that would be in two.
+    """
+    how = Cleaning(gap, every, resample, duplicates, missing, _ranges(ranges or {}), outside)
+    _check(length, stride, how)
+    given = as_given(paths)
+    rows = table(given, format=format, encoding=encoding, delimiter=delimiter)
+    names = _names(rows, time, series, columns, label)
+    options = {
+        "stride": stride,
+        "series": series,
+        "columns": None if columns is None else [*columns],
+        "label": label,
+        "label_from": None if label_from == "last" else label_from,
+        "every": every,
+        "resample": None if resample == "linear" else resample,
+        "gap": None if gap == "auto" else gap,
+        "duplicates": None if duplicates == "first" else duplicates,
+        "missing": None if missing == "refuse" else missing,
+        "ranges": {name: list(ends) for name, ends in how.ranges.items()} or None,
+        "outside": None if outside == "refuse" else outside,
+        "time_split": dict(time_split) if isinstance(time_split, Mapping) else time_split,
+        "stack": None if stack else False,
+        "times": times or None,
+        "format": format,
+        "encoding": encoding,
+        "delimiter": delimiter,
+    }
+    told: dict[str, Any] = {"kind": "series", "path": given, "time": time, "length": length}
+    told |= {name: value for name, value in options.items() if value is not None}
+    cut = _Cut(length, stride or length, label_from, time_split if time_split else None, stack, times)
+    return SeriesSource(rows, names, how, cut, told)
+
+
+def _ranges(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
+    for name, ends in given.items():
+        if not isinstance(ends, Sequence) or len(ends) != 2 or not ends[0] < ends[1]:
+            raise ValueError(f"ranges[{name!r}] must be the lowest and the highest value, got {ends!r}")
+    return {name: (float(ends[0]), float(ends[1])) for name, ends in given.items()}
+
+
+def _check(length: int, stride: int | None, how: Cleaning) -> None:
+    for name, number in (("length", length), ("stride", stride)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name} must be at least 1, got {number}")
+    if how.every is not None and not how.every > 0:
+        raise ValueError(f"every must be above 0, got {how.every}")
+    if how.gap not in ("auto", "none") and (isinstance(how.gap, str) or not how.gap > 0):
+        raise ValueError(f"gap must be 'auto', 'none' or above 0, got {how.gap!r}")
+    allowed: dict[str, tuple[str, ...]] = {
+        "resample": ("linear", "previous", "mean"),
+        "duplicates": ("first", "last", "mean"),
+        "outside": ("refuse", "missing", "clip"),
+    }
+    if isinstance(how.missing, str):
+        allowed["missing"] = ("refuse", "previous", "linear")
+    for name, words in allowed.items():
+        if getattr(how, name) not in words:
+            raise ValueError(f"{name} must be one of {', '.join(words)}; got {getattr(how, name)!r}")
+
+
+def _names(rows: TableSource, time: str, series: str | None, columns: Any, label: str | None) -> Names:
+    features = rows.schema()
+    label = label or ("label" if "label" in features else None)
+    for name in (time, series, label, *(columns or ())):
+        if name is not None and name not in features:
+            raise MissingName("column", name, features, where=rows.files[0])
+    split = "split" if "split" in features and columns is None else None
+    others = [
+        name
+        for name, feature in features.features.items()
+        if feature.dtype in ("int64", "float32") and feature.shape == () and name not in (time, series, label, split)
+    ]
+    sensors = tuple(columns if columns is not None else others)
+    if not sensors:
+        raise FileProblem(rows.files[0], "no column of numbers is left for the sensors")
+    return Names(time, series, sensors, label, split)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """How rows become samples."""
+
+    length: int
+    stride: int
+    label_from: LabelFrom
+    time_split: str | Mapping[str, Any] | None
+    stack: bool
+    times: bool
+
+
+class SeriesSource:
+    """Windows of series; reads at random, in one partition. Rows are gone through once, when it is listed."""
+
+    reads: Literal["random", "sequence"] = "random"
+    group = "series"
+
+    def __init__(self, table: TableSource, names: Names, how: Cleaning, cut: _Cut, told: dict[str, Any]) -> None:
+        for name in how.ranges:
+            if name not in names.sensors:
+                raise MissingName("sensor", name, names.sensors, where="ranges")
+        if cut.label_from not in ("last", "majority", "mean"):
+            raise ValueError(f"label_from must be 'last', 'majority' or 'mean', got {cut.label_from!r}")
+        self.table: TableSource | None = table
+        self.names = names
+        self.how = how
+        self.cut = cut
+        self.told = told
+        self.label_feature = table.schema()[names.label] if names.label else None
+        self.are_dates = table.schema()[names.time].dtype == "str"
+        self.counted: dict[str, int] = {}
+        self.print = fingerprint_of(table.files, told)
+        self.where = table.files[0]
+        self.spooled: Path | None = None
+
+    @property
+    def label(self) -> str | None:
+        """The label's column."""
+        return self.names.label
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if times or a column say it."""
+        return "split" if self.cut.time_split is not None or self.names.split else None
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """Rows and windows as arrays. In another process, mapped from where they were spooled."""
+        if self.table is None:
+            assert self.spooled is not None
+            return load_columns(self.spooled)
+        rows = clean_rows(collect_rows(self.table, self.names), self.names, self.how)
+        return self._cut_windows(rows)
+
+    def _cut_windows(self, rows: Rows) -> dict[str, Any]:
+        length, stride = self.cut.length, self.cut.stride
+        counted = dict(rows.counted)
+        starts = [
+            np.arange(begin, end - length + 1, stride)
+            for begin, end in zip(rows.stretches, rows.stretches[1:], strict=False)
+        ]
+        first = np.concatenate([np.empty(0, np.int64), *starts]).astype(np.int64)
+        used = sum(len(part) and int(part[-1]) + length - int(part[0]) for part in starts) if stride <= length else 0
+        if stride <= length and len(rows.times) > used:
+            counted["rows at the end of a stretch that fill no window"] = len(rows.times) - used
+        if not len(first):
+            longest = int(np.diff(rows.stretches).max())
+            raise BushelError(
+                f"{self.where}: no window of {length} rows fits: the longest stretch without a gap has {longest}",
+                help=[f"Found: {', '.join(f'{count:,} {what}' for what, count in counted.items())}"] if counted else [],
+            )
+        splits, keep = self._splits(rows, first)
+        if splits is not None and not keep.all():
+            counted["windows that would be in two splits, left out"] = int((~keep).sum())
+            first, splits = first[keep], splits.take(np.flatnonzero(keep))
+        codes = rows.series[first]
+        made: dict[str, Any] = {
+            "first": first,
+            "times": rows.times,
+            "values": rows.values,
+            "faults": rows.faults,
+            "series": BytesColumn.of(rows.series_names).take(codes),
+            "keys": BytesColumn.of(window_keys(rows, first)),
+        }
+        if splits is not None:
+            made["split"] = splits
+        if rows.labels is not None:
+            made["label"] = self._labels(rows, first)
+        self.counted = counted
+        return made
+
+    def _labels(self, rows: Rows, first: NDArray[np.int64]) -> Column:
+        """One label a window; missing where its rows do not tell."""
+        assert rows.labels is not None
+        assert self.label_feature is not None
+        is_text = self.label_feature.dtype == "str"
+        if is_text and self.cut.label_from == "mean":
+            raise ValueError("label_from must be 'last' or 'majority': the label is text")
+        last = rows.labels[first + self.cut.length - 1]
+        found = last
+        if self.cut.label_from != "last":
+            is_mean = self.cut.label_from == "mean"
+            found = labels_over(rows.labels, first, self.cut.length, is_mean=is_mean)
+        there = found != NO_LABEL if is_text else ~np.isnan(found)
+        values: Column
+        if is_text:
+            values = BytesColumn.of(rows.label_names).take(found[there])
+        else:
+            is_whole = self.label_feature.dtype == "int64" and self.cut.label_from != "mean"
+            values = found[there].astype(np.int64 if is_whole else np.float64)
+        if there.all():
+            return values
+        return Ragged(values, np.concatenate([[0], np.cumsum(there)]), there)
+
+    def _splits(self, rows: Rows, first: NDArray[np.int64]) -> tuple[BytesColumn | None, NDArray[np.bool_]]:
+        last = first + self.cut.length - 1
+        if self.cut.time_split is not None:
+            names, cuts = time_cuts(self.cut.time_split, rows, first)
+            begin, end = (np.searchsorted(cuts, rows.times[at], "right") for at in (first, last))
+            return BytesColumn.of(names).take(begin), begin == end
+        if rows.splits is None:
+            return None, np.ones(len(first), bool)
+        windows = windows_at(rows.splits, first, self.cut.length)
+        same = (windows == windows[:, :1]).all(axis=1) & (windows[:, 0] >= 0)
+        texts = [name.decode(errors="replace") for name in rows.split_names]
+        names = [SPLITS.get(name.lower(), name) for name in texts]
+        return BytesColumn.of([*names, ""]).take(windows[:, 0]), same
+
+    def partitions(self) -> int:
+        """One."""
+        return 1
+
+    def schema(self) -> Schema:
+        """The values of a window, its label, and its key."""
+        length, sensors = self.cut.length, self.names.sensors
+        features = {"values": Feature(dtype="float32", shape=(length, len(sensors)))}
+        if not self.cut.stack:
+            features = {name: Feature(dtype="float32", shape=(length,)) for name in sensors}
+        if self.cut.times:
+            kind = "float64" if self.data["times"].dtype == np.float64 else "int64"
+            features["time"] = Feature(dtype=kind, shape=(length,))
+        if self.names.label is not None and self.label_feature is not None:
+            dtype = "float32" if self.cut.label_from == "mean" else self.label_feature.dtype
+            features[self.names.label] = Feature(dtype=dtype)
+        features["key"] = Feature(dtype="str")
+        return Schema(features=features)
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys are a series and the time at which a window begins."""
+        assert partition == 0
+        data = self.data
+        there = {"series": data["series"], "key": data["keys"]}
+        if "split" in data:
+            there["split"] = data["split"]
+        if "label" in data and self.names.label is not None:
+            there[self.names.label] = data["label"]
+        return Listing(data["keys"], {name: there[name] for name in columns if name in there}, counted=self.counted)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """The windows asked for, in that order; the rows of each as they came."""
+        assert partition == 0
+        wanted = np.arange(len(self.data["first"])) if rows is None else np.asarray(rows, np.int64)
+        step = max(1, _BLOCK_BYTES // (self.cut.length * len(self.names.sensors) * 4))
+        for start in range(0, len(wanted), step):
+            yield self._block(wanted[start : start + step])
+
+    def _block(self, wanted: NDArray[np.int64]) -> Block:
+        data, length = self.data, self.cut.length
+        first = np.asarray(data["first"][wanted])
+        faults = windows_at(data["faults"], first, length)
+        bad = faults.any(axis=1)
+        refused = [
+            Refused(int(wanted[at]), "schema", self._why(int(first[at]), faults[at])) for at in np.flatnonzero(bad)
+        ]
+        kept, first = wanted[~bad], first[~bad]
+        values = windows_at(data["values"], first, length)
+        columns: dict[str, Column] = {"values": values}
+        if not self.cut.stack:
+            columns = {name: np.ascontiguousarray(values[..., i]) for i, name in enumerate(self.names.sensors)}
+        if self.cut.times:
+            columns["time"] = windows_at(data["times"], first, length)
+        if "label" in data and self.names.label is not None:
+            columns[self.names.label] = take(data["label"], kept)
+        columns["key"] = data["keys"].take(kept)
+        return Block(kept, columns, refused)
+
+    def _why(self, first: int, faults: NDArray[np.int64]) -> str:
+        at = int(np.argmax(faults > 0))
+        sensor, what = divmod(int(faults[at]), 4)
+        name = self.names.sensors[sensor]
+        moment = when(self.data["times"][first + at], are_dates=self.are_dates)
+        if what == OUTSIDE:
+            low, high = self.how.ranges[name]
+            return f"{name} is {self.data['values'][first + at, sensor]:g} at {moment}, outside {low:g} to {high:g}"
+        return f"{name} is missing at {moment}"
+
+    def locate(self, partition: int, row: int) -> str:
+        """The file or files, and the window's key."""
+        assert partition == 0
+        return f"{self.where}: window {self.data['keys'][row].decode(errors='backslashreplace')}"
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the files, and the options."""
+        return self.print
+
+    def describe(self) -> dict[str, Any]:
+        """The paths and options."""
+        return dict(self.told)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not is_spooled(self.spooled):
+            self.spooled = spool_columns(self.data)
+        return {name: value for name, value in self.__dict__.items() if name != "data"} | {"table": None, "counted": {}}

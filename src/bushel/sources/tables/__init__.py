@@ -1,0 +1,1 @@
+"""Tables: CSV, JSON lines, Parquet and Arrow, one sample per row."""

@@ -1,0 +1,116 @@
+"""Datasets of Hugging Face on disk: what `save_to_disk` wrote, or Parquet files of the Hub. Needs no `datasets`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bushel.data.splits import split_of_shard
+from bushel.errors import FileProblem
+from bushel.sources.images.image_checks import ImageCheck, Verify
+from bushel.sources.images.image_columns import ImageColumn
+from bushel.sources.tables.table import Format, TableSource
+from bushel.storage import AnyPath, as_path, natural_order
+from bushel.storage.cache import local_copy
+
+__all__ = ["huggingface"]
+
+
+def huggingface(
+    path: AnyPath,
+    *,
+    columns: Sequence[str] | None = None,
+    key: str | None = None,
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: Sequence[str] = (),
+) -> TableSource:
+    """Take samples from a dataset that `datasets` saved to disk, or from the Parquet files of one.
+
+    Splits are kept, class labels become their names, and images are loaded and checked as `images` does.
+    """
+    folder = as_path(path)
+    files, splits = _files_of(folder)
+    format: Format = "arrow" if files[0].suffix == ".arrow" else "parquet"
+    told = _features_of(files[0], format)
+    names = {name: tuple(feature["names"]) for name, feature in told.items() if feature.get("_type") == "ClassLabel"}
+    images = [name for name, feature in told.items() if feature.get("_type") == "Image"]
+    check = ImageCheck(verify, keep_bytes, tuple(allow))
+    chosen = None if columns is None else set(columns)
+    source = TableSource(
+        files=tuple(str(file) for file in files),
+        format=format,
+        columns=None if columns is None else tuple(columns),
+        key=key,
+        names={name: found for name, found in names.items() if chosen is None or name in chosen},
+        image=ImageColumn(images[0], str(folder), check) if images and (not chosen or images[0] in chosen) else None,
+        splits=tuple(splits) if any(splits) else (),
+        opened=_describe(path, columns, key, check),
+    )
+    source.check()
+    return source
+
+
+def _describe(path: AnyPath, columns: Sequence[str] | None, key: str | None, check: ImageCheck) -> dict[str, Any]:
+    options = {
+        "columns": None if columns is None else [*columns],
+        "key": key,
+        "verify": check.verify,
+        "keep_bytes": check.keep_bytes or None,
+        "allow": [*check.allow] or None,
+    }
+    told = {name: value for name, value in options.items() if value is not None}
+    return {"kind": "huggingface", "path": str(path), **told}
+
+
+def is_dataset_folder(folder: Path) -> bool:
+    """Whether `save_to_disk` wrote this folder."""
+    return (folder / "dataset_dict.json").exists() or (folder / "state.json").exists()
+
+
+def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
+    """Data files, and the split of each; empty where there is none."""
+    if (folder / "dataset_dict.json").exists():
+        names: list[str] = json.loads((folder / "dataset_dict.json").read_text())["splits"]
+        found = [(file, split) for split in names for file in _saved_files(folder / split)]
+    elif (folder / "state.json").exists():
+        found = [(file, "") for file in _saved_files(folder)]
+    elif folder.is_dir():
+        files = sorted((*folder.rglob("*.parquet"), *folder.rglob("*.arrow")), key=natural_order)
+        found = [(file, split_of_shard(file.name) or split_of_shard(file.parent.name) or "") for file in files]
+    else:
+        raise FileProblem(folder, "there is no such folder" if not folder.exists() else "is a file, not a folder")
+    if not found:
+        raise FileProblem(folder, "there is no dataset of Hugging Face in this folder")
+    return [file for file, _ in found], [split for _, split in found]
+
+
+def _saved_files(folder: Path) -> list[Path]:
+    state = folder / "state.json"
+    if not state.exists():
+        raise FileProblem(state, "there is no such file", help=["Was the dataset saved whole?"])
+    return [folder / data["filename"] for data in json.loads(state.read_text())["_data_files"]]
+
+
+def _features_of(file: Path, format: Format) -> dict[str, dict[str, Any]]:
+    """What `datasets` wrote of its features into the schema of the file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not file.exists():
+        raise FileProblem(file, "there is no such file", help=["Was the dataset saved whole?"])
+    try:
+        if format == "parquet":
+            schema = pq.read_schema(local_copy(file))
+        else:
+            with pa.memory_map(str(local_copy(file))) as source:
+                schema = pa.ipc.open_stream(source).schema
+    except pa.ArrowException as error:
+        raise FileProblem(file, f"cannot be read as {format}: {error}") from None
+    metadata = (schema.metadata or {}).get(b"huggingface")
+    if metadata is None:
+        return {}
+    features = json.loads(metadata).get("info", {}).get("features") or {}
+    return {name: feature for name, feature in features.items() if isinstance(feature, dict)}

@@ -1,0 +1,320 @@
+"""JSON, an object a line: types told over the whole file, lines that do not fit refused one by one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bushel import _native
+from bushel.errors import FileProblem, SchemaMismatch
+from bushel.sources.ahead import map_in_threads
+from bushel.sources.protocol import Refused
+from bushel.sources.tables import arrow
+from bushel.sources.tables.arrow import BadRows
+from bushel.sources.tables.table_columns import Capture, Field, Part, Piece, Survey, few_values, part_bytes
+from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
+
+__all__ = ["JsonLinesFile"]
+
+_ONE_A_LINE = "If it is one array of objects, put each on a line of its own: jq -c '.[]'"
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass
+class _Census:
+    """How many rows hold each kind of value in a column, and the type that all values of a kind have."""
+
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    types: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, kind: Any, count: int) -> None:
+        """Count rows of one Arrow type."""
+        kind = _plain(kind)
+        name = _kind_name(kind)
+        self.counts[name] += count
+        self.types[name] = _merge(self.types[name], kind) if name in self.types else kind
+
+    def type(self) -> Any:
+        """What most rows hold; nothing, if no row holds anything."""
+        import pyarrow as pa
+
+        some = {name: count for name, count in self.counts.items() if name != "null" and count}
+        return self.types[max(some, key=lambda name: some[name])] if some else pa.null()
+
+
+@dataclass(frozen=True)
+class JsonLinesFile:
+    """A file of JSON objects, one a line."""
+
+    path: Path
+    encoding: str | None = None
+
+    def survey(self) -> Survey:
+        """Parse the whole file once for the types of its columns and the number of its rows."""
+        import pyarrow as pa
+
+        file = TextFile.open(self.path, self.encoding)
+        columns: dict[str, _Census] = {}
+        parts: list[Part] = []
+        capture: Capture | None = None
+        rows = lines = 0
+        least = part_bytes(self.path.stat().st_size)
+        for block, (is_text, ends, (found, count, few)) in map_in_threads(self._look, file.blocks(cut_at_newline)):
+            if not is_text:
+                check_utf8(self.path, block.text, lines)
+            lines += ends
+            for name, kinds in found.items():
+                for kind, present in kinds:
+                    columns.setdefault(name, _Census()).add(kind, present)
+            if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < least):
+                parts[-1] = parts[-1]._replace(last=block.stop, rows=parts[-1].rows + count)
+            else:
+                parts.append(Part(block.start, block.stop, rows, count))
+            rows += count
+            capture = capture or Capture(list(few))
+            capture.add(len(parts) - 1, few)
+        if not columns:
+            raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_A_LINE])
+        types = {name: census.type() for name, census in columns.items()}
+        fields: dict[str, Field] = {}
+        for name, kind in types.items():
+            has_missing = columns[name].counts[_kind_name(kind)] < rows or pa.types.is_struct(kind)
+            fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
+        return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
+
+    def _look(self, block: TextBlock) -> tuple[bool, int, Any]:
+        """Whether a block is UTF-8, how many lines end in it, and what `_infer` finds."""
+        return is_utf8(block.text), block.text.count(b"\n"), self._infer(block)
+
+    def _infer(self, block: TextBlock) -> tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Any]]:
+        """By column, the types of one block with the number of rows that have them; its rows; columns of few values."""
+        import pyarrow as pa
+
+        try:
+            table = _parse(block.text, None)
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            return *_infer_by_line(block.text), {}
+        if any(_holds_wide_integers(column) for column in table.columns):
+            return *_infer_by_line(block.text), {}
+        found = {
+            name: [(column.type, len(column) - column.null_count)]
+            for name, column in zip(table.schema.names, table.columns, strict=True)
+        }
+        few = {name: few_values(table.column(name)) for name in found}
+        return found, table.num_rows, {name: array for name, array in few.items() if array is not None}
+
+    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
+        """The part again, with the types of the whole file."""
+        file = TextFile.open(self.path, self.encoding)
+        types = survey.details["types"]
+        wanted = {name: kind for name, kind in types.items() if set(arrow.flatten_type(name, kind)) & set(names)}
+        start, stop = (part.first, part.last) if file.is_seekable else (0, None)
+        first = 0
+        # Not in threads: parts are what workers share, and most lines are parsed faster than a thread is woken.
+        for block in file.blocks(cut_at_newline, start, stop):
+            table, bad, rows = _convert(wanted, block)
+            numbers = np.arange(first, first + rows)
+            numbers = np.delete(numbers, list(bad)) if bad else numbers
+            refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
+            first += rows
+            arrays = arrow.flatten(table)
+            yield Piece({name: arrays[name] for name in names}, numbers, refused)
+
+
+def _convert(types: dict[str, Any], block: TextBlock) -> tuple[Any, BadRows, int]:
+    """The table of one block, the rows that are not in it, and the number of all rows."""
+    import pyarrow as pa
+
+    try:
+        table = _parse(block.text, types)
+    except pa.ArrowInvalid:
+        text, bad, rows = _fitting_lines(block.text, types)
+        return _parse(text, types), bad, rows
+    return table, {}, table.num_rows
+
+
+def _parse(text: bytes, types: dict[str, Any] | None) -> Any:
+    import pyarrow as pa
+    from pyarrow import json as pajson
+
+    if (flat := _parse_flat(text, types)) is not None:
+        return flat
+    if not text.strip():
+        return pa.table({name: pa.nulls(0, kind) for name, kind in (types or {}).items()})
+    explicit = None if types is None else pa.schema([pa.field(name, kind) for name, kind in types.items()])
+    return pajson.read_json(
+        pa.BufferReader(text),
+        pajson.ReadOptions(use_threads=False, block_size=len(text) + 1),
+        pajson.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="infer" if types is None else "ignore"),
+    )
+
+
+def _parse_flat(text: bytes, types: dict[str, Any] | None) -> Any | None:
+    """The same, faster, of objects that all hold text and integers under the same names; None of others."""
+    import pyarrow as pa
+
+    if types is not None and not all(kind in (pa.string(), pa.int64()) for kind in types.values()):
+        return None
+    parsed: Any = _native.parse_flat_lines(text)
+    if parsed is None:
+        return None
+    columns, rows = parsed
+    arrays = {}
+    for name, offsets, data in columns:
+        buffers = [None, pa.py_buffer(data)] if offsets is None else [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        arrays[name] = pa.Array.from_buffers(pa.int64() if offsets is None else pa.string(), rows, buffers)
+    if types is None:
+        return pa.table(arrays) if rows else None
+    if any(name not in arrays or arrays[name].type != kind for name, kind in types.items()):
+        return None
+    return pa.table({name: arrays[name] for name in types})
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return [line for line in text.split(b"\n") if line.strip()]
+
+
+def _inside(reason: str) -> str:
+    reason = reason.removeprefix("JSON is malformed: ")
+    return reason[:1].lower() + reason[1:]
+
+
+def _decode(line: bytes) -> tuple[dict[str, Any] | None, str]:
+    """The object of a line, or why there is none."""
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return None, f"the line is not JSON: {_inside(str(error))}"
+    if not isinstance(value, dict):
+        return None, f"the line is not a JSON object but {_name_of(value)}"
+    return value, ""
+
+
+def _infer_by_line(text: bytes) -> tuple[dict[str, list[tuple[Any, int]]], int]:
+    import pyarrow as pa
+
+    values: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    lines = _lines(text)
+    for line in lines:
+        for name, value in (_decode(line)[0] or {}).items():
+            if value is not None and not _is_wide(value):
+                values[name][_name_of(value)].append(value)
+    found: dict[str, list[tuple[Any, int]]] = {}
+    for name, kinds in values.items():
+        for column in kinds.values():
+            try:
+                found.setdefault(name, []).append((pa.infer_type(column), len(column)))
+            except pa.ArrowInvalid:  # lists of mixed values: the first one tells
+                found.setdefault(name, []).append((pa.infer_type(column[:1]), 1))
+    return found, len(lines)
+
+
+def _is_wide(value: Any) -> bool:
+    return isinstance(value, int) and value not in _INT64
+
+
+def _fitting_lines(text: bytes, types: dict[str, Any]) -> tuple[bytes, BadRows, int]:
+    """The lines whose values are of the columns' types, and what is wrong with the others."""
+    bad: BadRows = {}
+    kept = []
+    lines = _lines(text)
+    for row, line in enumerate(lines):
+        value, why = _decode(line)
+        if value is not None:
+            why = next(filter(None, (_misfit(value.get(name), kind, name) for name, kind in types.items())), "")
+        if why:
+            bad[row] = why
+        else:
+            kept.append(line)
+    return b"\n".join(kept) + b"\n", bad, len(lines)
+
+
+def _misfit(value: Any, kind: Any, at: str) -> str:
+    """Why a value is not of a type; empty if it is."""
+    import pyarrow.types as t
+
+    if value is None:
+        return ""
+    if t.is_list(kind) and isinstance(value, list):
+        return next(filter(None, (_misfit(inner, kind.value_type, at) for inner in value)), "")
+    if t.is_struct(kind) and isinstance(value, dict):
+        inner = (_misfit(value.get(part.name), part.type, f"{at}/{part.name}") for part in kind)
+        return next(filter(None, inner), "")
+    if _is_wide(value) and t.is_integer(kind):
+        return f"{at}: {value} does not fit int64"
+    wanted = _kind_name(kind)
+    found = _name_of(value)
+    if wanted != found or (t.is_integer(kind) and isinstance(value, float)):
+        return f"{at}: expected {wanted}, got {found}"
+    return ""
+
+
+def _name_of(value: Any) -> str:
+    for kind, name in ((bool, "bool"), (int, "number"), (float, "number"), (str, "str"), (list, "list")):
+        if isinstance(value, kind):
+            return name
+    return "object" if isinstance(value, dict) else "null"
+
+
+def _kind_name(kind: Any) -> str:
+    import pyarrow.types as t
+
+    for check, name in (
+        (t.is_null, "null"),
+        (t.is_boolean, "bool"),
+        (t.is_integer, "number"),
+        (t.is_floating, "number"),
+        (t.is_list, "list"),
+        (t.is_struct, "object"),
+    ):
+        if check(kind):
+            return name
+    return "str"
+
+
+def _plain(kind: Any) -> Any:
+    """A type without what Arrow reads into text: a time of day is text."""
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(part.name, _plain(part.type)) for part in kind])
+    return pa.string() if pa.types.is_temporal(kind) else kind
+
+
+def _merge(one: Any, other: Any) -> Any:
+    """The type that holds both, which are of one kind."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if one == other or t.is_null(other):
+        return one
+    if t.is_null(one):
+        return other
+    if t.is_list(one) and t.is_list(other):
+        return pa.list_(_merge(one.value_type, other.value_type))
+    if t.is_struct(one) and t.is_struct(other):
+        fields = {part.name: part.type for part in one}
+        for part in other:
+            fields[part.name] = _merge(fields[part.name], part.type) if part.name in fields else part.type
+        return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
+    if _kind_name(one) == _kind_name(other) == "number":
+        return pa.float64()
+    raise SchemaMismatch(f"values of {one} and of {other} are mixed", at="JSON")
+
+
+def _holds_wide_integers(column: Any) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_floating(column.type):
+        return False
+    largest = pc.max(pc.abs(column)).as_py()
+    return largest is not None and largest >= 2.0**63

@@ -1,0 +1,420 @@
+"""Tables: CSV, TSV, JSON lines, Parquet, Arrow and Feather, a sample a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take
+from bushel.data.schema import Feature, Schema
+from bushel.errors import FileProblem, MissingName
+from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
+from bushel.sources.images.image_columns import ImageColumn
+from bushel.sources.memory.values import number_keys, typed
+from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.sources.spreading import do_all
+from bushel.sources.tables import arrow
+from bushel.sources.tables.arrow import cast_array
+from bushel.sources.tables.arrow_files import ArrowFile, ParquetFile
+from bushel.sources.tables.delimited import DelimitedFile
+from bushel.sources.tables.json_lines import JsonLinesFile
+from bushel.sources.tables.table_columns import (
+    Field,
+    Part,
+    Piece,
+    Survey,
+    TableFile,
+    as_text,
+    common_type,
+    named,
+    present_rows,
+    spread,
+)
+from bushel.storage import AnyPath, as_path, list_files, open_to_read
+from bushel.storage.file_kinds import what_is
+
+__all__ = ["TableSource", "table"]
+
+Format: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]
+
+SUFFIXES: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+
+
+def table(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    types: Mapping[str, str] | None = None,
+    key: str | None = None,
+    format: Format | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    image_column: str | None = None,
+    image_root: AnyPath | None = None,
+    verify: Verify = "decode",
+    keep_bytes: bool = False,
+    allow: str | Sequence[str] = (),
+) -> TableSource:
+    """Take a sample from each row of one table, in one file or several.
+
+    Types are told over whole files; a blank or null is a missing value and changes no type. `columns` chooses,
+    `rename` maps old names to new, `types` asks for types (`{"zip": "str", "age": "float32"}`), all by the names in the
+    file. `key` names a column of unique keys; without it rows are numbered. Compressed text is read as it is.
+
+    `image_column` names a column of images, or of paths to them below `image_root` (the table's folder, if not given);
+    they are loaded, and checked as `images` does.
+    """
+    given = as_given(paths)
+    files = tuple(str(path) for path in list_files(given))
+    image = None
+    if image_column is not None:
+        root = str(image_root or as_path(files[0]).parent)
+        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, allowed(allow)))
+    source = TableSource(
+        files=files,
+        format=format or _one_format([as_path(file) for file in files]),
+        columns=None if columns is None else tuple(columns),
+        rename=dict(rename or {}),
+        types=dict(types or {}),
+        key=key,
+        encoding=encoding,
+        delimiter=delimiter,
+        image=image,
+        given=given,
+    )
+    source.check()
+    return source
+
+
+def _one_format(files: list[Path]) -> Format:
+    formats = {format_of(file) for file in files}
+    if len(formats) > 1:
+        raise FileProblem(files[0], f"files of one table must be of one format, got {', '.join(sorted(formats))}")
+    return formats.pop()
+
+
+def format_of(path: Path) -> Format:
+    """Tell the format of a table by its first bytes, then by its name."""
+    with open_to_read(path) as file:
+        head = file.read(512)
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if head[:6] == b"ARROW1" or head[:4] == b"\xff\xff\xff\xff":
+        return "arrow"
+    suffixes = [suffix for suffix in path.suffixes if suffix.lower() not in _COMPRESSED]
+    found = SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
+    if found in ("csv", "tsv", "jsonl"):
+        return found
+    what = what_is(head) or "something unknown"
+    known = ", ".join(SUFFIXES)
+    raise FileProblem(path, f"is not a table that bushel reads: it is {what}", help=[f"Tables end in {known}"])
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Samples from the rows of a table; reads in sequence, a part of a file at a time."""
+
+    files: tuple[str, ...]
+    format: Format
+    columns: tuple[str, ...] | None = None
+    rename: dict[str, str] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    key: str | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    image: ImageColumn | None = None
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
+    splits: tuple[str, ...] = ()  # of the files, if they are of different ones
+    given: str | list[str] = ""  # the paths and patterns that named the files
+    opened: dict[str, Any] | None = None  # how the source was made, if not by `table`
+    reads: Literal["random", "sequence"] = "sequence"
+
+    @property
+    def split(self) -> str | None:
+        """The column `split`, if there is one, or if the files are of splits."""
+        if self.splits:
+            return "split"
+        return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
+
+    def _open(self, file: int) -> TableFile:
+        path = as_path(self.files[file])
+        if self.format == "parquet":
+            return ParquetFile(path)
+        if self.format == "arrow":
+            return ArrowFile(path)
+        if self.format == "jsonl":
+            return JsonLinesFile(path, self.encoding)
+        text = frozenset(name for name, dtype in self.types.items() if dtype in ("str", "bytes"))
+        delimiter = self.delimiter or ("\t" if self.format == "tsv" else None)
+        return DelimitedFile(path, self.encoding, delimiter, text)
+
+    @cached_property
+    def surveys(self) -> tuple[Survey, ...]:
+        """Each file, looked through once."""
+        return tuple(do_all(_survey, [self._open(file) for file in range(len(self.files))]))
+
+    @cached_property
+    def all_fields(self) -> dict[str, Field]:
+        """All columns by their names in the files, with types that hold for all files."""
+        found: dict[str, Field] = {}
+        for number, survey in enumerate(self.surveys):
+            for name, kind in survey.fields.items():
+                seen = found.get(name)
+                if seen is None:
+                    found[name] = kind._replace(has_missing=kind.has_missing or number > 0)
+                else:
+                    found[name] = Field(
+                        common_type(seen.type, kind.type, f"{self.files[number]}: {name}"),
+                        seen.has_missing or kind.has_missing,
+                    )
+            for name in set(found) - set(survey.fields):
+                found[name] = found[name]._replace(has_missing=True)
+        return found
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The columns that were chosen."""
+        found = self.all_fields
+        if self.columns is None:
+            return found
+        images = self.image.made_of(found) if self.image else []
+        return {name: found[name] for name in found if name in (*self.columns, *images)}
+
+    @cached_property
+    def features(self) -> dict[str, Feature]:
+        """By name in the file, what each column holds."""
+        found = {
+            name: arrow.feature_of(kind.type, name=name, required=not kind.has_missing)
+            for name, kind in self.fields.items()
+        }
+        found |= {name: Feature(dtype="str", shape=found[name].shape, required=False) for name in self.names}
+        return typed(found, {name: dtype for name, dtype in self.types.items() if name in found})
+
+    def check(self) -> None:
+        """Raise what is wrong with names and types before anything is built."""
+        if not any(part.rows for _, part in self.parts):
+            raise FileProblem(self.files[0], "there are no rows in it")
+        for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key is not None else [])):
+            if name not in self.all_fields and not (self.image and name == self.image.name):
+                raise MissingName("column", name, self.all_fields, where=self.files[0])
+        if self.image and not self.image.made_of(self.all_fields):
+            raise MissingName("column", self.image.name, self.all_fields, where=self.files[0])
+        renamed = [self.rename.get(name, name) for name in self.features]
+        if len(set(renamed)) < len(renamed):
+            twice = next(name for name in renamed if renamed.count(name) > 1)
+            raise ValueError(f"rename must not give two columns the name {twice!r}")
+
+    @cached_property
+    def parts(self) -> list[tuple[int, Part]]:
+        """File and part of each partition."""
+        return [(file, part) for file, survey in enumerate(self.surveys) for part in survey.parts]
+
+    def partitions(self) -> int:
+        """Parts of up to about 64 MB: row groups, batches, or ranges of bytes."""
+        return len(self.parts)
+
+    def schema(self) -> Schema:
+        """Names and types of the columns chosen."""
+        features = self.image.replace_features(self.features) if self.image else self.features
+        return Schema(features={self._new_name(name): feature for name, feature in features.items()})
+
+    def _new_name(self, name: str) -> str:
+        """What a column is called in records; what was made of an image follows the image's name."""
+        image = self.image.name if self.image else None
+        if image in self.rename and name.startswith(f"{image}/"):
+            return self.rename[image] + name.removeprefix(image)
+        return self.rename.get(name, name)
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys, and the columns asked for, by their new names; others are not converted."""
+        file, part = self.parts[partition]
+        old_names = {self.rename.get(name, name): name for name in self.all_fields}
+        wanted = [old_names[name] for name in columns if name in old_names]
+        splits: dict[str, Column] = {}
+        if self.splits and "split" in columns:
+            splits = {"split": BytesColumn.of([self.splits[file]]).take(np.zeros(part.rows, np.int64))}
+        if not wanted and self.key is None:
+            return Listing(self._number_keys(file, part), splits)
+        names = list_of(wanted, self.key)
+        found = self._captured(file, part, names)
+        if found is None:
+            pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
+            found = {name: concatenate([columns[name] for columns in pieces]) for name in names}
+        listed = {self.rename.get(name, name): found[name] for name in wanted}
+        keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
+        return Listing(keys, splits | listed)
+
+    def knows(self, columns: Sequence[str]) -> bool:
+        """Whether listing these columns reads nothing: they were kept when the files were looked through."""
+        old_names = {self.rename.get(name, name): name for name in self.all_fields}
+        names = list_of([old_names[name] for name in columns if name in old_names], self.key)
+        return all(name in survey.captured for survey in self.surveys for name in names)
+
+    def _number_keys(self, file: int, part: Part) -> BytesColumn:
+        prefix = f"{self._short_names[file]}:" if len(self.files) > 1 else ""
+        return number_keys(part.first_row, part.rows, prefix)
+
+    @cached_property
+    def _short_names(self) -> tuple[str, ...]:
+        """The names of the files, with those of as many folders as tell them apart."""
+        paths = [as_path(file).parts for file in self.files]
+        for count in range(1, max(len(parts) for parts in paths)):
+            names = tuple("/".join(parts[-count:]) for parts in paths)
+            if len(set(names)) == len(names):
+                return names
+        return self.files
+
+    def _keys(self, column: Column, file: int, part: Part) -> BytesColumn:
+        """The key column; rows without a key, which are refused when read, are named by their number."""
+        rows = self._number_keys(file, part)
+        if isinstance(column, BytesColumn):
+            return column
+        if isinstance(column, Ragged):
+            named = iter(as_text(column.values))
+            return BytesColumn.of(
+                [next(named) if there else rows[row] for row, there in enumerate(present_rows(column))]
+            )
+        return as_text(column)
+
+    def _captured(self, file: int, part: Part, names: Sequence[str]) -> dict[str, Column] | None:
+        """Columns that were kept when the file was looked through, if all of them were, with every row."""
+        survey = self.surveys[file]
+        found: dict[str, Column] = {}
+        for name in names:
+            if name not in survey.captured or self.all_fields[name].type != survey.fields[name].type:
+                return None
+            blocks = survey.captured[name][survey.parts.index(part)]
+            if sum(len(block) for block in blocks) < part.rows:
+                return None
+            found[name] = concatenate([self._column(name, block, {}) for block in blocks])
+        return found
+
+    def _whole_rows(self, piece: Piece) -> dict[str, Column]:
+        """Columns with a row for every row of the part; those of refused rows are missing."""
+        bad: arrow.BadRows = {}
+        columns = {name: self._column(name, array, bad) for name, array in piece.arrays.items()}
+        if not piece.refused:
+            return columns
+        rows = np.concatenate([piece.rows, [refused.row for refused in piece.refused]]).astype(np.int64)
+        there = np.zeros(len(rows), bool)
+        there[piece.rows - rows.min()] = True
+        return {name: spread(column, there) for name, column in columns.items()}
+
+    def _pieces(self, file: int, part: Part, names: Sequence[str]) -> Iterator[Piece]:
+        """Arrays as they are in the file, cast where types were asked for."""
+        import pyarrow as pa
+
+        survey = self.surveys[file]
+        there = [name for name in names if name in survey.fields]
+        for piece in self._open(file).read(survey, part, there):
+            arrays = dict(piece.arrays)
+            for name in names:
+                if name not in arrays:
+                    arrays[name] = pa.nulls(len(piece.rows), self.all_fields[name].type)
+                elif self.all_fields[name].type not in (arrays[name].type, pa.null()):
+                    arrays[name] = arrays[name].cast(self.all_fields[name].type)
+            yield Piece({name: arrays[name] for name in names}, piece.rows, piece.refused)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """All rows of a part, in order."""
+        if rows is not None:
+            raise ValueError("rows must be None: a table is read in sequence")
+        file, part = self.parts[partition]
+        names = list_of(self.fields, self.key)
+        for piece in self._pieces(file, part, names):
+            block = self._block(piece)
+            for loaded in [block] if self.image is None else self.image.load(block, self._holds_paths()):
+                columns = {self._new_name(name): column for name, column in loaded.columns.items()}
+                yield Block(loaded.rows, columns, loaded.refused, loaded.counted)
+
+    def _holds_paths(self) -> bool:
+        return self.image is not None and getattr(self.features.get(self.image.name), "dtype", "") == "str"
+
+    def _block(self, piece: Piece) -> Block:
+        refused: dict[int, tuple[str, str]] = {}
+        columns: dict[str, Column] = {}
+        for name, array in piece.arrays.items():
+            bad: arrow.BadRows = {}
+            column = self._column(name, array, bad)
+            if name == self.key and isinstance(column, Ragged):
+                bad |= dict.fromkeys(np.flatnonzero(~present_rows(column)).tolist(), "the key is missing")
+            refused = {row: ("schema", f"{name}: {reason}") for row, reason in bad.items()} | refused
+            if name in self.features:
+                columns[name] = column
+        numbers = piece.rows
+        left = [Refused(int(numbers[row]), *why) for row, why in refused.items()]
+        if refused:
+            kept = np.setdiff1d(np.arange(len(numbers)), list(refused))
+            columns = {name: take(column, kept) for name, column in columns.items()}
+            numbers = numbers[kept]
+        return Block(numbers, columns, sorted([*piece.refused, *left]))
+
+    def _column(self, name: str, array: Any, bad: arrow.BadRows) -> Column:
+        if name in self.types:
+            array = cast_array(array, self.types[name], bad)
+        column = arrow.to_column(array, bad)
+        return named(column, self.names[name]) if name in self.names else column
+
+    def locate(self, partition: int, row: int) -> str:
+        """File and number of the row in it, counted from 0, without the header."""
+        file, part = self.parts[partition]
+        return f"{self.files[file]}: row {part.first_row + row}"
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the files, and the options."""
+        return fingerprint_of(self.files, self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """The paths and options."""
+        if self.opened is not None:
+            return self.opened
+        check = self.image.check if self.image else None
+        options = {
+            "columns": None if self.columns is None else [*self.columns],
+            "rename": self.rename,
+            "types": self.types,
+            "key": self.key,
+            "encoding": self.encoding,
+            "delimiter": self.delimiter,
+            "image_column": self.image and self.image.name,
+            "image_root": self.image and self.image.root,
+            "verify": check and check.verify,
+            "keep_bytes": (check and check.keep_bytes) or None,
+            "allow": ([*check.allow] or None) if check else None,
+        }
+        told = {name: value for name, value in options.items() if value is not None and value != {}}
+        return {"kind": "table", "path": self.given, "format": self.format, **told}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was kept for listing stays in the process that lists.
+        surveys = tuple(replace(survey, captured={}) for survey in self.surveys)
+        return self.__dict__ | {"surveys": surveys}
+
+
+def _survey(file: TableFile) -> Survey:
+    return file.survey()
+
+
+def list_of(names: Iterable[str], key: str | None) -> list[str]:
+    """Names, and the key's if it is not among them."""
+    return list(dict.fromkeys([*names, *([key] if key else [])]))

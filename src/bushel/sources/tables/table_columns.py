@@ -1,0 +1,191 @@
+"""Columns of tables before they are read: types, keys, missing rows, and names for codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged
+from bushel.errors import SchemaMismatch
+from bushel.sources.protocol import Refused
+from bushel.sources.tables import arrow
+
+__all__ = [
+    "Capture",
+    "Field",
+    "Part",
+    "Piece",
+    "Survey",
+    "TableFile",
+    "as_text",
+    "common_type",
+    "few_values",
+    "named",
+    "part_bytes",
+    "present_rows",
+    "spread",
+]
+
+
+PART_BYTES = 64 << 20  # no part of a file need have more
+_LEAST_BYTES = 8 << 20  # nor less: each is a task, and leaves files
+_PARTS = 8
+
+
+def part_bytes(size: int) -> int:
+    """How much of a file of this size a part has at least: so much that workers share a small file too.
+
+    A function of the file alone: parts are the same for any number of workers.
+    """
+    return min(PART_BYTES, max(_LEAST_BYTES, size // _PARTS))
+
+
+class Part(NamedTuple):
+    """What is read on its own: row groups, batches or bytes [first, last) of one file."""
+
+    first: int
+    last: int
+    first_row: int  # its number in the file
+    rows: int
+
+
+class Field(NamedTuple):
+    """One column: its Arrow type, and whether some row lacks it."""
+
+    type: Any
+    has_missing: bool
+
+
+@dataclass(frozen=True)
+class Survey:
+    """One file, looked through."""
+
+    fields: dict[str, Field]  # structs as `outer/inner`
+    parts: tuple[Part, ...]
+    details: dict[str, Any] = field(default_factory=dict)  # what the format needs to read the parts
+    captured: dict[str, list[list[Any]]] = field(default_factory=dict)  # by column and part, arrays that are known
+
+
+class Piece(NamedTuple):
+    """Some rows of a part: Arrow arrays by name, the numbers of the rows in the part, and rows that are not there."""
+
+    arrays: dict[str, Any]
+    rows: NDArray[np.int64]
+    refused: list[Refused]
+
+
+class TableFile(Protocol):
+    """One file of a format."""
+
+    def survey(self) -> Survey:
+        """Look through the file."""
+        ...
+
+    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
+        """The columns named, in pieces of bounded size."""
+        ...
+
+
+def present_rows(column: Ragged) -> NDArray[np.bool_]:
+    """Which rows have a value."""
+    return np.ones(len(column), bool) if column.present is None else column.present
+
+
+def as_text(column: Column) -> BytesColumn:
+    """Keys as text: text as it is, integers as their digits."""
+    import pyarrow as pa
+
+    if isinstance(column, BytesColumn):
+        return column
+    if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
+        return arrow.to_bytes(pa.array(column).cast(pa.string()))
+    raise SchemaMismatch("a key must be one text or integer a row", at="key")
+
+
+def spread(column: Column, there: NDArray[np.bool_]) -> Ragged:
+    """A column of some rows as one of all, the others missing."""
+    ragged = as_ragged(column)
+    lengths = np.zeros(len(there), np.int64)
+    lengths[there] = ragged.lengths
+    present = there.copy()
+    if ragged.present is not None:
+        present[there] = ragged.present
+    splits = np.zeros(len(there) + 1, np.int64)
+    np.cumsum(lengths, out=splits[1:])
+    return Ragged(ragged.values, splits, present)
+
+
+def named(column: Column, names: Sequence[str]) -> Column:
+    """Codes as the names they stand for; a code below 0 stands for none."""
+    if isinstance(column, Ragged):
+        return Ragged(named(column.values, names), column.row_splits, column.present)
+    assert isinstance(column, np.ndarray)
+    known = BytesColumn.of(names)
+    if (column >= 0).all():
+        return known.take(column)
+    return spread(known.take(column[column >= 0]), column >= 0)
+
+
+def common_type(one: Any, other: Any, at: str) -> Any:
+    """The Arrow type that holds the values of two files."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if one == other or t.is_null(other):
+        return one
+    if t.is_null(one):
+        return other
+    try:
+        both = [pa.schema([("x", kind)]) for kind in (one, other)]
+        return pa.unify_schemas(both, promote_options="permissive")[0].type
+    except pa.ArrowException:
+        help = ["types={...} says which type the column is to have."]
+        what = f"the column is {other} in this file and {one} in those before"
+        raise SchemaMismatch(what, at=at, help=help) from None
+
+
+_MOST_VALUES = 127  # so that a row takes one byte
+
+
+def few_values(column: Any) -> Any | None:
+    """A column of text or integers with its values by number, if there are few of them."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
+        return None
+    # Most columns of many values show it in their first rows.
+    if len(column.slice(0, 2 * _MOST_VALUES).unique()) > _MOST_VALUES:
+        return None
+    array = column.combine_chunks().dictionary_encode()
+    if len(array.dictionary) > _MOST_VALUES:
+        return None
+    return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int8()), array.dictionary)
+
+
+class Capture:
+    """What was kept of a file: by column, by part, the blocks of the part."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = set(names)
+        self.parts: list[dict[str, list[Any]]] = []
+
+    def add(self, part: int, block: dict[str, Any]) -> None:
+        """Keep the columns of a block; one that it lacks is not kept at all."""
+        self.names &= set(block)
+        if part == len(self.parts):
+            self.parts.append({})
+        for name in self.names:
+            self.parts[part].setdefault(name, []).append(block[name])
+
+    def of_types(self, types: dict[str, Any]) -> dict[str, list[list[Any]]]:
+        """Columns that had their final type in every block: others would be listed as something else."""
+        found = {}
+        for name in sorted(self.names):
+            blocks = [block for part in self.parts for block in part[name]]
+            if all(block.type.value_type == types[name] for block in blocks):
+                found[name] = [part[name] for part in self.parts]
+        return found

@@ -1,0 +1,1 @@
+"""Text: files in class folders, or one file with one sample per line."""

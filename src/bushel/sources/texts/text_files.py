@@ -1,0 +1,275 @@
+"""Text: files in class folders, or one file with a sample a line."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, take
+from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.schema import Feature, Schema
+from bushel.errors import FileProblem
+from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk
+from bushel.sources.memory.values import number_keys
+from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
+from bushel.sources.tables.table_columns import Part, part_bytes
+from bushel.sources.texts.text_blocks import TextFile, cut_at_newline, detect_encoding
+from bushel.storage import AnyPath, as_path
+
+__all__ = ["LineSource", "TextFolderSource", "text"]
+
+_SUFFIXES = (b".txt", b".text", b".md")
+_BLOCK_ROWS = 512
+
+
+def text(
+    path: AnyPath, *, encoding: str | None = None, class_folder: ClassFolder = "first"
+) -> TextFolderSource | LineSource:
+    """Take a sample from each text file below a folder, or from each line of one file.
+
+    In a folder, `.txt`, `.text` and `.md` files and those without a suffix are text, and classes and splits are told by
+    folders as for `images`. The encoding is UTF-8, or what a byte order mark tells, or the one declared; text that is
+    not in it is refused with its line.
+    """
+    if as_path(path).is_dir():
+        source = TextFolderSource(str(path), encoding, class_folder)
+        if not len(source.files):
+            raise FileProblem(path, "there are no text files in this folder")
+        return source
+    lines = LineSource(str(path), encoding)
+    if not lines.partitions():
+        raise FileProblem(path, "is empty: there is no line in it")
+    return lines
+
+
+def is_text_name(name: str) -> bool:
+    """Whether a file is text by its name."""
+    return _leave_out(os.fsencode(name)) is None
+
+
+def _leave_out(name: bytes) -> str | None:
+    is_text = name.lower().endswith(_SUFFIXES) or b"." not in name
+    return None if is_text else "files that are no text"
+
+
+def _why_not_text(data: bytes, encoding: str) -> tuple[str, str]:
+    """The text of some bytes, or where they are not in their encoding."""
+    try:
+        return data.decode(encoding), ""
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        return "", f"line {line}: byte 0x{data[error.start]:02x} is not {encoding.upper()}"
+
+
+class TextFolderSource:
+    """Samples from text files; reads at random, in one partition."""
+
+    reads: Literal["random", "sequence"] = "random"
+
+    def __init__(self, folder: str, encoding: str | None, class_folder: ClassFolder) -> None:
+        self.folder = folder
+        self.encoding = encoding
+        self.class_folder = class_folder
+        self.spooled: Path | None = None
+
+    @cached_property
+    def files(self) -> FileList:
+        """The files there are. In another process, those that were there when the source was pickled."""
+        if self.spooled is not None and (self.spooled / "columns.json").exists():
+            return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
+        return walk(as_path(self.folder), _leave_out)
+
+    @cached_property
+    def listed(self) -> dict[str, Column]:
+        """Label and split, where folders say them."""
+        return told_by_folders(self.files, self.class_folder)
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if folders say it."""
+        return "split" if "split" in self.listed else None
+
+    def partitions(self) -> int:
+        """One."""
+        return 1
+
+    def schema(self) -> Schema:
+        """Text, label and key."""
+        names = ["text", *(["label"] if "label" in self.listed else []), "key"]
+        return Schema(features={name: Feature(dtype="str") for name in names})
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys are paths relative to the folder."""
+        assert partition == 0
+        keys = as_keys(self.files.paths)
+        there = self.listed | {"key": keys}
+        found = {name: there[name] for name in columns if name in there}
+        return Listing(keys, found, self.files.sizes, self.files.counted)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """Read and decode the files asked for, in that order."""
+        assert partition == 0
+        wanted = np.arange(len(self.files)) if rows is None else np.asarray(rows, np.int64)
+        for start in range(0, len(wanted), _BLOCK_ROWS):
+            yield self._block(wanted[start : start + _BLOCK_ROWS])
+
+    def _block(self, rows: NDArray[np.int64]) -> Block:
+        label = self.listed.get("label")
+        texts: list[str] = []
+        kept: list[int] = []
+        refused: list[Refused] = []
+        for number in rows.tolist():
+            stage, found, why = self._text(number)
+            if not why and isinstance(label, Ragged) and label.present is not None and not label.present[number]:
+                stage, why = "read", "it is in no class folder"
+            if why:
+                refused.append(Refused(number, stage, why))
+                continue
+            texts.append(found)
+            kept.append(number)
+        numbers = np.array(kept, np.int64)
+        columns: dict[str, Column] = {"text": BytesColumn.of(texts)}
+        if label is not None:
+            picked = take(label, numbers)
+            columns["label"] = picked.values if isinstance(picked, Ragged) else picked
+        columns["key"] = as_keys(self.files.paths.take(numbers))
+        return Block(numbers, columns, refused)
+
+    def _text(self, row: int) -> tuple[str, str, str]:
+        """Stage, text, and what is wrong."""
+        try:
+            data = as_path(self.locate(0, row)).read_bytes()
+        except OSError as error:
+            return "read", "", (error.strerror or str(error)).lower()
+        found, bom = detect_encoding(data[:4096])
+        encoding = self.encoding or found
+        if encoding == found:
+            data = data[bom:]
+        return ("decode", *_why_not_text(data, encoding))
+
+    def locate(self, partition: int, row: int) -> str:
+        """The path of the file."""
+        assert partition == 0
+        return str(as_path(os.fsdecode(os.fsencode(self.folder) + b"/" + self.files.paths[row])))
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of all files, and the options."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (self.files.paths.data, self.files.paths.offsets, self.files.sizes, self.files.times):
+            digest.update(np.ascontiguousarray(part).data)
+        return fingerprint_of([], self.describe(), digest.hexdigest())
+
+    def describe(self) -> dict[str, Any]:
+        """The folder and options."""
+        options = {
+            "encoding": self.encoding,
+            "class_folder": self.class_folder if self.class_folder != "first" else None,
+        }
+        return {"kind": "text", "path": self.folder, **{name: value for name, value in options.items() if value}}
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not is_spooled(self.spooled):
+            files = self.files
+            self.spooled = spool_columns(files.columns())
+        return {name: value for name, value in self.__dict__.items() if name not in ("files", "listed")}
+
+
+@dataclass(frozen=True)
+class LineSource:
+    """Samples from the lines of one file; reads in sequence, a part of the file at a time."""
+
+    path: str
+    encoding: str | None = None
+    reads: Literal["random", "sequence"] = "sequence"
+    split: str | None = None
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Ranges of bytes with the number of their lines."""
+        file = self._open()
+        parts: list[Part] = []
+        row = 0
+        least = part_bytes(file.path.stat().st_size)
+        for block in file.blocks(cut_at_newline):
+            rows = block.text.count(b"\n") + (not block.text.endswith(b"\n"))
+            if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < least):
+                parts[-1] = parts[-1]._replace(last=block.stop, rows=parts[-1].rows + rows)
+            else:
+                parts.append(Part(block.start, block.stop, row, rows))
+            row += rows
+        return tuple(parts)
+
+    def _open(self) -> TextFile:
+        return TextFile.open(as_path(self.path), self.encoding)
+
+    def partitions(self) -> int:
+        """Parts of 8 to 64 MB."""
+        return len(self.parts)
+
+    def schema(self) -> Schema:
+        """The text."""
+        return Schema(features={"text": Feature(dtype="str")})
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys are the numbers of the lines."""
+        assert columns is not None
+        part = self.parts[partition]
+        return Listing(number_keys(part.first_row, part.rows), {})
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """All lines of a part, in order; lines that are empty, or not text, are refused."""
+        if rows is not None:
+            raise ValueError("rows must be None: lines are read in sequence")
+        file, part = self._open(), self.parts[partition]
+        start, stop = (part.first, part.last) if file.is_seekable else (0, None)
+        first = 0
+        for block in file.blocks(cut_at_newline, start, stop):
+            lines = split_lines(block.text)
+            bad = self._bad_lines(block.text, lines, part.first_row + first)
+            kept = np.setdiff1d(np.arange(len(lines)), list(bad)) if bad else np.arange(len(lines))
+            refused = [Refused(first + row, *why) for row, why in sorted(bad.items())]
+            yield Block(kept + first, {"text": lines.take(kept) if bad else lines}, refused)
+            first += len(lines)
+
+    def _bad_lines(self, data: bytes, lines: BytesColumn, first: int) -> dict[int, tuple[str, str]]:
+        bad = {int(row): ("read", "the line is empty") for row in np.flatnonzero(lines.lengths == 0)}
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            for row, line in enumerate(lines):
+                if why := _why_not_text(line, "utf-8")[1]:
+                    bad[row] = ("decode", f"line {first + row + 1}{why.removeprefix('line 1')}")
+        return bad
+
+    def locate(self, partition: int, row: int) -> str:
+        """The file and the number of the line, counted from 1."""
+        return f"{self.path}: line {self.parts[partition].first_row + row + 1}"
+
+    def fingerprint(self) -> str:
+        """Name, size and time of the file, and the options."""
+        return fingerprint_of([self.path], self.describe())
+
+    def describe(self) -> dict[str, Any]:
+        """The path and options."""
+        return {"kind": "text", "path": self.path, **({"encoding": self.encoding} if self.encoding else {})}
+
+
+def split_lines(data: bytes) -> BytesColumn:
+    """Lines of some text without their ends, as one column."""
+    if b"\r\n" in data:
+        data = data.replace(b"\r\n", b"\n")
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    values = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(values == ord("\n"))
+    offsets = np.zeros(len(ends) + 1, np.int64)
+    offsets[1:] = ends - np.arange(len(ends))
+    return BytesColumn(offsets, values[values != ord("\n")])

@@ -1,0 +1,381 @@
+"""Clips of video files: frames at a rate, or so many a file, encoded one by one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, take
+from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.schema import Feature, Schema
+from bushel.errors import FileProblem
+from bushel.pixels.encoding import ENCODED, Encoded, encode_pixels
+from bushel.pixels.geometry import FITS, KERNELS, Fit, Kernel, moved, place
+from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk_or_take
+from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
+from bushel.sources.videos.video_files import MICROSECONDS, BadVideo, Timeline, frames_at, load_av, read_timeline
+from bushel.storage import AnyPath, as_path
+
+__all__ = ["VideoSource", "video"]
+
+SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".wmv", ".flv", ".3gp", ".ogv")
+_SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
+_BLOCK_BYTES = 8 << 20
+
+
+def video(
+    path: AnyPath,
+    *,
+    frames: int = 16,
+    stride: int | None = None,
+    fps: float | None = None,
+    count: int | None = None,
+    height: int | None = None,
+    width: int | None = None,
+    fit: Fit = "stretch",
+    kernel: Kernel = "bilinear",
+    form: Encoded = "jpeg",
+    quality: int = 90,
+    sequence: bool = True,
+    class_folder: ClassFolder = "first",
+) -> VideoSource:
+    """Take samples from the video files below a folder, or from one file: clips of `frames` frames.
+
+    Frames are all that there are, or those shown at `fps` times a second; a clip begins every `stride` of them (its
+    length, if not given). With `count`, a file is one sample of so many frames, evenly spread. `height` and `width`
+    resize, as `fit` and `kernel` say; each frame is encoded as `form`. A sample is a SequenceExample, or an Example
+    where not `sequence`; a clip of one frame is an Example with one image. Classes and splits are folders, as for
+    images.
+    """
+    choice = _Choice(frames, frames if stride is None else stride, fps, count)
+    picture = _Picture(height, width, fit, kernel, form, quality)
+    load_av()
+    source = VideoSource(str(path), choice, picture, sequence, class_folder)
+    if not len(source.files):
+        raise FileProblem(path, "there are no videos in this folder")
+    return source
+
+
+def is_video_name(name: str) -> bool:
+    """Whether a file is a video by its name."""
+    return name.lower().endswith(SUFFIXES)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which frames make which clips."""
+
+    frames: int
+    stride: int
+    fps: float | None
+    count: int | None
+
+    def __post_init__(self) -> None:
+        for name in ("frames", "stride", "count"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
+        if self.fps is not None and not self.fps > 0:
+            raise ValueError(f"fps must be above 0, got {self.fps}")
+        if self.fps is not None and self.count is not None:
+            raise ValueError("fps and count cannot both be given")
+
+    @property
+    def length(self) -> int:
+        """How many frames a sample has."""
+        return self.count or self.frames
+
+    def clips(self, line: Timeline) -> NDArray[np.int64]:
+        """The frames of each clip, by their place in the timeline. Raises `BadVideo` where there is no clip."""
+        if self.count is not None:
+            at = (np.arange(self.count) + 0.5) * line.duration / self.count
+            return _shown(line, at)[None]
+        chosen = np.arange(len(line.times))
+        if self.fps is not None:
+            chosen = _shown(line, np.arange(0, line.duration, MICROSECONDS / self.fps))
+        starts = np.arange(0, len(chosen) - self.frames + 1, self.stride)
+        if not len(starts):
+            rate = f" at {self.fps:g} a second" if self.fps else ""
+            raise BadVideo(f"it has {len(chosen)} frames{rate}, fewer than the {self.frames} of a clip")
+        return np.asarray(chosen[starts[:, None] + np.arange(self.frames)])
+
+
+def _shown(line: Timeline, at: NDArray[Any]) -> NDArray[np.int64]:
+    """The frames that are shown at these times."""
+    return np.maximum(np.searchsorted(line.times, at + 1, "right") - 1, 0)  # times are rounded to microseconds
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """What becomes of one frame."""
+
+    height: int | None
+    width: int | None
+    fit: Fit
+    kernel: Kernel
+    form: Encoded
+    quality: int
+    antialias = True
+    fill = 0
+
+    def __post_init__(self) -> None:
+        if (self.height is None) != (self.width is None):
+            raise ValueError("height and width must be given both, or neither")
+        if self.height is not None and self.width is not None and min(self.height, self.width) < 1:
+            raise ValueError(f"height and width must be at least 1, got {self.height} and {self.width}")
+        for name, words in (("fit", FITS), ("kernel", tuple(KERNELS)), ("form", ENCODED)):
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} must be one of {', '.join(words)}; got {getattr(self, name)!r}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"quality must be from 1 to 100, got {self.quality}")
+
+    def encode(self, pixels: NDArray[np.uint8]) -> _Frame:
+        """Resize and encode."""
+        if self.height is not None and self.width is not None:
+            move = place((pixels.shape[0], pixels.shape[1]), self.height, self.width, self.fit)
+            pixels = moved(pixels, move, np.dtype(np.uint8), self)
+        return _Frame(encode_pixels(pixels, self.form, self.quality), pixels.shape[0], pixels.shape[1])
+
+
+class _Frame(NamedTuple):
+    data: bytes
+    height: int
+    width: int
+
+
+@lru_cache(maxsize=64)
+def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG001 (they tell a changed file)
+    """The timeline of a file, or why there is none; looked up by listing and reading."""
+    try:
+        return read_timeline(as_path(path))
+    except BadVideo as error:
+        return str(error)
+
+
+def _leave_out(name: bytes) -> str | None:
+    return None if name.lower().endswith(_SUFFIXES) else "files that are no videos"
+
+
+class VideoSource:
+    """Clips of video files; reads in sequence, a file a partition."""
+
+    reads: Literal["random", "sequence"] = "sequence"
+    group = "video"
+
+    def __init__(
+        self, path: str, choice: _Choice, picture: _Picture, sequence: bool, class_folder: ClassFolder
+    ) -> None:
+        self.path = path
+        self.choice = choice
+        self.picture = picture
+        self.is_sequence = sequence and choice.length > 1
+        self.class_folder: ClassFolder = class_folder
+        self.root = str(as_path(path) if as_path(path).is_dir() else as_path(path).parent)
+        self.spooled: Path | None = None
+
+    @cached_property
+    def files(self) -> FileList:
+        """The videos there are. In another process, those that were there when the source was pickled."""
+        if self.spooled is not None:
+            columns: Any = load_columns(self.spooled)
+            return FileList(**columns, counted={})
+        return walk_or_take(as_path(self.path), _leave_out)
+
+    @cached_property
+    def _listed(self) -> dict[str, Column]:
+        return told_by_folders(self.files, self.class_folder)
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if folders say it."""
+        return "split" if "split" in self._listed else None
+
+    def partitions(self) -> int:
+        """As many as files."""
+        return len(self.files)
+
+    def schema(self) -> Schema:
+        """The frames, when each is shown, their size, the label and the key."""
+        length = self.choice.length
+        features = {name: Feature(dtype="int64") for name in ("image/height", "image/width")}
+        if length == 1:
+            features |= {"image": Feature(dtype="bytes", encoding="image"), "image/timestamp": Feature(dtype="int64")}
+        elif self.is_sequence:
+            features["image"] = Feature(dtype="bytes", encoding="image", sequence=True)
+            features["image/timestamp"] = Feature(dtype="int64", sequence=True)
+        else:
+            features["image"] = Feature(dtype="bytes", shape=(length,))
+            features["image/timestamp"] = Feature(dtype="int64", shape=(length,))
+        if "label" in self._listed:
+            features["label"] = Feature(dtype="str")
+        features["key"] = Feature(dtype="str")
+        return Schema(features=features, record="sequence_example" if self.is_sequence else "example")
+
+    def _plan(self, partition: int) -> tuple[Timeline, NDArray[np.int64]] | str:
+        """The clips of a file, or why there are none."""
+        path = str(as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape"))
+        line = _timeline(path, int(self.files.sizes[partition]), int(self.files.times[partition]))
+        if isinstance(line, str):
+            return line
+        try:
+            return line, self.choice.clips(line)
+        except BadVideo as error:
+            return str(error)
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys are a path and the second at which a clip begins; a file that cannot be used is one row."""
+        name = as_keys(self.files.paths.take(np.array([partition])))[0]
+        found = self._plan(partition)
+        keys, counted = [name], {}
+        if not isinstance(found, str):
+            line, clips = found
+            keys = [name + f"@{line.times[clip[0]] / MICROSECONDS:.3f}".encode() for clip in clips]
+            keys = [name] if self.choice.count is not None else _unlike(keys)
+            counted = {"videos that end before their header says": 1} if line.ends_early else {}
+        counted |= self.files.counted if partition == 0 else {}
+        same = np.full(len(keys), partition)
+        there = {name: take(column, same) for name, column in self._listed.items()}
+        there |= {"video": BytesColumn.of([name] * len(keys)), "key": BytesColumn.of(keys)}
+        return Listing(there["key"], {name: there[name] for name in columns if name in there}, counted=counted)  # type: ignore[arg-type]
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """All clips of a file, in order. A frame is kept no longer than until its last clip is whole."""
+        if rows is not None:
+            raise ValueError("rows must be None: a video is read in sequence")
+        found = self._plan(partition)
+        if isinstance(found, str):
+            yield Block(np.empty(0, np.int64), self._columns(partition, []), [Refused(0, "decode", found)])
+            return
+        line, clips = found
+        made: list[tuple[int, Sequence[_Frame]]] = []
+        refused: list[Refused] = []
+        size = 0
+        for row, frames, gone in self._clips(partition, line, clips):
+            if gone is not None:
+                why = f"the frame at {line.times[gone] / MICROSECONDS:.3f} s cannot be decoded"
+                refused.append(Refused(row, "decode", why))
+            else:
+                made.append((row, frames))
+                size += sum(len(frame.data) for frame in frames)
+            if size > _BLOCK_BYTES:
+                yield self._block(partition, line, clips, made, refused)
+                made, refused, size = [], [], 0
+        yield self._block(partition, line, clips, made, refused)
+
+    def _clips(
+        self, partition: int, line: Timeline, clips: NDArray[np.int64]
+    ) -> Iterator[tuple[int, Sequence[_Frame], int | None]]:
+        """Each clip when its last frame is there: its number, its frames, and a frame that never came."""
+        path = as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape")
+        places = np.unique(clips)
+        held: dict[int, _Frame] = {}
+        waiting = deque(range(len(clips)))
+        place_of = {int(stamp): int(at) for stamp, at in zip(line.stamps[places], places, strict=True)}
+        for stamp, pixels in frames_at(path, line.stamps[places]):
+            at = place_of[stamp]
+            held[at] = self.picture.encode(pixels)
+            while waiting and clips[waiting[0], -1] < at:
+                yield self._clip(waiting.popleft(), clips, held)
+            first = clips[waiting[0], 0] if waiting else at
+            for old in [kept for kept in held if kept < first]:
+                del held[old]
+        while waiting:
+            yield self._clip(waiting.popleft(), clips, held)
+
+    def _clip(
+        self, row: int, clips: NDArray[np.int64], held: dict[int, _Frame]
+    ) -> tuple[int, Sequence[_Frame], int | None]:
+        gone = next((int(at) for at in clips[row] if int(at) not in held), None)
+        return row, [] if gone is not None else [held[int(at)] for at in clips[row]], gone
+
+    def _block(
+        self,
+        partition: int,
+        line: Timeline,
+        clips: NDArray[np.int64],
+        made: Sequence[tuple[int, Any]],
+        refused: Sequence[Refused],
+    ) -> Block:
+        rows = np.array([row for row, _ in made], np.int64)
+        columns = self._columns(partition, [frames for _, frames in made])
+        stamps = line.times[clips[rows]]
+        columns["image/timestamp"] = self._steps(stamps.reshape(-1), len(rows))
+        keys = self.list(partition, []).keys
+        columns["key"] = keys.take(rows)
+        return Block(rows, columns, [*refused])
+
+    def _steps(self, values: Column, count: int) -> Column:
+        """One value a frame, as a sequence, a list, or alone."""
+        length = self.choice.length
+        if length == 1:
+            return values
+        if isinstance(values, np.ndarray) and not self.is_sequence:
+            return values.reshape(count, length)
+        return Ragged(values, np.arange(count + 1) * length)
+
+    def _columns(self, partition: int, clips: Sequence[Sequence[_Frame]]) -> dict[str, Column]:
+        frames = [frame for clip in clips for frame in clip]
+        columns: dict[str, Column] = {
+            "image": self._steps(BytesColumn.of([frame.data for frame in frames]), len(clips)),
+            "image/timestamp": self._steps(np.empty(0, np.int64), 0),
+            "image/height": np.array([clip[0].height for clip in clips], np.int64),
+            "image/width": np.array([clip[0].width for clip in clips], np.int64),
+            "key": BytesColumn.of([]),
+        }
+        if "label" in self._listed:
+            picked = take(self._listed["label"], np.full(len(clips), partition))
+            columns["label"] = picked
+        return columns
+
+    def locate(self, partition: int, row: int) -> str:
+        """The file, and where in it the clip begins."""
+        path = str(as_path(self.root) / self.files.paths[partition].decode(errors="backslashreplace"))
+        key = self.list(partition, []).keys[row].decode(errors="backslashreplace")
+        at = key.rpartition("@")[2] if "@" in key and self.choice.count is None else ""
+        return f"{path}: clip at {at} s" if at and key != Path(path).name else path
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the files, and the options."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (self.files.paths.data, self.files.paths.offsets, self.files.sizes, self.files.times):
+            digest.update(np.ascontiguousarray(part).data)
+        return fingerprint_of([], self.describe(), digest.hexdigest())
+
+    def describe(self) -> dict[str, Any]:
+        """The path and options."""
+        choice, picture = self.choice, self.picture
+        options: dict[str, Any] = {
+            "frames": choice.frames if choice.count is None else None,
+            "stride": choice.stride if choice.stride != choice.frames else None,
+            "fps": choice.fps,
+            "count": choice.count,
+            "height": picture.height,
+            "width": picture.width,
+            "fit": picture.fit if picture.fit != "stretch" else None,
+            "kernel": picture.kernel if picture.kernel != "bilinear" else None,
+            "form": picture.form,
+            "quality": picture.quality,
+            "sequence": None if self.is_sequence or choice.length == 1 else False,
+            "class_folder": self.class_folder if self.class_folder != "first" else None,
+        }
+        told = {name: value for name, value in options.items() if value is not None}
+        return {"kind": "video", "path": self.path, **told}
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not is_spooled(self.spooled):
+            self.spooled = spool_columns(self.files.columns())
+        return {name: value for name, value in self.__dict__.items() if name not in ("files", "_listed")}
+
+
+def _unlike(keys: list[bytes]) -> list[bytes]:
+    """Keys that differ: clips that begin in the same millisecond are told apart by their number."""
+    if len(set(keys)) == len(keys):
+        return keys
+    return [key + b"#%d" % number for number, key in enumerate(keys)]

@@ -1,0 +1,1 @@
+"""What a model is given: task, inputs, splits, augmentation."""

@@ -1,0 +1,1 @@
+"""Models, their loss and their optimiser."""

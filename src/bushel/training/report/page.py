@@ -1,0 +1,190 @@
+"""The report of a run: one page that holds all it shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from bushel.checking import Finding
+from bushel.training.inputs.task import Task
+from bushel.training.report.charts import bars, lines
+from bushel.training.run_folder import Run, Trained
+from bushel.training.verdict.mistakes import Mistake
+from bushel.training.verdict.scores import Predictions, class_table, confusion
+
+__all__ = ["report_page"]
+
+_MOST_CLASSES = 30
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2e7d32; --bad: #b3261e; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+.verdict { border-left: 5px solid var(--bad); padding: .5rem 1rem; background: var(--soft); margin: 1rem 0; }
+.verdict.learned { border-color: var(--good); }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
+svg { width: 100%; max-width: 32rem; height: auto; background: var(--soft); }
+svg text { font-size: 11px; fill: currentColor; }
+svg .title { font-size: 13px; font-weight: 600; } svg .grid { stroke: var(--line); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }
+th:first-child, td:first-child { text-align: left; } .confusion td { text-align: center; min-width: 2rem; }
+.finding { border-left: 4px solid var(--line); padding-left: .8rem; margin: .8rem 0; }
+.finding.error { border-color: var(--bad); } .finding.warning { border-color: #c98a00; }
+.mistakes { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .8rem; }
+.mistakes.text { grid-template-columns: 1fr; }
+.mistakes figure { margin: 0; padding: .5rem; background: var(--soft); font-size: .82rem; overflow-wrap: anywhere; }
+.mistakes img { display: block; margin: 0 auto .4rem; } .quiet { opacity: .7; font-size: .85rem; }
+""".strip()
+
+
+def report_page(trained: Trained, run: Run, found: Predictions, mistakes: list[Mistake], notes: list[str]) -> str:
+    """The page as HTML."""
+    task = run.task
+    title = f"{', '.join(run.data)}: {task.kind.replace('_', ' ')} of {task.label}"
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="quiet">{escape(_facts(run))}</p>',
+        *_verdict(trained),
+        *_findings(trained.findings),
+        "<h2>Curves</h2>",
+        f'<div class="charts">{"".join(_curves(trained, task))}</div>',
+        "<h2>Metrics</h2>",
+        _table(["split", *_names(trained.metrics)], _metric_rows(trained.metrics)),
+        *_classes(task, found),
+        *_mistakes(task, mistakes),
+        "<h2>Where the time went</h2>",
+        f'<div class="charts">{bars("seconds", trained.seconds)}</div>',
+        "<h2>What it was told</h2>",
+        _table(["option", "value"], [[name, _cell(value)] for name, value in run.options.items() if value is not None]),
+        *(f'<p class="quiet">{escape(note)}</p>' for note in notes),
+    ]
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    return f"<!doctype html><html lang=en><head>{head}<style>{_STYLE}</style></head><body>{''.join(body)}</body></html>"
+
+
+def _facts(run: Run) -> str:
+    records = ", ".join(f"{name} {count:,}" for name, count in run.records.items())
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
+    compiled = f"{run.compiled['optimiser']} at {run.compiled['learning_rate']:g}, {run.compiled['loss']}"
+    return f"Records: {records}. {compiled}. {versions}."
+
+
+def _verdict(trained: Trained) -> Iterator[str]:
+    verdict = trained.verdict
+    kind = "verdict learned" if verdict.learned else "verdict"
+    yield f'<div class="{kind}"><strong>{escape(verdict.summary)}</strong></div>'
+    if not verdict.metric:
+        return
+    rows = [["model", *_interval(verdict.score)]]
+    rows += [[_BASELINES[name], *_interval(score)] for name, score in verdict.baselines.items()]
+    rows += [
+        [f"advantage over {_BASELINES[name]}", *_interval(gain, signed=True)]
+        for name, gain in verdict.advantages.items()
+    ]
+    yield _table([verdict.metric.replace("_", " "), "value", "95 % from", "to"], rows)
+
+
+_BASELINES = {"constant": "the commonest answer", "linear": "a linear model"}
+
+
+def _interval(values: dict[str, float], *, signed: bool = False) -> list[str]:
+    form = "+.4g" if signed else ".4g"
+    return [f"{values[name]:{form}}" for name in ("value", "low", "high")]
+
+
+def _findings(findings: Iterable[Finding]) -> Iterator[str]:
+    shown = list(findings)
+    if not shown:
+        return
+    yield "<h2>Findings, the likeliest cause first</h2>"
+    for finding in shown:
+        evidence = "; ".join(f"{name}: {_cell(value)}" for name, value in finding.evidence.items())
+        help = "".join(f"<div>{escape(line)}</div>" for line in finding.help)
+        yield (
+            f'<div class="finding {finding.severity}"><strong>{escape(finding.rule)} {escape(finding.name)}</strong>: '
+            f'{escape(finding.message)}<div class="quiet">{escape(evidence)} ({finding.confidence})</div>{help}</div>'
+        )
+
+
+def _curves(trained: Trained, task: Task) -> Iterator[str]:
+    history = trained.history
+    metric = "mae" if task.kind == "regression" else "accuracy"
+    for name, title in (("loss", "loss"), (metric, metric)):
+        series = {
+            label: [row.get(key) for row in history] for label, key in (("train", name), ("validation", f"val_{name}"))
+        }
+        yield lines(f"{title} by epoch", series)
+    for name in ("balanced_accuracy", "auc", "r2"):
+        if history and f"val_{name}" in history[0]:
+            yield lines(f"{name.replace('_', ' ')} by epoch", {"validation": [row[f"val_{name}"] for row in history]})
+    yield lines("samples/s by epoch", {"train": [row.get("samples_per_second") for row in history]})
+
+
+def _names(metrics: dict[str, dict[str, float]]) -> list[str]:
+    return list(dict.fromkeys(name for values in metrics.values() for name in values))
+
+
+def _metric_rows(metrics: dict[str, dict[str, float]]) -> list[list[str]]:
+    names = _names(metrics)
+    return [[split, *(_cell(values.get(name)) for name in names)] for split, values in metrics.items()]
+
+
+def _classes(task: Task, found: Predictions) -> Iterator[str]:
+    table = class_table(task, found)
+    if not table:
+        return
+    yield "<h2>Classes</h2>"
+    head = ["class", "records", "recall", "95 % from", "to", "precision", "F1"]
+    keys = ("class", "records", "recall", "recall_low", "recall_high", "precision", "f1")
+    yield _table(head, [[_cell(row[key]) for key in keys] for row in table])
+    if task.is_classes and len(task.classes) <= _MOST_CLASSES:
+        yield "<h2>Confusion</h2><p class=quiet>Down: the label. Across: what was predicted.</p>"
+        yield _confusion(task, confusion(task, found))
+
+
+def _confusion(task: Task, counts: Any) -> str:
+    totals = np.maximum(1, counts.sum(axis=1))
+    rows = []
+    for name, row, total in zip(task.classes, counts, totals, strict=True):
+        cells = []
+        for code, count in enumerate(row.tolist()):
+            share = count / total
+            colour = "46,125,50" if task.classes[code] == name else "179,38,30"
+            cells.append(f'<td style="background:rgba({colour},{0.75 * share:.2f})">{count or ""}</td>')
+        rows.append(f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>")
+    head = "".join(f"<th>{escape(name)}</th>" for name in task.classes)
+    return f'<table class="confusion"><tr><th></th>{head}</tr>{"".join(rows)}</table>'
+
+
+def _mistakes(task: Task, mistakes: list[Mistake]) -> Iterator[str]:
+    if not mistakes:
+        return
+    yield f"<h2>{'Largest errors' if task.kind == 'regression' else 'Worst mistakes'}</h2>"
+    kind = "mistakes" if mistakes[0].picture else "mistakes text"
+    figures = []
+    for mistake in mistakes:
+        picture = f'<img src="{mistake.picture}" alt="">' if mistake.picture else f"<p>{escape(mistake.text)}</p>"
+        said = f"<strong>{escape(mistake.truth)}</strong>, predicted {escape(mistake.said)}"
+        where = f'<div class="quiet">{escape(mistake.where)}, loss {mistake.loss:.3g}</div>'
+        figures.append(f"<figure>{picture}{said}{where}</figure>")
+    yield f'<div class="{kind}">{"".join(figures)}</div>'
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><tr>{top}</tr>{body}</table>"
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(_cell(item) for item in value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""Whether the model learned, and why not."""

@@ -1,0 +1,160 @@
+"""What a model has to beat: always the commonest answer, and a linear model."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.training.inputs.inputs import Input, Preparation
+from bushel.training.inputs.task import Task
+from bushel.training.verdict.scores import Predictions, losses_of
+
+__all__ = ["constant_outputs", "fit_linear", "linear_features", "linear_outputs"]
+
+Array = NDArray[Any]
+
+ROWS = 4000  # of the train split that the linear model is fitted to
+_HASHED = 1024
+_WIDEST = 2048
+_SIDE = 16
+_STEPS = 16
+_CATEGORIES = 50
+_STRENGTHS = (1e-3, 1e-1, 1e1)  # of the ridge, for each record
+
+
+def constant_outputs(task: Task, train_labels: Array, rows: int) -> Array:
+    """The commonest class, the share of each label, or the median: what is best said without looking."""
+    if task.kind == "regression":
+        return np.repeat(np.median(train_labels, axis=0, keepdims=True), rows, axis=0)
+    if task.kind == "multi_label":
+        return np.repeat(train_labels.mean(axis=0, keepdims=True), rows, axis=0)
+    shares = np.bincount(train_labels, minlength=len(task.classes)) / max(1, len(train_labels))
+    return np.repeat(shares[None].astype(np.float32), rows, axis=0)
+
+
+def predictions_of(task: Task, labels: Array, outputs: Array) -> Predictions:
+    """Outputs of a baseline as a model's."""
+    return Predictions(labels, outputs, losses_of(task, labels, outputs), np.arange(len(labels)))
+
+
+def linear_features(preparation: Preparation, arrays: dict[str, Array]) -> Array:
+    """One row of numbers a record, however it is fed: what a linear model can see."""
+    parts = [_FLAT[given.kind](given, arrays[given.name]) for given in preparation.inputs]
+    joined = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).astype(np.float64)
+    joined = np.nan_to_num(joined, posinf=0.0, neginf=0.0)
+    if joined.shape[1] <= _WIDEST:
+        return joined
+    kept = np.linspace(0, joined.shape[1] - 1, _WIDEST).astype(np.int64)
+    return joined[:, kept]
+
+
+def fit_linear(task: Task, features: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """Weights of a ridge regression to classes or numbers, its strength chosen on a fifth of the rows."""
+    mean, std = features.mean(axis=0), features.std(axis=0)
+    std[std < 1e-12] = 1.0
+    x = np.concatenate([(features - mean) / std, np.ones((len(features), 1))], axis=1)
+    y = labels if not task.is_classes else np.eye(len(task.classes))[labels]
+    y = y.astype(np.float64).reshape(len(x), -1)
+    held = np.zeros(len(x), bool)
+    held[:: 5 if len(x) >= 20 else len(x) + 1] = True
+    best, chosen = np.inf, _STRENGTHS[1]
+    for strength in _STRENGTHS if held.sum() > 1 else ():
+        weights = _ridge(x[~held], y[~held], strength)
+        error = float(((x[held] @ weights - y[held]) ** 2).mean())
+        if error < best:
+            best, chosen = error, strength
+    return _ridge(x, y, chosen), mean, std
+
+
+def _ridge(x: Array, y: Array, strength: float) -> Array:
+    """Solved in the smaller of the two spaces: features, or rows."""
+    rows, width = x.shape
+    weight = strength * rows
+    if width <= rows:
+        found = np.linalg.solve(x.T @ x + weight * np.eye(width), x.T @ y)
+    else:
+        found = x.T @ np.linalg.solve(x @ x.T + weight * np.eye(rows), y)
+    return np.asarray(found)
+
+
+def linear_outputs(task: Task, fitted: tuple[Array, Array, Array], features: Array) -> Array:
+    """What the linear model says: numbers, or shares of classes."""
+    weights, mean, std = fitted
+    said = ((features - mean) / std) @ weights[:-1] + weights[-1]
+    if task.kind == "regression":
+        return np.asarray(said, np.float32)
+    shares = np.clip(said, 1e-6, 1.0)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True) if task.is_classes else shares, np.float32)
+
+
+def _image(_: Input, x: Array) -> Array:
+    steps = [max(1, side // _SIDE) for side in x.shape[1:3]]
+    return np.asarray(x[:, :: steps[0], :: steps[1]], np.float32)
+
+
+def _clip(_: Input, x: Array) -> Array:
+    steps = [max(1, side // _SIDE) for side in x.shape[2:4]]
+    small = np.asarray(x[:, :, :: steps[0], :: steps[1]], np.float32)
+    return np.concatenate([small.mean(axis=1), small.std(axis=1)], axis=-1)
+
+
+def _series(_: Input, x: Array) -> Array:
+    x = np.asarray(x, np.float32).reshape(len(x), x.shape[1], -1)
+    told = [x.mean(axis=1), x.std(axis=1), x.min(axis=1), x.max(axis=1), np.abs(np.diff(x, axis=1)).mean(axis=1)]
+    thin = x[:, :: max(1, x.shape[1] // _STEPS)].reshape(len(x), -1)
+    return np.concatenate([*told, thin], axis=1)
+
+
+def _tokens(_: Input, x: Array) -> Array:
+    out = np.zeros((len(x), _HASHED), np.float32)
+    rows, places = np.nonzero(x)
+    np.add.at(out, (rows, x[rows, places] % _HASHED), 1.0)
+    return _by_length(out)
+
+
+def _text(_: Input, x: Array) -> Array:
+    out = np.zeros((len(x), _HASHED), np.float32)
+    for row, text in enumerate(x):
+        for word in bytes(text).lower().split():
+            out[row, zlib.crc32(word) % _HASHED] += 1.0
+    return _by_length(out)
+
+
+def _by_length(counts: Array) -> Array:
+    return np.asarray(counts / np.maximum(1.0, np.sqrt((counts**2).sum(axis=1, keepdims=True))))
+
+
+def _sparse(_: Input, x: Array) -> Array:
+    if x.shape[1] <= _HASHED:
+        return x
+    out = np.zeros((len(x), _HASHED), np.float32)
+    for start in range(0, x.shape[1], _HASHED):
+        piece = x[:, start : start + _HASHED]
+        out[:, : piece.shape[1]] += piece
+    return out
+
+
+def _number(given: Input, x: Array) -> Array:
+    values = np.asarray(x, np.float64).reshape(len(x), -1)
+    return values if not given.has_missing else np.concatenate([values, np.isnan(values)], axis=1)
+
+
+def _category(given: Input, x: Array) -> Array:
+    known = given.values[:_CATEGORIES]
+    values = [value.encode() for value in known] if given.dtype == "string" else known
+    return np.stack([x == value for value in values], axis=1).astype(np.float32)
+
+
+_FLAT = {
+    "image": _image,
+    "clip": _clip,
+    "series": _series,
+    "tokens": _tokens,
+    "text": _text,
+    "sparse": _sparse,
+    "number": _number,
+    "category": _category,
+}

@@ -1,0 +1,330 @@
+"""Numbers and series: types, ranges, logarithms, buckets, noise and windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.errors import MissingName, SchemaMismatch
+from bushel.records.scan import Sample
+from bushel.transforms.protocol import Draw, Fit, array_of
+from bushel.transforms.quantiles import Quantiles
+
+__all__ = [
+    "Elementwise",
+    "Floats",
+    "bucketise",
+    "by_position",
+    "cast",
+    "change_column",
+    "clip",
+    "columns_by_position",
+    "jitter",
+    "line_up",
+    "log",
+    "normalise",
+    "numbers_column",
+    "scale",
+    "window",
+]
+
+
+class Cast(msgspec.Struct, frozen=True, tag="cast"):
+    """Numbers of another dtype."""
+
+    feature: str
+    dtype: str
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Cast the values."""
+        return {**sample, self.feature: array_of(sample, self.feature).astype(self.dtype)}
+
+
+class Normalise(msgspec.Struct, frozen=True, tag="normalise"):
+    """(value - mean) / std as float32; one number, or one for each of the last axis."""
+
+    feature: str
+    mean: float | tuple[float, ...] = 0.0
+    std: float | tuple[float, ...] = 255.0
+
+    def __post_init__(self) -> None:
+        if not np.all(np.asarray(self.std) > 0):
+            raise ValueError(f"std must be above 0, got {self.std}")
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Shift and scale the values."""
+        values = array_of(sample, self.feature).astype(np.float32)
+        values -= np.asarray(self.mean, np.float32)
+        values /= np.asarray(self.std, np.float32)
+        return {**sample, self.feature: values}
+
+
+class Jitter(msgspec.Struct, frozen=True, tag="jitter"):
+    """Normal noise of this standard deviation, added to every value."""
+
+    feature: str
+    std: float
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Add noise."""
+        values = array_of(sample, self.feature)
+        noise = draw.generator().normal(0, self.std, values.shape)
+        return {**sample, self.feature: (values + noise).astype(np.float32)}
+
+
+class Scale(msgspec.Struct, frozen=True, tag="scale"):
+    """All values times one factor of 1 - most to 1 + most."""
+
+    feature: str
+    most: float = 0.1
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Scale the values."""
+        factor = np.float32(draw.between(1 - self.most, 1 + self.most))
+        return {**sample, self.feature: array_of(sample, self.feature).astype(np.float32) * factor}
+
+
+class Window(msgspec.Struct, frozen=True, tag="window"):
+    """So many steps of a series, from anywhere in it; from its middle where not `random`."""
+
+    feature: str
+    length: int
+    random: bool = True
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Cut the series."""
+        series = array_of(sample, self.feature)
+        room = len(series) - self.length
+        if room < 0:
+            raise SchemaMismatch(f"the series has {len(series)} steps, fewer than {self.length}", at=self.feature)
+        start = min(int((draw.uniforms(1)[0] if self.random else 0.5) * (room + 1)), room)
+        return {**sample, self.feature: series[start : start + self.length]}
+
+
+cast, normalise, jitter, scale, window = Cast, Normalise, Jitter, Scale, Window
+
+
+Floats = NDArray[np.float64]
+
+_VARIES = "Where lists vary in length, take all their values together: each = false"
+
+
+class Elementwise(msgspec.Struct, frozen=True):
+    """A transform of the numbers of one feature. A sample that lacks the feature is left as it is."""
+
+    def change(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values of any number of samples, changed; positions are along the last axis."""
+        raise NotImplementedError
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Change the values of one sample."""
+        feature: str = self.feature  # type: ignore[attr-defined]
+        if feature not in sample:
+            return sample
+        return {**sample, feature: self.change(array_of(sample, feature))}
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Change the values of many samples."""
+        feature: str = self.feature  # type: ignore[attr-defined]
+        return {**columns, feature: change_column(numbers_column(columns, feature), self.change)}
+
+
+def numbers_column(columns: dict[str, Column], feature: str) -> NDArray[Any] | Ragged:
+    """A column that must be numbers."""
+    if feature not in columns:
+        raise MissingName("feature", feature, columns, where="transform")
+    column = columns[feature]
+    values = column.values if isinstance(column, Ragged) else column
+    if isinstance(column, BytesColumn) or not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        raise SchemaMismatch("expected numbers, got text", at=feature)
+    return column
+
+
+def change_column(column: NDArray[Any] | Ragged, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Column:
+    """A column with its values changed, and its rows as long as they were."""
+    if not isinstance(column, Ragged):
+        return change(column)
+    assert isinstance(column.values, np.ndarray)
+    width = _width(column)
+    flat = change(column.values.reshape(-1, width)).reshape(-1) if width > 1 else change(column.values)
+    return Ragged(flat, column.row_splits, column.present)
+
+
+def _width(column: Ragged) -> int:
+    """How many values each row has that has any, where they are as many and lie in one line; else 1."""
+    assert isinstance(column.values, np.ndarray)
+    if column.values.ndim > 1:
+        return 1
+    lengths = column.lengths if column.present is None else column.lengths[column.present]
+    return int(lengths[0]) if len(lengths) and lengths[0] > 0 and (lengths == lengths[0]).all() else 1
+
+
+def line_up(values: tuple[float, ...]) -> Any:
+    """Statistics of one position or several, to compute with values whose last axis is these positions."""
+    return np.array(values) if len(values) != 1 else np.float64(values[0])
+
+
+def by_position(samples: Sequence[Sample], feature: str, *, each: bool) -> Floats | None:
+    """The values of samples that have the feature, one column a position; None where none has it."""
+    arrays = [array_of(sample, feature) for sample in samples if feature in sample]
+    if not arrays:
+        return None
+    if not each:
+        return np.concatenate([array.reshape(-1) for array in arrays]).astype(np.float64).reshape(-1, 1)
+    widths = {array.shape[-1] if array.ndim else 1 for array in arrays}
+    if len(widths) > 1:
+        raise _varies(feature, widths)
+    return np.concatenate([array.reshape(-1, *widths) for array in arrays]).astype(np.float64)
+
+
+def columns_by_position(columns: dict[str, Column], feature: str, *, each: bool) -> Floats | None:
+    """As `by_position`, of columns."""
+    column = numbers_column(columns, feature)
+    values = column.values if isinstance(column, Ragged) else column
+    assert isinstance(values, np.ndarray)
+    if not len(values):
+        return None
+    if not each:
+        return values.astype(np.float64).reshape(-1, 1)
+    if not isinstance(column, Ragged) or values.ndim > 1:
+        width = values.shape[-1] if values.ndim > 1 else 1
+        return values.astype(np.float64).reshape(-1, width)
+    width = _width(column)
+    if width == 1 and int(column.lengths.max(initial=0)) > 1:
+        raise _varies(feature, set(column.lengths.tolist()))
+    return values.astype(np.float64).reshape(-1, width)
+
+
+def check_width(one: int, other: int, feature: str) -> None:
+    """Refuse to put together what was learnt of rows that differ in their positions."""
+    if one != other:
+        raise _varies(feature, {one, other})
+
+
+def _varies(feature: str, widths: set[int]) -> SchemaMismatch:
+    some = " and ".join(str(width) for width in sorted(widths)[:2])
+    return SchemaMismatch(f"rows have {some} positions, and each position is fitted alone", at=feature, help=[_VARIES])
+
+
+class Clip(Elementwise, frozen=True, tag="clip"):
+    """Values below `low` become `low`, those above `high` become `high`. Integers stay integers if the edges are."""
+
+    feature: str
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.low is None and self.high is None:
+            raise ValueError("low or high must be given")
+        if self.low is not None and self.high is not None and not self.low <= self.high:
+            raise ValueError(f"low must not be above high, got {self.low} and {self.high}")
+
+    def change(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Cut the values."""
+        low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+        cut = np.clip(values.astype(np.float64), low, high)
+        if values.dtype.kind in "biu" and all(math.isinf(edge) or float(edge).is_integer() for edge in (low, high)):
+            return np.where(cut == values, values, cut.astype(np.int64)).astype(np.int64)
+        return cut.astype(np.float32)
+
+
+class Log(Elementwise, frozen=True, tag="log"):
+    """The natural logarithm of value + plus, as float32. A sample with a value of -plus or less is refused."""
+
+    feature: str
+    plus: float = 1.0
+
+    def change(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """Take the logarithm."""
+        moved = values.astype(np.float64) + self.plus
+        if (bad := moved <= 0).any():
+            raise SchemaMismatch(f"{values[bad].flat[0]} + {self.plus:g} has no logarithm", at=self.feature)
+        return np.log(moved).astype(np.float32)
+
+
+class Edges(msgspec.Struct, frozen=True):
+    """Where one bucket ends and the next begins."""
+
+    count: int
+    edges: tuple[float, ...]
+    rank_error: float = 0.0
+
+
+class Bucketise(Elementwise, frozen=True, tag="bucketise"):
+    """The number of the bucket that each value is in, as int64: 0 below the first edge, and from each edge on one more.
+
+    Edges are those given, or those that put the values of the train split into `buckets` buckets of the same count
+    (fewer, where many values are the same). NaN is in no bucket: such a sample is refused.
+    """
+
+    feature: str
+    edges: tuple[float, ...] = ()
+    buckets: int | None = None
+    fitted: Edges | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.edges) == (self.buckets is not None):
+            raise ValueError("edges or buckets must be given, and not both")
+        if any(later <= before for before, later in zip(self.edges, self.edges[1:], strict=False)):
+            raise ValueError(f"edges must rise, got {self.edges}")
+        if self.buckets is not None and self.buckets < 2:
+            raise ValueError(f"buckets must be at least 2, got {self.buckets}")
+
+    @property
+    def is_given(self) -> bool:
+        """There is nothing to learn where edges are given."""
+        return bool(self.edges)
+
+    def change(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Find the buckets."""
+        assert self.edges or self.fitted is not None, "a transform is fitted before it is used"
+        edges = self.edges or (self.fitted.edges if self.fitted else ())
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            raise SchemaMismatch("NaN is in no bucket", at=self.feature, help=["Fill it first: transforms.fill"])
+        return np.searchsorted(np.array(edges), values, side="right").astype(np.int64)
+
+    def begin_fit(self) -> Fit:
+        """Begin to learn the edges."""
+        return EdgesFit(self)
+
+
+@dataclass
+class EdgesFit:
+    """The distribution of all values."""
+
+    of: Any
+    known: Quantiles = field(default_factory=Quantiles)
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Learn from samples."""
+        values = by_position(samples, self.of.feature, each=False)
+        if values is not None:
+            self.known.add(values[:, 0])
+
+    def add_columns(self, columns: dict[str, Column]) -> None:
+        """Learn from columns."""
+        values = columns_by_position(columns, self.of.feature, each=False)
+        if values is not None:
+            self.known.add(values[:, 0])
+
+    def merge(self, other: EdgesFit) -> EdgesFit:
+        """Put two together."""
+        self.known.merge(other.known)
+        return self
+
+    def finish(self) -> Any:
+        """The transform with its edges."""
+        shares = [number / self.of.buckets for number in range(1, self.of.buckets)]
+        edges = tuple(sorted(set(self.known.at(shares))))
+        fitted = Edges(self.known.count, edges, self.known.rank_error)
+        return msgspec.structs.replace(self.of, fitted=fitted)
+
+
+clip, log, bucketise = Clip, Log, Bucketise

@@ -1,0 +1,446 @@
+"""A build: whatever is in the source is in the dataset, once, in the same bytes however it is done."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from making import CLASSES, Numbers, digests, numbers_in
+
+import bushel
+from bushel import Run, build
+from bushel.building.engines.local import LocalEngine
+from bushel.building.output.quarantine import read_quarantine
+from bushel.building.tasks.shard_files import load_keys
+from bushel.data.columns import BytesColumn, Ragged
+from bushel.errors import BushelError, FileProblem, MissingName, TooManyRefused
+
+KINDS = ["random", "sequence"]
+
+
+def records_of(folder: Path) -> dict[str, str]:
+    splits = bushel.read_manifest(folder).splits.values()
+    return {shard.path: shard.digest for split in splits for shard in split.shards}
+
+
+@pytest.mark.parametrize("reads", KINDS)
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_one_two_and_five_workers_write_the_same_bytes(tmp_path, reads, compression):
+    source = Numbers(2000, reads)
+    for workers in (1, 2, 5):
+        build(
+            source,
+            tmp_path / str(workers),
+            split="80/10/10",
+            stratify="label",
+            shard_size=20_000,
+            compression=compression,
+            run=Run(workers=workers),
+        )
+    # The records first, so that a compressor which is at fault is told from a build which is.
+    one, two, five = (records_of(tmp_path / str(workers)) for workers in (1, 2, 5))
+    assert one == two == five
+    one, two, five = (digests(tmp_path / str(workers)) for workers in (1, 2, 5))
+    assert len(one) > 5
+    assert one == two == five
+
+
+def test_both_kinds_of_source_write_the_same_bytes(tmp_path):
+    for reads in KINDS:
+        build(Numbers(1000, reads), tmp_path / reads, split="80/20", shards=1, run=Run(workers=1))
+    assert digests(tmp_path / "random") == digests(tmp_path / "sequence")
+
+
+def test_the_number_of_partitions_does_not_change_the_bytes_of_shards_in_one_order(tmp_path):
+    for parts in (1, 7):
+        build(Numbers(500, "sequence", parts), tmp_path / str(parts), shards=3, run=Run(workers=1))
+    assert sorted(numbers_in(tmp_path / "1")) == sorted(numbers_in(tmp_path / "7")) == list(range(500))
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_every_sample_is_there_once_and_shuffled(tmp_path, reads):
+    build(Numbers(1000, reads), tmp_path / "out", split="70/30", run=Run(workers=1))
+    found = numbers_in(tmp_path / "out")
+    assert sorted(found) == list(range(1000))
+    assert found != sorted(found)
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_source_order_is_kept_when_asked_for(tmp_path, reads):
+    build(Numbers(1000, reads), tmp_path / "out", order="source", shard_size=10_000, run=Run(workers=1))
+    assert numbers_in(tmp_path / "out") == list(range(1000))
+    assert len(digests(tmp_path / "out")) > 3
+
+
+def test_another_seed_gives_another_order_and_another_split(tmp_path):
+    for seed in (0, 1):
+        build(Numbers(1000), tmp_path / str(seed), split="80/20", seed=seed, run=Run(workers=1))
+    assert numbers_in(tmp_path / "0", "train") != numbers_in(tmp_path / "1", "train")
+    assert set(numbers_in(tmp_path / "0", "val")) != set(numbers_in(tmp_path / "1", "val"))
+
+
+def test_partitions_of_a_sequence_are_read_once_beside_the_probe(tmp_path):
+    log = tmp_path / "log"
+    build(Numbers(1000, "sequence", 6, log=log), tmp_path / "out", run=Run(workers=1))
+    read = [int(line) for line in log.read_text().split()]
+    assert sorted(read[-6:]) == list(range(6))
+    assert len(read) <= 6 + 4
+
+
+def test_shards_are_named_by_split_and_count_and_balanced_in_bytes(tmp_path):
+    source = Numbers(2000, changes={"text": BytesColumn.of(["x" * (n % 400) for n in range(2000)])})
+    build(source, tmp_path / "out", shards=8, run=Run(workers=1))
+    shards = bushel.read_manifest(tmp_path / "out").splits["train"].shards
+    assert [shard.path for shard in shards] == [f"train-{i:05d}-of-00008.tfrecord" for i in range(8)]
+    sizes = [shard.bytes for shard in shards]
+    assert max(sizes) < 1.2 * min(sizes)
+
+
+def test_a_shard_expects_at_least_eight_samples(tmp_path):
+    build(Numbers(40), tmp_path / "out", shards=100, run=Run(workers=1))
+    assert len(digests(tmp_path / "out")) == 5
+
+
+def test_labels_that_are_text_become_codes_of_sorted_names(tmp_path):
+    built = build(Numbers(300), tmp_path / "out", run=Run(workers=1))
+    label = built.manifest.label
+    assert (label.feature, label.task, label.names) == ("label", "classification", CLASSES)
+    counts = built.manifest.splits["train"].label_counts
+    assert sum(counts.values()) == 300
+    assert label.class_weights["cat"] == pytest.approx(300 / (3 * counts["cat"]))
+    samples = bushel.scan(sorted((tmp_path / "out").glob("*.tfrecord")))
+    assert all(sample["label"] == sample["number"] * 7 % 11 % 3 for sample in samples)
+    assert json.loads((tmp_path / "out" / "_artifacts" / "label.json").read_text()) == CLASSES
+
+
+def test_labels_that_are_integers_stay_and_are_counted(tmp_path):
+    source = Numbers(90, changes={"label": np.arange(90) % 3 + 10})
+    manifest = build(source, tmp_path / "out", run=Run(workers=1)).manifest
+    assert manifest.label.names == []
+    assert manifest.splits["train"].label_counts == {"10": 30, "11": 30, "12": 30}
+
+
+def test_labels_that_are_floats_mean_regression(tmp_path):
+    source = Numbers(50, changes={"label": np.linspace(0, 1, 50, dtype=np.float32)})
+    manifest = build(source, tmp_path / "out", run=Run(workers=1)).manifest
+    assert manifest.label.task == "regression"
+    assert manifest.label.class_weights == {}
+
+
+def test_labels_that_are_lists_mean_several_classes_a_sample(tmp_path):
+    rows = [CLASSES[: n % 3] for n in range(60)]
+    splits = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+    source = Numbers(60, changes={"label": Ragged(BytesColumn.of([name for row in rows for name in row]), splits)})
+    manifest = build(source, tmp_path / "out", run=Run(workers=1)).manifest
+    assert manifest.label.task == "multi_label"
+    assert manifest.splits["train"].label_counts == {"bird": 40, "cat": 20}
+
+
+def test_the_index_carries_key_hash_label_and_where_each_record_came_from(tmp_path):
+    build(Numbers(100), tmp_path / "out", run=Run(workers=1))
+    (path,) = (tmp_path / "out").glob("*.tfrecord")
+    index = bushel.load_index(path)
+    samples = list(bushel.scan(path))
+    assert index.values["label"].tolist() == [sample["label"] for sample in samples]
+    keys = load_keys(path).to_list()
+    assert keys == [f"n{sample['number']}".encode() for sample in samples]
+    assert index.values["key"].tolist() == [bushel._native.xxh64(key) for key in keys]
+    rows = zip(index.values["source/partition"].tolist(), index.values["source/row"].tolist(), strict=True)
+    assert [Numbers(100).locate(*row) for row in rows] == [f"numbers: {sample['number']}" for sample in samples]
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_tensorflow_reads_the_same_samples(tmp_path, reads):
+    import tensorflow as tf
+
+    build(Numbers(200, reads), tmp_path / "out", split="80/20", run=Run(workers=1))
+    spec = {
+        "number": tf.io.FixedLenFeature([], tf.int64),
+        "x": tf.io.FixedLenFeature([2], tf.float32),
+        "label": tf.io.FixedLenFeature([], tf.int64),
+        "text": tf.io.FixedLenFeature([], tf.string),
+    }
+    paths = sorted(str(path) for path in (tmp_path / "out").glob("*.tfrecord"))
+    seen = set()
+    for record in tf.data.TFRecordDataset(paths):
+        sample = tf.io.parse_single_example(record, spec)
+        number = int(sample["number"])
+        seen.add(number)
+        assert sample["x"].numpy().tolist() == [number, number * 0.5]
+        assert int(sample["label"]) == number * 7 % 11 % 3
+        assert sample["text"].numpy().decode() == "é" * (number % 50)
+    assert seen == set(range(200))
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_samples_that_cannot_be_used_are_in_quarantine_with_where_and_why(tmp_path, reads):
+    source = Numbers(500, reads, refuse=frozenset({7, 300}))
+    built = build(source, tmp_path / "out", run=Run(workers=1))
+    assert (built.refused, built.records, built.is_acceptable) == (2, 498, False)
+    entries = sorted(read_quarantine(tmp_path / "out" / "_quarantine.jsonl"), key=lambda entry: entry.key)
+    assert [(entry.source, entry.key, entry.stage, entry.reason) for entry in entries] == [
+        ("numbers: 300", "n300", "read", "cannot be read"),
+        ("numbers: 7", "n7", "read", "cannot be read"),
+    ]
+    assert built.manifest.refused == 2
+    assert sorted(numbers_in(tmp_path / "out")) == sorted({*range(500)} - {7, 300})
+
+
+def test_a_missing_label_is_refused_not_guessed(tmp_path):
+    present = np.ones(100, bool)
+    present[[3, 50]] = False
+    splits = np.concatenate([[0], np.cumsum(present)])
+    source = Numbers(100, changes={"label": Ragged(BytesColumn.of(["cat"] * 98), splits, present)})
+    built = build(source, tmp_path / "out", run=Run(workers=1))
+    reasons = {entry.reason for entry in read_quarantine(tmp_path / "out" / "_quarantine.jsonl")}
+    assert (built.refused, reasons) == (2, {"label is missing"})
+    assert "2 samples have no 'label' and will be refused" in built.problems
+
+
+def test_within_max_bad_the_build_is_acceptable_and_beyond_it_stops(tmp_path):
+    source = Numbers(1000, refuse=frozenset(range(5)))
+    assert build(source, tmp_path / "within", run=Run(workers=1, max_bad="0.5%")).is_acceptable
+    with pytest.raises(TooManyRefused) as caught:
+        build(source, tmp_path / "beyond", run=Run(workers=1, max_bad=4))
+    assert str(caught.value).splitlines()[0] == (
+        f"{tmp_path / 'beyond'}: 5 samples refused, and 4 may be; the build stopped"
+    )
+    assert not (tmp_path / "beyond" / "dataset.json").exists()
+    assert len(list(read_quarantine(tmp_path / "beyond" / "_quarantine.jsonl"))) == 5
+    assert build(source, tmp_path / "beyond", run=Run(workers=1, max_bad=5)).refused == 5
+
+
+def test_strict_stops_at_the_first_refusal(tmp_path):
+    source = Numbers(1000, refuse=frozenset({1, 2, 3}))
+    with pytest.raises(TooManyRefused, match="1 sample refused, and 0 may be"):
+        build(source, tmp_path / "out", run=Run(workers=1, strict=True))
+
+
+def test_a_shard_whose_samples_are_all_refused_is_recorded_as_empty(tmp_path):
+    source = Numbers(64, refuse=frozenset(range(1, 64)))
+    shards = (
+        build(source, tmp_path / "out", order="source", shards=8, run=Run(workers=1)).manifest.splits["train"].shards
+    )
+    assert [(shard.records, shard.refused) for shard in shards] == [(1, 7)] + [(0, 8)] * 7
+    assert all((tmp_path / "out" / shard.path).exists() for shard in shards)
+
+
+def test_a_source_whose_probed_samples_are_all_refused_is_an_error(tmp_path):
+    with pytest.raises(BushelError, match="all of the 10 samples that were probed were refused"):
+        build(Numbers(10, refuse=frozenset(range(10))), tmp_path / "out", run=Run(workers=1))
+
+
+def test_an_empty_source_is_an_error(tmp_path):
+    with pytest.raises(BushelError, match="the source has no samples"):
+        build(Numbers(0), tmp_path / "out")
+
+
+def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path):
+    with pytest.raises(MissingName, match="no column 'labell'; did you mean 'label'"):
+        build(Numbers(10), tmp_path / "out", label="labell")
+
+
+def test_a_limit_builds_from_so_many_samples(tmp_path):
+    for reads in KINDS:
+        built = build(Numbers(1000, reads), tmp_path / reads, limit=50, run=Run(workers=1))
+        assert built.records == 50
+        assert len(set(numbers_in(tmp_path / reads))) == 50
+    assert sorted(numbers_in(tmp_path / "sequence")) == list(range(50))
+
+
+def test_a_finished_dataset_is_never_overwritten_unless_asked(tmp_path):
+    build(Numbers(100), tmp_path / "out", run=Run(workers=1))
+    before = digests(tmp_path / "out")
+    with pytest.raises(FileProblem, match="is a finished dataset already"):
+        build(Numbers(50), tmp_path / "out")
+    assert digests(tmp_path / "out") == before
+    build(Numbers(50), tmp_path / "out", shards=5, run=Run(workers=1, overwrite=True))
+    assert sorted(numbers_in(tmp_path / "out")) == list(range(50))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert len(digests(tmp_path / "out")) == 5
+
+
+def test_a_folder_with_files_of_others_is_refused_even_to_overwrite(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    for run in (Run(), Run(overwrite=True)):
+        with pytest.raises(FileProblem, match=r"holds 'thesis\.tex', which no build wrote"):
+            build(Numbers(50), tmp_path, run=run)
+    assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_dataset_inside_its_own_source_is_refused(tmp_path):
+    (tmp_path / "texts" / "a").mkdir(parents=True)
+    (tmp_path / "texts" / "a" / "1.txt").write_text("one")
+    with pytest.raises(FileProblem, match="is inside its own source"):
+        build(tmp_path / "texts", tmp_path / "texts" / "data")
+    assert not (tmp_path / "texts" / "data").exists()
+
+
+def test_a_plan_that_failed_does_not_hinder_the_next_try(tmp_path):
+    for _ in range(2):
+        with pytest.raises(MissingName, match="no column"):
+            build(Numbers(10), tmp_path / "out", label="nothing")
+    assert not (tmp_path / "out").exists()
+    assert build(Numbers(10), tmp_path / "out", run=Run(workers=1)).records == 10
+
+
+def test_a_dataset_can_be_rebuilt_in_its_own_place(tmp_path):
+    build(Numbers(200), tmp_path / "out", run=Run(workers=1))
+    build(tmp_path / "out", tmp_path / "out", compression="gzip", run=Run(workers=1, overwrite=True))
+    manifest = bushel.read_manifest(tmp_path / "out")
+    assert manifest.compression == "gzip"
+    assert sorted(numbers_in(tmp_path / "out")) == list(range(200))
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_shards_that_are_few_are_cut_into_parts_and_are_the_same(tmp_path, monkeypatch, compression):
+    def make(name, **settings):
+        made = build(
+            Numbers(500, "random", refuse=frozenset({7, 130, 131, 499})),
+            tmp_path / name,
+            split="80/20",
+            shards=2,
+            compression=compression,
+            run=Run(max_bad=10, **settings),
+        )
+        assert made.refused == 4
+        quarantine = (tmp_path / name / "_quarantine.jsonl").read_text().splitlines()
+        return digests(tmp_path / name), sorted(quarantine)
+
+    whole = make("whole", workers=1)
+    monkeypatch.setattr("bushel.building.run._LONG", -1.0)
+    for workers in (1, 2, 5):
+        assert make(f"parts-{workers}", workers=workers) == whole
+    assert len(whole[0]) == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_samples_that_python_yields_are_built_once_each(tmp_path, workers):
+    samples = ({"number": n, "label": "odd" if n % 2 else "even"} for n in range(500))
+    built = build(samples, tmp_path / "out", split="80/20", run=Run(workers=workers))
+    assert built.manifest.label.names == ["even", "odd"]
+    assert sorted(numbers_in(tmp_path / "out")) == list(range(500))
+
+
+def test_a_damaged_shard_is_found_when_it_is_read_back(tmp_path):
+    from bushel.building.tasks.shard_files import read_back
+
+    build(Numbers(50), tmp_path / "out", run=Run(workers=1))
+    (path,) = (tmp_path / "out").glob("*.tfrecord")
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(FileProblem, match="record 0 is not as it was written"):
+        read_back(path, 50)
+
+
+def test_a_build_that_needs_more_than_the_disk_has_is_refused_before_it_starts(tmp_path, monkeypatch):
+    import shutil
+
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(FileProblem, match=r"needs about .* KiB, and 1000 B are free"):
+        build(Numbers(1000), tmp_path / "out", run=Run(workers=1))
+    assert not (tmp_path / "out").exists()
+
+
+def test_progress_is_told_up_to_the_last_sample(tmp_path):
+    seen = []
+    build(Numbers(1000, "sequence"), tmp_path / "out", run=Run(workers=1, progress=seen.append))
+    assert list(dict.fromkeys(progress.stage for progress in seen)) == ["plan", "read", "write"]
+    assert (seen[-1].samples, seen[-1].of) == (1000, 1000)
+
+
+def test_a_source_that_does_not_pickle_is_read_in_this_process(tmp_path):
+    class Generated(Numbers):
+        def __reduce__(self):
+            raise TypeError("cannot pickle 'generator' object")
+
+    build(Generated(500, "sequence", 1), tmp_path / "out", run=Run(workers=2))
+    assert sorted(numbers_in(tmp_path / "out")) == list(range(500))
+
+
+def test_many_partitions_do_not_open_too_many_files(tmp_path):
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else 64
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 40, limits[1]))
+    try:
+        for reads in KINDS:
+            build(Numbers(3000, reads, 120), tmp_path / reads, shards=5, run=Run(workers=1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert sorted(numbers_in(tmp_path / "sequence")) == sorted(numbers_in(tmp_path / "random")) == list(range(3000))
+
+
+def test_runs_larger_than_a_window_are_merged_in_planned_order(tmp_path, monkeypatch):
+    from bushel.building.tasks import sorted_runs as runs
+
+    build(Numbers(3000, "sequence"), tmp_path / "whole", shards=3, run=Run(workers=1))
+    monkeypatch.setattr(runs, "RUN_BYTES", 20_000)
+    monkeypatch.setattr(runs, "WINDOW_BYTES", 7_000)
+    build(Numbers(3000, "sequence"), tmp_path / "cut", shards=3, run=Run(workers=1))
+    assert digests(tmp_path / "whole") == digests(tmp_path / "cut")
+
+
+def test_another_engine_writes_the_same_bytes(tmp_path):
+    class Backwards(LocalEngine):
+        def run(self, work, tasks, *, memory=0):
+            return map(work, reversed(tasks))
+
+    for reads in KINDS:
+        build(Numbers(1000, reads), tmp_path / f"{reads}-1", shards=4, run=Run(workers=1))
+        build(Numbers(1000, reads), tmp_path / f"{reads}-2", shards=4, run=Run(engine=Backwards(1)))
+        assert digests(tmp_path / f"{reads}-1") == digests(tmp_path / f"{reads}-2")
+
+
+def test_a_build_leaves_nothing_behind_but_the_dataset(tmp_path: Path):
+    build(Numbers(100), tmp_path / "out", run=Run(workers=2))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "_artifacts",
+        "_index",
+        "_quarantine.jsonl",
+        "dataset.json",
+        "recipe.toml",
+        "train-00000-of-00001.tfrecord",
+    ]
+
+
+@pytest.mark.parametrize("reads", KINDS)
+def test_a_plan_made_by_many_is_the_plan_of_one(tmp_path, reads):
+    class Afar(LocalEngine):
+        is_remote = True
+
+        def run(self, work, tasks, *, memory=0):
+            return map(work, reversed(tasks))
+
+    options = {"split": "80/10/10", "stratify": "label", "shards": 4}
+    source = Numbers(1000, reads, 7, refuse=frozenset({3}))
+    build(source, tmp_path / "one", **options, run=Run(workers=1))
+    build(source, tmp_path / "many", **options, run=Run(engine=Afar(1)))
+    assert digests(tmp_path / "one") == digests(tmp_path / "many")
+    one, many = ((tmp_path / name / "dataset.json").read_text() for name in ("one", "many"))
+    assert one == many
+    build(Numbers(60, reads, 3), tmp_path / "many", run=Run(engine=Afar(1), overwrite=True))  # workers that remember
+    assert sorted(numbers_in(tmp_path / "many")) == list(range(60))
+
+
+def test_what_many_learnt_is_merged_in_groups_to_the_last_bit(tmp_path):
+    from bushel import transforms as t
+    from bushel.building.encode import fitting
+    from bushel.sources.spreading import spreading
+
+    values = np.random.default_rng(0).normal(size=77) * 10.0 ** np.arange(77).clip(0, 30)
+    paths = []
+    for number, value in enumerate(values.tolist()):
+        fit = t.standardise("x").begin_fit()
+        fit.add([{"x": np.float32(value)}, {"x": np.float32(value / 3)}])
+        paths.append(tmp_path / f"{number}")
+        fitting.save_fits(paths[-1], [fit], durable=False)
+    layer = fitting.next_layer([t.standardise("x")])
+    alone = fitting.merge_layer([t.standardise("x")], layer, fitting.load_merged(paths))
+    with spreading(lambda work, tasks: map(work, reversed(tasks))):
+        grouped = list(fitting.load_merged(paths))
+    assert len(grouped) == 3
+    assert fitting.merge_layer([t.standardise("x")], layer, iter(grouped)) == alone

@@ -1,0 +1,142 @@
+"""Workers: processes that do tasks, say what became of them, and never outlive the build."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bushel.building.engines.local import LocalEngine
+from bushel.errors import BushelError, FileProblem
+
+
+@pytest.fixture
+def engine():
+    engine = LocalEngine(2)
+    yield engine
+    engine.close()
+
+
+def test_every_task_is_done_once_in_other_processes(engine):
+    found = list(engine.run(lambda task: (task, os.getpid()), range(20)))
+    assert sorted(task for task, _ in found) == list(range(20))
+    assert os.getpid() not in {process for _, process in found}
+
+
+def test_threads_do_every_task_once_and_stop_at_the_first_error():
+    engine = LocalEngine(2, in_threads=True)
+    found = list(engine.run(lambda task: (task, os.getpid()), range(20)))
+    assert sorted(found) == [(task, os.getpid()) for task in range(20)]
+    done = []
+
+    def fail_at_two(task):
+        done.append(task)
+        time.sleep(0.01)
+        if task == 2:
+            raise FileProblem("a.csv", "is gone")
+
+    with pytest.raises(FileProblem, match="is gone"):
+        list(engine.run(fail_at_two, range(1000)))
+    assert len(done) < 1000
+
+
+def test_workers_that_were_started_early_do_the_work(engine):
+    engine.start(after=0.01)
+    while not engine.is_started:
+        time.sleep(0.01)
+    started = {worker._process.pid for worker in engine._crew}
+    assert set(engine.run(lambda _: os.getpid(), range(20))) <= started
+
+
+def test_one_task_is_done_here(engine):
+    assert list(engine.run(lambda _: os.getpid(), [0])) == [os.getpid()]
+    assert not engine.is_started
+
+
+def test_another_kind_of_work_follows_the_first(engine):
+    assert sorted(engine.run(lambda task: task + 1, range(4))) == [1, 2, 3, 4]
+    assert sorted(engine.run(lambda task: task * 2, range(4))) == [0, 2, 4, 6]
+
+
+def test_answers_to_work_that_was_given_up_are_not_taken_for_others(engine):
+    tasks = engine.run(lambda task: f"given up {task}", range(9))
+    next(tasks)
+    tasks.close()
+    assert sorted(engine.run(lambda task: task, range(4))) == [0, 1, 2, 3]
+
+
+def test_an_error_keeps_its_class_and_says_where_in_the_worker_it_was_raised(engine):
+    def pull(task):
+        raise FileProblem("cable", f"was pulled at {task}")
+
+    with pytest.raises(FileProblem, match="cable: was pulled at") as caught:
+        list(engine.run(pull, [1, 2]))
+    assert "in pull" in str(caught.value.__cause__)
+
+
+def test_an_error_that_cannot_be_sent_is_told_in_words(engine):
+    def fail(_):
+        class Odd(Exception):
+            def __init__(self, one, two):
+                super().__init__("odd things")
+
+        raise Odd(1, 2)
+
+    with pytest.raises(RuntimeError, match="Odd: odd things"):
+        list(engine.run(fail, [1, 2]))
+
+
+def test_work_that_cannot_be_loaded_in_a_worker_is_an_error_and_no_hang(engine, tmp_path, monkeypatch):
+    (tmp_path / "fleeting.py").write_text("def work(task):\n    return task\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import fleeting  # type: ignore[import-not-found]
+
+    (tmp_path / "fleeting.py").unlink()
+    with pytest.raises(ModuleNotFoundError, match="fleeting"):
+        list(engine.run(fleeting.work, [1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, "a worker was killed, most likely because memory ran out"),
+        (signal.SIGSEGV, "by signal SIGSEGV"),
+    ],
+)
+def test_a_worker_that_dies_is_told_with_how(engine, number, said):
+    def die(_):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.kill(os.getpid(), number)
+
+    with pytest.raises(BushelError, match=said) as caught:
+        list(engine.run(die, [1, 2]))
+    assert "Run the same command again to continue" in str(caught.value)
+
+
+def test_workers_in_the_midst_of_a_task_end_when_the_engine_is_closed():
+    engine = LocalEngine(2)
+    tasks = engine.run(time.sleep, [0, 60, 60])
+    next(tasks)
+    processes = [worker._process for worker in engine._crew]
+    begun = time.monotonic()
+    engine.close()
+    assert time.monotonic() - begun < 30
+    assert all(process.returncode is not None for process in processes)
+
+
+def test_a_file_in_the_current_folder_does_not_stand_in_for_a_module_of_python(tmp_path):
+    (tmp_path / "queue.py").write_text("raise SystemExit('the wrong queue')\n")
+    program = tmp_path / "programs" / "program.py"
+    program.parent.mkdir()
+    program.write_text(
+        "from bushel.building.engines.local import LocalEngine\n"
+        "engine = LocalEngine(2)\n"
+        "print(sorted(engine.run(abs, [-1, -2])))\n"
+        "engine.close()\n"
+    )
+    run = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("[1, 2]\n", "")

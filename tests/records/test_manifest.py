@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pytest
+
+from bushel.data.labels import Label
+from bushel.data.schema import Feature, Schema
+from bushel.errors import FileProblem, FormatError, MissingName
+from bushel.records.manifest import Manifest, Shard, Split, read_manifest, write_manifest
+
+SHARD = Shard(path="train-00000-of-00001.tfrecord", records=3, bytes=90, sha256="a" * 64, digest="b" * 64)
+MANIFEST = Manifest(
+    splits={"train": Split(shards=[SHARD, SHARD], label_counts={"cat": 2, "dog": 1}), "val": Split(shards=[])},
+    schema=Schema.of(x=Feature(dtype="float32", shape=(2,)), label=Feature(dtype="int64")),
+    label=Label(feature="label", task="classification", names=["cat", "dog"]),
+    compression="gzip",
+    statistics={"normalize": {"mean": [0.5]}},
+    recipe={"source": {"kind": "images"}},
+    seed=7,
+    versions={"bushel": "0.1.0"},
+)
+
+
+def test_a_manifest_comes_back_as_it_was(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    assert read_manifest(tmp_path) == MANIFEST
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset.json"]
+
+
+def test_the_file_names_its_format_first(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    assert (tmp_path / "dataset.json").read_text().startswith('{\n  "format": 1,')
+
+
+def test_a_split_adds_up_its_shards() -> None:
+    split = MANIFEST.split("train")
+    assert (split.records, split.bytes) == (6, 180)
+
+
+def test_a_split_that_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(MissingName, match="data: no split 'trian'; did you mean 'train'"):
+        MANIFEST.split("trian", where="data")
+
+
+def test_a_folder_without_manifest_is_no_finished_dataset(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match=r"there is no dataset\.json, so this is not a finished dataset"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"format": 2}', "dataset of format 2; this bushel reads format 1"),
+        ("{}", "not a manifest: Object missing required field `format`"),
+        ("nonsense", "not a manifest: JSON is malformed"),
+        ('{"format": 1, "splits": 3}', "not a manifest: Expected `object`, got `int` - at `$.splits`"),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_says_why(tmp_path: Path, text: str, what: str) -> None:
+    (tmp_path / "dataset.json").write_text(text)
+    with pytest.raises(FormatError) as caught:
+        read_manifest(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / 'dataset.json'}: {what}")
+
+
+def test_an_unknown_format_is_refused_whatever_else_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "dataset.json").write_text('{"format": 99, "splits": "of another shape"}')
+    with pytest.raises(FormatError, match="Install the bushel that wrote it, or a later one"):
+        read_manifest(tmp_path)
