@@ -63,7 +63,7 @@ class Checker:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.data: dict[str, object] = {}
-        self.rules = [rule for rule in all_rules() if rule.needs == "script"]
+        self.rules = [rule for rule in all_rules() if rule.subject == "script"]
 
     def findings(self, path: Path, name: str) -> list[bushel.checking.Finding]:
         folder = dataset_of(name, self.root)

@@ -357,7 +357,7 @@ def test_the_failure_is_found_at_its_line(
 
 
 def test_every_rule_about_scripts_has_a_script_that_shows_it() -> None:
-    assert {rule.id for rule in all_rules() if rule.needs == "script"} == {rule for _, rule, _, _ in CASES}
+    assert {rule.id for rule in all_rules() if rule.subject == "script"} == {rule for _, rule, _, _ in CASES}
 
 
 CORRECT = sorted(

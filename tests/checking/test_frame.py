@@ -50,8 +50,39 @@ def test_every_report_on_a_page_is_one_that_was_collected() -> None:
 
 
 def test_names_of_rules_are_unique_and_state_a_fault() -> None:
-    data_and_script = [found.name for found in all_rules() if found.needs in ("data", "script")]
+    data_and_script = [found.name for found in all_rules() if found.subject in ("data", "script")]
     assert all(name == name.lower() and " " not in name for name in data_and_script)
+
+
+def test_ids_of_rules_stand_only_where_the_rules_declare_themselves() -> None:
+    ids = "|".join(f'"{found.id}"' for found in all_rules())
+    for path in (Path(__file__).parents[2] / "src").rglob("*.py"):
+        code = re.sub(r"@rule\((?:[^()]|\([^()]*\))*\)", "", path.read_text())  # with its tuples
+        code = re.sub(r'(""")(.*?)\1', "", code, flags=re.DOTALL)  # pages and examples
+        assert not re.findall(ids, code), path
+
+
+def test_a_finding_that_explains_another_silences_it(tmp_path: Path) -> None:
+    for split, value in (("train", 1), ("val", 1.5)):
+        with bushel.Writer(tmp_path / f"{split}.tfrecord") as writer:
+            writer.write({"age": value, "label": 1})
+    assert [f.rule for f in bushel.check(tmp_path, select=["SCH"])] == ["SCH008"]
+    assert [f.rule for f in bushel.check(tmp_path, select=["SCH002"])] == ["SCH002"]
+
+
+def test_the_pass_collects_only_what_the_selected_rules_need() -> None:
+    from bushel.checking.rules.registry import parts_needed, select
+
+    assert parts_needed(select(["FIL", "SCH"], [])) == set()
+    assert parts_needed(select(["SPL002"], [])) == {"images", "near_images"}
+    assert "contents" in parts_needed(select(["LBL"], []))
+
+
+def test_causes_come_before_what_they_explain() -> None:
+    from bushel.checking.rules.registry import causes_first
+
+    found = [Finding("", "error", rule=id) for id in ("RUN002", "MDL002", "RUN007", "FIL001", "ACME001")]
+    assert [finding.rule for finding in causes_first(found)] == ["FIL001", "RUN007", "MDL002", "RUN002", "ACME001"]
 
 
 def test_the_page_of_all_rules_is_what_the_rules_say() -> None:

@@ -203,4 +203,4 @@ def test_every_rule_about_models_has_a_test_named_after_it() -> None:
         for i in (1, 3)
         if name.startswith("test_") and len(name.split("_")) > 3
     }
-    assert {rule.id for rule in all_rules() if rule.needs in ("model", "probe")} <= named
+    assert {rule.id for rule in all_rules() if rule.subject in ("model", "probe")} <= named

@@ -172,4 +172,4 @@ def test_checking_a_contract_writes_nothing_beside_the_data(tmp_path: Path) -> N
 
 def test_every_rule_about_contracts_has_a_test_named_after_it() -> None:
     named = {name.split("_")[1].upper() for name in globals() if name.startswith("test_srv")}
-    assert {rule.id for rule in all_rules() if rule.needs == "contract"} == named
+    assert {rule.id for rule in all_rules() if rule.subject == "contract"} == named

@@ -20,7 +20,7 @@ pytest.importorskip("tensorflow")
 def found(**facts: Any) -> set[str]:
     base: dict[str, Any] = {"task": "multi_class", "label": "label", "classes": list("abcd"), "counts": [100] * 4}
     run = RunFacts(**{**base, **facts})
-    return {finding.rule for rule in all_rules() if rule.needs == "run" for finding in rule.run(run)}
+    return {finding.rule for rule in all_rules() if rule.subject == "run" for finding in rule.run(run)}
 
 
 FALLING = [float(value) for value in np.linspace(1.4, 0.2, 60)]
@@ -78,7 +78,7 @@ def test_each_rule_about_runs_finds_its_fault_and_nothing_where_there_is_none(
 
 def test_every_rule_about_runs_is_tested() -> None:
     mark = test_each_rule_about_runs_finds_its_fault_and_nothing_where_there_is_none.pytestmark[0]
-    assert {case[0] for case in mark.args[1]} == {rule.id for rule in all_rules() if rule.needs == "run"}
+    assert {case[0] for case in mark.args[1]} == {rule.id for rule in all_rules() if rule.subject == "run"}
 
 
 def write(folder: Path, x: Any, label: Any) -> Path:

@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from bushel.checking.collect.facts import Data, Plan
-from bushel.checking.collect.one_pass import Interrupted, Scope, list_data, read_data
+from bushel.checking.collect.one_pass import Interrupted, list_data, read_data
 from bushel.checking.collect.parts import Engine
 from bushel.checking.report.findings import SEVERITIES, Finding, Severity, at_least
 from bushel.checking.report.formats import page_text
 from bushel.checking.report.settings import Settings, load_settings, read_baseline
-from bushel.checking.rules.registry import FAMILIES, Rule, all_rules, find_rule, rules_as_they_were
+from bushel.checking.rules.registry import (
+    FAMILIES,
+    Rule,
+    all_rules,
+    find_rule,
+    parts_needed,
+    rules_as_they_were,
+    without_silenced,
+)
 from bushel.checking.rules.registry import select as select_rules
 from bushel.errors import BushelError, FileProblem
 from bushel.storage import AnyPath, as_path, is_object
@@ -186,7 +194,7 @@ class _Run:
                 label=label,
                 group=group,
                 plan=self.plan,
-                scope=self._scope(),
+                parts=parts_needed(self.rules),
                 progress=self.progress,
                 engine=self.engine,
             )
@@ -200,18 +208,6 @@ class _Run:
             "records": self.data.records,
             "bytes": sum(file.size for file in files),
         }
-
-    def _scope(self) -> Scope:
-        families = {rule.id[:3] for rule in self.rules}
-        ids = {rule.id for rule in self.rules}
-        own = {family for family in families if family not in _KNOWN}
-        return Scope(
-            values=bool(families - {"FIL", "SCH"}),
-            contents=bool({"SPL001", "SPL008", "LBL006"} & ids) or bool(own),
-            images=bool({"IMG", "SPL", "MDL"} & families),
-            near="SPL002" in ids,
-            text="SPL003" in ids,
-        )
 
     def look_at_model(self, model: Any) -> None:
         """Load the model, and see how many classes it has."""
@@ -251,7 +247,7 @@ class _Run:
         subjects = {"data": self.data, "script": self.script, "model": self.model, "probe": self.probe, "run": None}
         subjects["contract"] = self.contract
         for rule in self.rules:
-            subject = subjects[rule.needs]
+            subject = subjects[rule.subject]
             if subject is None:
                 continue
             try:
@@ -259,12 +255,9 @@ class _Run:
             except BushelError:
                 raise
             except Exception as error:
-                if rule.id[:3] in _KNOWN:
+                if rule.id[:3] in FAMILIES:
                     raise
                 raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
-
-
-_KNOWN = tuple(FAMILIES)
 
 
 def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report:
@@ -275,7 +268,7 @@ def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report
             raise FileProblem(path, "there is no such baseline", help=["write one with --write-baseline"])
         old = read_baseline(path)
     kept, suppressed, known = [], 0, 0
-    for finding in run.findings:
+    for finding in without_silenced(run.findings):
         if any(suppression.covers(finding) for suppression in settings.suppress):
             suppressed += 1
         elif finding.fingerprint in old:

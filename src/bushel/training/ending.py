@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from bushel import contract
+from bushel.checking.rules.registry import causes_first
 from bushel.storage import write_whole
 from bushel.training.loop.loop import Training
 from bushel.training.loop.model_steps import predict, rows_of
@@ -18,7 +19,7 @@ from bushel.training.report.page import report_page
 from bushel.training.run_folder import MODEL, Run, Trained, write_json, write_table
 from bushel.training.verdict.mistakes import worst_mistakes
 from bushel.training.verdict.scores import Predictions, class_table, confusion, losses_of, measure_of, metrics
-from bushel.training.verdict.verdict import blocked, judge, rank, run_facts, run_findings
+from bushel.training.verdict.verdict import blocked, judge, run_facts, run_findings
 
 __all__ = ["end_run", "stop_before"]
 
@@ -31,7 +32,12 @@ def stop_before(folder: Path, run: Run, preflight: Preflight) -> Trained:
     verdict = blocked(preflight)
     seconds = {"preflight": preflight.seconds}
     trained = Trained(
-        folder=folder, verdict=verdict, findings=rank(preflight.findings), metrics={}, history=[], seconds=seconds
+        folder=folder,
+        verdict=verdict,
+        findings=causes_first(preflight.findings),
+        metrics={},
+        history=[],
+        seconds=seconds,
     )
     write_json(folder / "metrics.json", summary_of(trained, run))
     return trained
@@ -61,7 +67,9 @@ def end_run(
         baselines=baselines,
         train_score=_train_score(training),
     )
-    findings = rank([*(preflight.findings if preflight is not None else []), *run_findings(facts, options.ignore)])
+    findings = causes_first(
+        [*(preflight.findings if preflight is not None else []), *run_findings(facts, options.ignore)]
+    )
     causes = [finding.to_json() for finding in findings] if not verdict.learned else []
     verdict = msgspec.structs.replace(verdict, causes=causes)
     training.state.seconds["evaluation"] = time.perf_counter() - begun

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking import Finding, Plan, check
-from bushel.checking.rules.model_rules import ModelFacts, look_at_model
+from bushel.checking.rules.model_rules import ModelFacts, head_does_not_fit_labels, look_at_model
 from bushel.checking.rules.probe_rules import Probe, probe_batch
-from bushel.checking.rules.registry import all_rules
+from bushel.checking.rules.registry import Subject, finding_of, rules_for
 from bushel.training.inputs.inputs import Preparation
 from bushel.training.inputs.split_roles import Parts
 from bushel.training.inputs.task import Task
@@ -28,9 +28,6 @@ __all__ = ["Baselines", "Preflight", "fit_baselines", "look_before"]
 
 Array = NDArray[Any]
 
-BLOCKING = ("FIL", "SCH", "LBL", "ORD", "VAL", "MDL", "TRN", "RUN")
-_OF_DATA = ("FIL", "SCH", "VAL", "LBL", "ORD")
-_OF_MODEL = ("MDL001", "MDL002", "MDL004", "MDL005", "MDL006", "MDL007")
 _CHECKED_BYTES = 256 << 20
 _PROBED = 32
 _PROBE_SECONDS = 4.0
@@ -59,11 +56,7 @@ class Preflight:
     @property
     def blocking(self) -> list[Finding]:
         """What makes it pointless to begin."""
-        return [
-            finding
-            for finding in self.findings
-            if finding.severity == "error" and finding.rule.startswith(BLOCKING) and finding.confidence != "hint"
-        ]
+        return [finding for finding in self.findings if finding.severity == "error" and finding.confidence != "hint"]
 
 
 def look_before(
@@ -81,7 +74,7 @@ def look_before(
     if not out.blocking:
         out.probe = _probe(facts, task, preparation, compiled, arrays, labels, out.notes)
     if out.probe is not None:
-        found = _run_rules("probe", out.probe)
+        found = [finding for rule in rules_for("probe", "before") for finding in rule.run(out.probe)]
         out.findings += [finding for finding in found if finding.confidence != "hint"]
     known = set(options.ignore)
     out.findings = [finding for finding in out.findings if not finding.rule.startswith(tuple(known) or ("-",))]
@@ -98,7 +91,7 @@ def _of_data(parts: Parts, task: Task, options: Options, notes: list[str]) -> li
     records = len(train)
     buffer = records if train.stream is None else min(records, options.shuffle_buffer)
     plan = Plan(options.batch_size, buffer if options.shuffle else 1, len(task.classes) or None)
-    report = check(paths, label=task.label, plan=plan, select=_OF_DATA, ignore=options.ignore)
+    report = check(paths, label=task.label, plan=plan, select=_before("data"), ignore=options.ignore)
     return [finding for finding in report if finding.severity != "info"]
 
 
@@ -129,18 +122,19 @@ def _of_model(
         if task.is_classes:
             columns[task.label] = labels
         plan = Plan(batch_size=options.batch_size)
-        report = check(columns, model=model, label=task.label, plan=plan, select=_OF_MODEL)
+        report = check(columns, model=model, label=task.label, plan=plan, select=_before("model"))
         found += [finding for finding in report if finding.severity != "info"]
     units, wanted = outputs_of(model), task.outputs
     if units is not None and units != wanted and not (task.kind == "binary" and units == 2):
         found.append(
-            Finding(
-                f"the output has {units} units, and {wanted} are needed for {task.kind.replace('_', ' ')}",
-                severity="error" if units < wanted or task.kind != "multi_class" else "warning",
-                evidence={"measured": units, "expected": wanted, "model": facts.name},
-                help=[f"use {wanted} units"],
-                rule="MDL003",
-                name="head-does-not-fit-labels",
+            finding_of(
+                head_does_not_fit_labels,
+                Finding(
+                    f"the output has {units} units, and {wanted} are needed for {task.kind.replace('_', ' ')}",
+                    severity="error" if units < wanted or task.kind != "multi_class" else "warning",
+                    evidence={"measured": units, "expected": wanted, "model": facts.name},
+                    help=[f"use {wanted} units"],
+                ),
             )
         )
     return found
@@ -154,8 +148,7 @@ def _of_inputs(
     for _ in range(2):  # a rule wants to see it twice
         watch.look(arrays)
     known = first_facts(task, preparation, options, facts, watch)
-    rules = [rule for rule in all_rules() if rule.id in ("RUN004", "RUN007", "RUN008")]
-    return [finding for rule in rules for finding in rule.run(known)]
+    return [finding for rule in rules_for("run", "before") for finding in rule.run(known)]
 
 
 def _probe(
@@ -183,8 +176,9 @@ def _probe(
         return None
 
 
-def _run_rules(needs: str, subject: Any) -> list[Finding]:
-    return [finding for rule in all_rules() if rule.needs == needs for finding in rule.run(subject)]
+def _before(subject: Subject) -> list[str]:
+    """The ids of the rules about this that are asked before training."""
+    return [rule.id for rule in rules_for(subject, "before")]
 
 
 def fit_baselines(

@@ -52,7 +52,6 @@ from bushel.transforms import cast, normalise
 
 __all__ = ["Listener", "train"]
 
-_EARLY = ("RUN001", "RUN004", "RUN005", "RUN006", "RUN007")  # can be told before the end
 _RANGES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
 
 
@@ -262,8 +261,8 @@ def _telling(
             return
         model = made.steps.model
         facts = run_facts(made.task, made.preparation, options, model, training.watch, preflight)
-        for finding in run_findings(facts, options.ignore):
-            if finding.rule in _EARLY and finding.rule not in told:
+        for finding in run_findings(facts, options.ignore, when="during"):
+            if finding.rule not in told:
                 told.add(finding.rule)
                 listener.finding(finding)
 

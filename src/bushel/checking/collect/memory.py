@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.checking.collect.facts import Data, FileFacts, Plan
-from bushel.checking.collect.one_pass import Scope, read_data
+from bushel.checking.collect.one_pass import read_data
+from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.columns import BytesColumn, Ragged, SparseColumn
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
 from bushel.reading import Dataset, Feed, Pack, Split
@@ -58,8 +59,9 @@ def read_memory(data: Any, *, label: str | None, plan: Plan) -> Data:
             if part.is_final and plan == Plan(classes=plan.classes):
                 plan = Plan(batch_size=rows, shuffle_buffer=0, classes=plan.classes)
             files.append(FileFacts(number=len(files), path=path, split=part.name))
-        scope = Scope(contents=not any(part.is_endless for part in parts))
-        read = read_data(files, label=label, plan=plan, scope=scope)
+        # What begins again without end repeats itself by design.
+        looked_at: frozenset[Part] = frozenset(PARTS) - ({"contents"} if any(p.is_endless for p in parts) else set())
+        read = read_data(files, label=label, plan=plan, parts=looked_at)
     for facts in read.files:
         facts.path = Path(f"<{facts.split}>")
     return read

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +21,7 @@ from bushel.checking.collect.feature_roles import Found, found_in
 from bushel.checking.collect.image_facts import PictureReader
 from bushel.checking.collect.parts import Engine, FilePart, look_everywhere, take_over
 from bushel.checking.collect.text_facts import TextReader
+from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.schema import Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
@@ -29,20 +30,9 @@ from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.records.scan import available_cores
 from bushel.storage import AnyPath, as_path, is_object, list_files, shard_paths
 
-__all__ = ["Scope", "list_data", "read_data"]
+__all__ = ["list_data", "read_data"]
 
 PROBE = 2048
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What has to be looked at for the rules that were selected."""
-
-    values: bool = True
-    contents: bool = True
-    images: bool = True
-    near: bool = True
-    text: bool = True
 
 
 @dataclass
@@ -95,12 +85,12 @@ def read_data(
     label: str | None = None,
     group: str | None = None,
     plan: Plan | None = None,
-    scope: Scope | None = None,
+    parts: Set[Part] = frozenset(PARTS),
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> Data:
     """Look at every record of every file once. A KeyboardInterrupt ends it early; what was seen until then is kept."""
-    reader = _Reader(files, scope or Scope())
+    reader = _Reader(files, parts)
     reader.open_all()
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
     declared = manifest.label.feature if manifest and manifest.label else None
@@ -121,9 +111,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Reader:
-    def __init__(self, files: list[FileFacts], scope: Scope) -> None:
+    def __init__(self, files: list[FileFacts], wanted: Set[Part]) -> None:
         self.files = files
-        self.scope = scope
+        self.wanted = wanted
         self.opened: dict[int, RecordFile] = {}
         self.splits: dict[str, _Split] = {}
         self.duplicates: DuplicateFinder | None = None
@@ -177,7 +167,7 @@ class _Reader:
         total, done = sum(file.size for file in self.files), 0
 
         def make() -> Any:
-            return _native.Profile(columns, found.identity, True, self.scope.values, self.duplicates is not None)
+            return _native.Profile(columns, found.identity, True, "values" in self.wanted, self.duplicates is not None)
 
         try:
             with ThreadPoolExecutor(self.threads) as pool:
@@ -194,18 +184,20 @@ class _Reader:
     def _prepare(self, found: Found) -> list[str]:
         """Make what looks at records; the columns that it asks for."""
         self.groups, self.label_text, self.has_label = found.groups, found.label_text, found.label is not None
-        self.duplicates = DuplicateFinder() if self.scope.contents and found.has_content else None
+        self.duplicates = DuplicateFinder() if "contents" in self.wanted and found.has_content else None
         self.pictures = (
-            PictureReader(found.images, near=self.scope.near) if self.scope.images and found.images else None
+            PictureReader(found.images, near="near_images" in self.wanted)
+            if "images" in self.wanted and found.images
+            else None
         )
-        self.texts = TextReader(found.texts) if self.scope.text and found.texts else None
+        self.texts = TextReader(found.texts) if "near_texts" in self.wanted and found.texts else None
         self.lists = ListReader(found.boxes, found.tokens)
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
 
     def read_on(self, engine: Engine, found: Found, progress: Callable[[int, int], None] | None) -> bool:
         """As `read_all`, but each file is looked at by some worker of the engine."""
         self._prepare(found)
-        parts, stopped = look_everywhere(engine, self.files, partial(_read_part, self.scope, found), progress)
+        parts, stopped = look_everywhere(engine, self.files, partial(_read_part, self.wanted, found), progress)
         take_over(self.files, parts)
         for part in parts:
             self._take_part(part)
@@ -267,7 +259,7 @@ class _Reader:
                 self.pictures.add(chunk, file, bad)
             if self.texts is not None:
                 self.texts.add(chunk, file, bad)
-            if self.scope.values and (self.lists.pairs or self.lists.token_names):
+            if "values" in self.wanted and (self.lists.pairs or self.lists.token_names):
                 self.lists.add(chunk, file)
             tell(int(chunk.extents[-1].sum()) if opened.compression is None else 0)
 
@@ -343,9 +335,9 @@ class _Reader:
         return data
 
 
-def _read_part(scope: Scope, found: Found, file: FileFacts) -> FilePart:
+def _read_part(wanted: Set[Part], found: Found, file: FileFacts) -> FilePart:
     """Look at one file in a worker."""
-    reader = _Reader([file], scope)
+    reader = _Reader([file], wanted)
     reader.threads = 1
     reader.open_all()
     reader.read_all(found, None)

@@ -83,10 +83,10 @@ def rules_page() -> str:
         USE,
     ]
     rules = [rule for rule in all_rules() if rule.id[:3] in FAMILIES]
-    for family, title in FAMILIES.items():
-        lines += [f"## {family}: {title}", ""]
+    for name, family in FAMILIES.items():
+        lines += [f"## {name}: {family.title}", ""]
         for rule in rules:
-            if rule.id.startswith(family):
+            if rule.id.startswith(name):
                 lines += [*_rule_lines(rule), ""]
     lines += ["## What a model, training or serving shows", "", "| row | failure | found by |", "|---|---|---|"]
     lines += [f"| {row} | {failure} | {found} |" for row, failure, found in LATER]

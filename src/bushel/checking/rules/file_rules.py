@@ -38,7 +38,7 @@ def _faults(data: Data, *kinds: Fault) -> Iterator[tuple[FileFacts, list[Skipped
             yield file, found
 
 
-@rule("FIL001", "not-a-tfrecord")
+@rule("FIL001", "not-a-tfrecord", needs="records")
 def not_a_tfrecord(data: Data) -> Iterator[Finding]:
     """A file that is not a TFRecord, and what it is instead.
 
@@ -65,7 +65,7 @@ def not_a_tfrecord(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("FIL002", "undeclared-compression", severity="warning")
+@rule("FIL002", "undeclared-compression", severity="warning", needs="records")
 def undeclared_compression(data: Data) -> Iterator[Finding]:
     """A file whose compression is not what its name or its manifest says.
 
@@ -92,7 +92,7 @@ def undeclared_compression(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("FIL003", "data-checksum-mismatch")
+@rule("FIL003", "data-checksum-mismatch", needs="records")
 def data_checksum_mismatch(data: Data) -> Iterator[Finding]:
     """Records whose data is not what was written; every one of them, not only the first.
 
@@ -111,7 +111,7 @@ def data_checksum_mismatch(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("FIL004", "broken-length-header")
+@rule("FIL004", "broken-length-header", needs="records")
 def broken_length_header(data: Data) -> Iterator[Finding]:
     """Headers that cannot be trusted, so that the next record is lost too until a whole one is found again.
 
@@ -132,7 +132,7 @@ def broken_length_header(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("FIL005", "truncated-tail")
+@rule("FIL005", "truncated-tail", needs="records")
 def truncated_tail(data: Data) -> Iterator[Finding]:
     """A file that ends inside a record.
 
@@ -151,7 +151,7 @@ def truncated_tail(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("FIL006", "empty-or-missing-shard")
+@rule("FIL006", "empty-or-missing-shard", needs="records")
 def empty_or_missing_shard(data: Data) -> Iterator[Finding]:
     """Shards without a record, shards of an N-of-M set that are not there, and patterns that match nothing.
 
@@ -195,7 +195,7 @@ def _missing_shards(paths: list[Path]) -> Iterator[Finding]:
             )
 
 
-@rule("FIL007", "unstable-read")
+@rule("FIL007", "unstable-read", needs="records")
 def unstable_read(data: Data) -> Iterator[Finding]:
     """Records that were damaged when they were read first, and intact when they were read again.
 
@@ -215,7 +215,7 @@ def unstable_read(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("FIL008", "stale-index", severity="warning")
+@rule("FIL008", "stale-index", severity="warning", needs="records")
 def stale_index(data: Data) -> Iterator[Finding]:
     """An index that does not belong to its file any more.
 
@@ -234,7 +234,7 @@ def stale_index(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("FIL009", "not-what-the-manifest-says")
+@rule("FIL009", "not-what-the-manifest-says", needs="records")
 def not_what_the_manifest_says(data: Data) -> Iterator[Finding]:
     """Files of a dataset whose size, number of records or SHA-256 differs from the manifest.
 
@@ -267,7 +267,7 @@ def not_what_the_manifest_says(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("FIL010", "record-too-large", severity="warning")
+@rule("FIL010", "record-too-large", severity="warning", needs="records")
 def record_too_large(data: Data) -> Iterator[Finding]:
     """Records that readers refuse (2 GiB) or that older ones do (64 MiB).
 

@@ -20,7 +20,7 @@ def _places(data: Data, kinds: Kinds, what: object) -> list[Location]:
     return [data.location(place) for place in kinds.places[what]]
 
 
-@rule("IMG001", "undecodable-image")
+@rule("IMG001", "undecodable-image", needs="images")
 def undecodable_image(data: Data) -> Iterator[Finding]:
     """Images that cannot be decoded.
 
@@ -43,7 +43,7 @@ def undecodable_image(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("IMG002", "other-image-format", severity="warning")
+@rule("IMG002", "other-image-format", severity="warning", needs="images")
 def other_image_format(data: Data) -> Iterator[Finding]:
     """Images of another format than the others, or than the record says.
 
@@ -78,7 +78,7 @@ def other_image_format(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("IMG003", "pending-exif-rotation", severity="warning")
+@rule("IMG003", "pending-exif-rotation", severity="warning", needs="images")
 def pending_exif_rotation(data: Data) -> Iterator[Finding]:
     """Images whose EXIF data says that they are to be rotated before they are shown.
 
@@ -103,7 +103,7 @@ def pending_exif_rotation(data: Data) -> Iterator[Finding]:
     )
 
 
-@rule("IMG004", "mixed-image-sizes", severity="info")
+@rule("IMG004", "mixed-image-sizes", severity="info", needs="images")
 def mixed_image_sizes(data: Data) -> Iterator[Finding]:
     """Images of different sizes.
 
@@ -126,7 +126,7 @@ def mixed_image_sizes(data: Data) -> Iterator[Finding]:
     )
 
 
-@rule("IMG005", "mixed-channels", severity="warning")
+@rule("IMG005", "mixed-channels", severity="warning", needs="images")
 def mixed_channels(data: Data) -> Iterator[Finding]:
     """Grey, transparent, palette, CMYK or 16-bit images among others.
 
@@ -159,7 +159,7 @@ def _mode(mode: str) -> str:
     return names.get(mode, f"16 or 32 bits ({mode})" if mode.startswith(("I", "F")) else mode)
 
 
-@rule("IMG006", "image-shows-nothing", severity="warning")
+@rule("IMG006", "image-shows-nothing", severity="warning", needs="images")
 def image_shows_nothing(data: Data) -> Iterator[Finding]:
     """Images that are blank, dark, tiny or far too large.
 
@@ -182,7 +182,7 @@ def image_shows_nothing(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("IMG007", "channels-swapped-between-splits", severity="warning")
+@rule("IMG007", "channels-swapped-between-splits", severity="warning", needs="images")
 def channels_swapped_between_splits(data: Data) -> Iterator[Finding]:
     """Red and blue change places between two splits.
 

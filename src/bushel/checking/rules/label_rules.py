@@ -63,7 +63,7 @@ def _file_of(data: Data, split: SplitFacts, row: int) -> tuple[int, int]:
     return 0, row
 
 
-@rule("LBL001", "label-out-of-range")
+@rule("LBL001", "label-out-of-range", needs="values")
 def label_out_of_range(data: Data) -> Iterator[Finding]:
     """Labels below 0, or not below the number of classes.
 
@@ -102,7 +102,7 @@ def label_out_of_range(data: Data) -> Iterator[Finding]:
     )
 
 
-@rule("LBL002", "one-based-labels-or-gaps", severity="warning")
+@rule("LBL002", "one-based-labels-or-gaps", severity="warning", needs="values")
 def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
     """Labels that begin at 1, or numbers between the smallest and the largest that no record has.
 
@@ -149,7 +149,7 @@ def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("LBL003", "class-map-differs")
+@rule("LBL003", "class-map-differs", needs="values")
 def class_map_differs(data: Data) -> Iterator[Finding]:
     """A class that has one number in one split and another in another, or one number for two classes.
 
@@ -176,7 +176,7 @@ def class_map_differs(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("LBL004", "label-missing-from-train", severity="error")
+@rule("LBL004", "label-missing-from-train", severity="error", needs="values")
 def label_missing_from_train(data: Data) -> Iterator[Finding]:
     """Labels that validation or test have and train has not, or that are rare everywhere.
 
@@ -215,7 +215,7 @@ def label_missing_from_train(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("LBL005", "imbalanced-classes", severity="info")
+@rule("LBL005", "imbalanced-classes", severity="info", needs="values")
 def imbalanced_classes(data: Data) -> Iterator[Finding]:
     """Classes of which one has more than ten times the records of another, with the weights to use.
 
@@ -242,7 +242,7 @@ def imbalanced_classes(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("LBL006", "same-content-two-labels", severity="warning")
+@rule("LBL006", "same-content-two-labels", severity="warning", needs="contents")
 def same_content_two_labels(data: Data) -> Iterator[Finding]:
     """Records with the same content and different labels.
 
@@ -264,7 +264,7 @@ def same_content_two_labels(data: Data) -> Iterator[Finding]:
     )
 
 
-@rule("LBL007", "label-missing", severity="error")
+@rule("LBL007", "label-missing", severity="error", needs="values")
 def label_missing(data: Data) -> Iterator[Finding]:
     """Records without a label among records with one.
 

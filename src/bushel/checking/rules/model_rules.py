@@ -217,7 +217,7 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
             )
 
 
-@rule("MDL003", "head-does-not-fit-labels", needs="model")
+@rule("MDL003", "head-does-not-fit-labels", needs="model", when=())
 def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
     """An output with another number of classes than the labels have.
 

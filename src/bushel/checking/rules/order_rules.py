@@ -73,7 +73,7 @@ def run_lengths(codes: NDArray[np.int32]) -> tuple[float, float]:
     return len(codes) / runs, expected
 
 
-@rule("ORD001", "label-sorted-shards")
+@rule("ORD001", "label-sorted-shards", needs="values")
 def label_sorted_shards(data: Data) -> Iterator[Finding]:
     """Records in the order of their labels, so that batches hold one class, or few.
 
@@ -140,7 +140,7 @@ def _pattern(data: Data, split: SplitFacts) -> str:
     return str(files[0].path.parent / f"{split.name if split.name != 'all' else ''}*") if files else split.name
 
 
-@rule("ORD002", "shards-differ", severity="info")
+@rule("ORD002", "shards-differ", severity="info", needs="values")
 def shards_differ(data: Data) -> Iterator[Finding]:
     """Shards of one split whose labels are distributed quite differently.
 
@@ -177,7 +177,7 @@ def shards_differ(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("ORD003", "split-is-a-sorted-tail")
+@rule("ORD003", "split-is-a-sorted-tail", needs="values")
 def split_is_a_sorted_tail(data: Data) -> Iterator[Finding]:
     """A validation or test split that holds one class, or few, while train holds many.
 

@@ -113,7 +113,7 @@ def _blind(x: Any) -> Any:
     return np.repeat(one, len(x), axis=0)
 
 
-@rule("TRN001", "loss-at-initialisation", severity="warning", needs="probe")
+@rule("TRN001", "loss-at-initialisation", severity="warning", needs="probe", rank=110)
 def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
     """A first loss that is far from that of guessing.
 
@@ -139,7 +139,7 @@ def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
         )
 
 
-@rule("TRN002", "cannot-overfit-one-batch", needs="probe")
+@rule("TRN002", "cannot-overfit-one-batch", needs="probe", rank=140)
 def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
     """A model that does not learn one small batch by heart.
 
@@ -162,7 +162,7 @@ def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
         )
 
 
-@rule("TRN003", "inputs-tell-nothing", severity="warning", needs="probe")
+@rule("TRN003", "inputs-tell-nothing", severity="warning", needs="probe", rank=130)
 def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
     """The model does as well on inputs that are all the same.
 
@@ -182,7 +182,7 @@ def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
         )
 
 
-@rule("TRN004", "worse-at-inference", severity="warning", needs="probe")
+@rule("TRN004", "worse-at-inference", severity="warning", needs="probe", rank=210)
 def worse_at_inference(probe: Probe) -> Iterator[Finding]:
     """On the very batch that was learned, the loss at inference is far above that of training.
 

@@ -1,37 +1,77 @@
-"""The registry: one rule is one function with its own page."""
+"""Rules declare themselves: what each is called, what it needs, when `bushel train` asks it, and what it explains."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import inspect
+import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from bushel.checking.report.findings import Finding, Severity, encodable
 from bushel.errors import MissingName
 
-__all__ = ["Page", "Rule", "all_rules", "find_rule", "rule", "rules_as_they_were", "select"]
+__all__ = [
+    "Page",
+    "Part",
+    "Rule",
+    "all_rules",
+    "causes_first",
+    "find_rule",
+    "finding_of",
+    "parts_needed",
+    "rule",
+    "rules_as_they_were",
+    "rules_for",
+    "select",
+    "without_silenced",
+]
 
-Needs: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract"]
+Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract"]
+Part: TypeAlias = Literal["values", "contents", "images", "near_images", "near_texts"]  # of the pass over the data
+Need: TypeAlias = Literal[Subject, Part, "records"]
+Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
 
-# A family for each part of what is checked; an own rule may use any other prefix.
+PARTS: tuple[Part, ...] = ("values", "contents", "images", "near_images", "near_texts")
+# What the pass over the data must collect for a rule that needs this. `records` are read in any case.
+_PARTS_OF: dict[Need, tuple[Part, ...]] = {
+    **{part: (part,) for part in PARTS},
+    "data": PARTS,
+    "near_images": ("images", "near_images"),
+    "script": ("values",),
+    "model": ("values", "images"),
+    "probe": ("values", "images"),
+    "contract": ("values",),
+}
+_LAST = 1000
+
+
+class Family(NamedTuple):
+    """Rules about one thing. Where a rule does not say it itself: its rank, and when `bushel train` asks it."""
+
+    title: str
+    rank: int = _LAST
+    when: tuple[Moment, ...] = ()
+
+
+# A custom rule may use any other prefix. The lower the rank, the more other findings does a finding explain.
 FAMILIES = {
-    "FIL": "files",
-    "SCH": "schema",
-    "VAL": "values",
-    "IMG": "images",
-    "TXT": "text",
-    "LBL": "labels",
-    "ORD": "order",
-    "SPL": "splits",
-    "PIP": "pipeline code",
-    "MDL": "model",
-    "TRN": "training probes",
-    "RUN": "a run of `bushel train`",
-    "SRV": "serving contract",
+    "FIL": Family("files", 0, ("before",)),
+    "SCH": Family("schema", 10, ("before",)),
+    "VAL": Family("values", 50, ("before",)),
+    "IMG": Family("images"),
+    "TXT": Family("text"),
+    "LBL": Family("labels", 30, ("before",)),
+    "ORD": Family("order", 60, ("before",)),
+    "SPL": Family("splits"),
+    "PIP": Family("pipeline code"),
+    "MDL": Family("model", 80, ("before",)),
+    "TRN": Family("training probes", 150, ("before",)),
+    "RUN": Family("a run of `bushel train`", 150),
+    "SRV": Family("serving contract"),
 }
 
 SECTIONS = ("Why", "Example", "Fix", "Ignore", "Reports")
@@ -65,13 +105,21 @@ def _joined(text: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """A check by its id, with what it takes."""
+    """A check by its id, with all that it declares."""
 
     id: str
     name: str
     check: Callable[[Any], Iterator[Finding]]
     severity: Severity
-    needs: Needs
+    needs: tuple[Need, ...]
+    rank: int  # the lower, the more other findings does it explain
+    when: tuple[Moment, ...]
+    silences: tuple[str, ...]  # rules whose findings about the same feature or file add nothing
+
+    @property
+    def subject(self) -> Subject:
+        """What its function is called with."""
+        return next((subject for subject in _SUBJECTS if subject in self.needs), "data")
 
     @property
     def page(self) -> Page:
@@ -80,25 +128,38 @@ class Rule:
 
     def run(self, subject: Any) -> Iterator[Finding]:
         """Its findings, with its id, name and severity filled in."""
-        for finding in self.check(subject):
-            yield Finding(
-                message=encodable(finding.message),
-                severity=finding.severity or self.severity,
-                confidence=finding.confidence,
-                locations=encodable(finding.locations),
-                evidence=encodable(finding.evidence),
-                help=encodable(finding.help),
-                rule=self.id,
-                name=self.name,
-            )
+        return (self.signed(finding) for finding in self.check(subject))
+
+    def signed(self, finding: Finding) -> Finding:
+        """A finding with this rule's id, name and severity."""
+        return Finding(
+            message=encodable(finding.message),
+            severity=finding.severity or self.severity,
+            confidence=finding.confidence,
+            locations=encodable(finding.locations),
+            evidence=encodable(finding.evidence),
+            help=encodable(finding.help),
+            rule=self.id,
+            name=self.name,
+        )
 
 
+_SUBJECTS: tuple[Subject, ...] = ("script", "model", "probe", "run", "contract")
 _RULES: dict[str, Rule] = {}
 
 Check: TypeAlias = Callable[[Any], Iterator[Finding]]
 
 
-def rule(id: str, name: str, *, severity: Severity = "error", needs: Needs = "data") -> Callable[[Check], Check]:
+def rule(
+    id: str,
+    name: str,
+    *,
+    severity: Severity = "error",
+    needs: Need | tuple[Need, ...] = "data",
+    rank: int | None = None,
+    when: tuple[Moment, ...] | None = None,
+    silences: tuple[str, ...] = (),
+) -> Callable[[Check], Check]:
     """Make a function a rule: it takes what is checked, and yields findings.
 
     >>> @bushel.checking.rule("ACME001", "no-negative-price", severity="warning")
@@ -108,13 +169,23 @@ def rule(id: str, name: str, *, severity: Severity = "error", needs: Needs = "da
     ...         yield Finding("a price is negative")
     """
     if not re.fullmatch(r"[A-Z]{3,}\d{3}", id):
-        raise ValueError(f"id must be capital letters and three digits, as ACME001; got {id!r}")
+        raise ValueError(f"id must be capital letters and three digits, such as ACME001; got {id!r}")
+    family = FAMILIES.get(id[:-3], Family(id[:-3]))
 
     def register(check: Check) -> Check:
         known = _RULES.get(id)
         if known is not None and known.check.__qualname__ != check.__qualname__:
             raise ValueError(f"id must be a new one, got {id!r}, which is {known.name}")
-        _RULES[id] = Rule(id, name, check, severity, needs)
+        _RULES[id] = Rule(
+            id=id,
+            name=name,
+            check=check,
+            severity=severity,
+            needs=needs if isinstance(needs, tuple) else (needs,),
+            rank=family.rank if rank is None else rank,
+            when=family.when if when is None else when,
+            silences=silences,
+        )
         return check
 
     return register
@@ -122,7 +193,7 @@ def rule(id: str, name: str, *, severity: Severity = "error", needs: Needs = "da
 
 @contextlib.contextmanager
 def rules_as_they_were() -> Iterator[None]:
-    """Forget afterwards what rules were registered inside: those that settings name are of one run."""
+    """Forget afterwards which rules were registered inside: those that settings name belong to one run."""
     before = dict(_RULES)
     try:
         yield
@@ -132,8 +203,11 @@ def rules_as_they_were() -> Iterator[None]:
 
 
 def all_rules() -> list[Rule]:
-    """Every rule, those of the user included, by id."""
-    importlib.import_module("bushel.checking.rules.catalogue")  # whose import registers bushel's own
+    """Every rule, custom ones included, by id."""
+    for room in ("bushel.checking.rules", "bushel.checking.script"):  # importing a module registers its rules
+        for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
+            if module.name.endswith("_rules"):
+                importlib.import_module(module.name)
     return sorted(_RULES.values(), key=lambda rule: rule.id)
 
 
@@ -146,8 +220,58 @@ def find_rule(id_or_name: str) -> Rule:
     raise MissingName("rule", id_or_name, [name for r in rules for name in (r.id, r.name)], where="rules")
 
 
+def rules_for(subject: Subject, when: Moment | None = None, *, ignored: Iterable[str] = ()) -> list[Rule]:
+    """The rules about one kind of thing; with `when`, those that `bushel train` asks at that moment."""
+    unwanted = tuple(ignored)
+    return [
+        rule
+        for rule in all_rules()
+        if rule.subject == subject and (when is None or when in rule.when) and not rule.id.startswith(unwanted or "-")
+    ]
+
+
+def finding_of(check: Check, finding: Finding) -> Finding:
+    """A finding of a rule that something else than its own function made."""
+    return next(rule for rule in all_rules() if rule.check is check).signed(finding)
+
+
+def parts_needed(rules: Iterable[Rule]) -> frozenset[Part]:
+    """What the pass over the data must collect for these rules."""
+    return frozenset(part for rule in rules for need in rule.needs for part in _PARTS_OF.get(need, ()))
+
+
+def causes_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings that explain others first; of one rank, those that are proven first."""
+    rules = {rule.id: rule for rule in all_rules()}
+
+    def place(finding: Finding) -> tuple[bool, int, bool]:
+        known = rules.get(finding.rule)
+        # What is merely odd about the data is seldom why nothing is learned.
+        is_aside = finding.severity != "error" and known is not None and known.subject == "data"
+        return (is_aside, known.rank if known is not None else _LAST, finding.confidence != "proven")
+
+    return sorted(findings, key=place)
+
+
+def without_silenced(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings, less those that another one about the same feature or file makes superfluous."""
+    rules = {rule.id: rule for rule in all_rules()}
+    silent = {
+        (other, about)
+        for finding in findings
+        if finding.rule in rules
+        for other in rules[finding.rule].silences
+        for about in _about(finding)
+    }
+    return [finding for finding in findings if not any((finding.rule, about) in silent for about in _about(finding))]
+
+
+def _about(finding: Finding) -> set[str]:
+    return {name for place in finding.locations if (name := place.feature or place.file)}
+
+
 def select(wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:
-    """The rules whose ids begin with one of `wanted` (all, if there are none) and with none of `ignored`."""
+    """The rules whose ids begin with one of `wanted` (with none given: all) and with none of `ignored`."""
     rules = all_rules()
     wanted, ignored = [_prefix(p, rules) for p in wanted], [_prefix(p, rules) for p in ignored]
     return [
@@ -160,5 +284,5 @@ def select(wanted: Iterable[str], ignored: Iterable[str]) -> list[Rule]:
 def _prefix(text: str, rules: list[Rule]) -> str:
     prefix = text.strip().upper()
     if not prefix or not any(rule.id.startswith(prefix) for rule in rules):
-        raise ValueError(f"select and ignore must be ids of rules or how they begin, as ORD or ORD001; got {text!r}")
+        raise ValueError(f"select and ignore must be rule ids or their beginnings, such as ORD or ORD001; got {text!r}")
     return prefix

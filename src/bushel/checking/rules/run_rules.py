@@ -77,7 +77,7 @@ def _label(run: RunFacts) -> list[Location]:
     return [Location(feature=run.label)]
 
 
-@rule("RUN001", "loss-is-no-number", needs="run")
+@rule("RUN001", "loss-is-no-number", needs="run", rank=100, when=("during",))
 def loss_is_no_number(run: RunFacts) -> Iterator[Finding]:
     """A loss that became NaN or infinite: nothing is learned from there on.
 
@@ -97,7 +97,7 @@ def loss_is_no_number(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN002", "loss-is-flat", severity="warning", needs="run")
+@rule("RUN002", "loss-is-flat", severity="warning", needs="run", rank=190)
 def loss_is_flat(run: RunFacts) -> Iterator[Finding]:
     """A loss that ends where it began, near that of guessing.
 
@@ -122,7 +122,7 @@ def loss_is_flat(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN003", "predictions-collapsed", severity="warning", needs="run")
+@rule("RUN003", "predictions-collapsed", severity="warning", needs="run", rank=180)
 def predictions_collapsed(run: RunFacts) -> Iterator[Finding]:
     """One class is predicted for nearly every record.
 
@@ -143,7 +143,7 @@ def predictions_collapsed(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN004", "inputs-are-constant", needs="run")
+@rule("RUN004", "inputs-are-constant", needs="run", rank=40, when=("before", "during"))
 def inputs_are_constant(run: RunFacts) -> Iterator[Finding]:
     """An input that is the same in every row of every batch that was looked at.
 
@@ -166,7 +166,7 @@ def inputs_are_constant(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN005", "few-classes-per-batch", needs="run")
+@rule("RUN005", "few-classes-per-batch", needs="run", rank=70, when=("during",))
 def few_classes_per_batch(run: RunFacts) -> Iterator[Finding]:
     """Batches that hold far fewer classes than those of a random order would.
 
@@ -190,7 +190,7 @@ def few_classes_per_batch(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN006", "waiting-for-data", severity="warning", needs="run")
+@rule("RUN006", "waiting-for-data", severity="warning", needs="run", rank=220, when=("during",))
 def waiting_for_data(run: RunFacts) -> Iterator[Finding]:
     """More than a tenth of the time was spent waiting for data.
 
@@ -208,7 +208,7 @@ def waiting_for_data(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN007", "one-class-in-train", needs="run")
+@rule("RUN007", "one-class-in-train", needs="run", rank=20, when=("before", "during"))
 def one_class_in_train(run: RunFacts) -> Iterator[Finding]:
     """All records of the train split have the same label.
 
@@ -228,7 +228,7 @@ def one_class_in_train(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN008", "inputs-nearly-nothing", needs="run")
+@rule("RUN008", "inputs-nearly-nothing", needs="run", rank=90, when=("before",))
 def inputs_nearly_nothing(run: RunFacts) -> Iterator[Finding]:
     """Inputs so close to 0 that they were probably scaled twice, for a model that does not scale them up.
 
@@ -252,7 +252,7 @@ def inputs_nearly_nothing(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN009", "augmentation-destroys", needs="run")
+@rule("RUN009", "augmentation-destroys", needs="run", rank=120)
 def augmentation_destroys(run: RunFacts) -> Iterator[Finding]:
     """Augmentation after which even a linear model learns nothing of what it learns without.
 
@@ -275,7 +275,7 @@ def augmentation_destroys(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN010", "labels-say-nothing", needs="run")
+@rule("RUN010", "labels-say-nothing", needs="run", rank=150)
 def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
     """Records can be learned by heart, and neither the model nor a linear one knows others: labels do not fit inputs.
 
@@ -297,7 +297,7 @@ def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
     )
 
 
-@rule("RUN011", "model-does-not-learn", needs="run")
+@rule("RUN011", "model-does-not-learn", needs="run", rank=160)
 def model_does_not_learn(run: RunFacts) -> Iterator[Finding]:
     """A linear model learns from the same inputs, and this one does not.
 
@@ -316,7 +316,7 @@ def model_does_not_learn(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN012", "learned-by-heart", severity="warning", needs="run")
+@rule("RUN012", "learned-by-heart", severity="warning", needs="run", rank=170)
 def learned_by_heart(run: RunFacts) -> Iterator[Finding]:
     """Far better on the train split than on the records that judge it.
 
@@ -338,7 +338,7 @@ def learned_by_heart(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN013", "worse-than-linear", severity="warning", needs="run")
+@rule("RUN013", "worse-than-linear", severity="warning", needs="run", rank=200)
 def worse_than_linear(run: RunFacts) -> Iterator[Finding]:
     """Better than guessing, and worse than a linear model.
 

@@ -19,7 +19,7 @@ MOSTLY = 0.5
 ITEM_SIZES = {2: "int16 or float16", 4: "float32 or int32", 8: "float64 or int64"}
 
 
-@rule("SCH001", "feature-missing")
+@rule("SCH001", "feature-missing", needs="records")
 def feature_missing(data: Data) -> Iterator[Finding]:
     """Features that the schema declares and no record has, and features that one split has and another lacks.
 
@@ -61,7 +61,7 @@ def _missing(name: str, why: str, extra: list[str], where: str) -> Finding:
     )
 
 
-@rule("SCH002", "list-type-mismatch")
+@rule("SCH002", "list-type-mismatch", needs="records")
 def list_type_mismatch(data: Data) -> Iterator[Finding]:
     """A feature whose values are of one type in some records and of another in others, or not of the declared type.
 
@@ -76,7 +76,7 @@ def list_type_mismatch(data: Data) -> Iterator[Finding]:
         declared = data.schema.features.get(feature.name) if data.schema else None
         rare = min(kinds, key=lambda name: kinds[name])
         kind = next(kind for kind, name in KIND_NAMES.items() if name == rare)
-        if len(kinds) > 1 and not _is_drift(data, feature.name):
+        if len(kinds) > 1:
             yield Finding(
                 f"{feature.name!r} is {feature.dtype} in most records and {rare} in {kinds[rare]:,}",
                 locations=data.locations(feature.seen["kind_places"][kind], feature.name),
@@ -92,13 +92,7 @@ def list_type_mismatch(data: Data) -> Iterator[Finding]:
             )
 
 
-def _is_drift(data: Data, name: str) -> bool:
-    """Whether each split is of one type by itself, which SCH008 reports."""
-    kinds = [split.features[name].seen["kinds"][1:] for split in data.splits.values() if name in split.features]
-    return len(kinds) > 1 and all(sum(count > 0 for count in counts) == 1 for counts in kinds)
-
-
-@rule("SCH003", "value-count-mismatch")
+@rule("SCH003", "value-count-mismatch", needs="records")
 def value_count_mismatch(data: Data) -> Iterator[Finding]:
     """A feature that holds another number of values in a few records than in all others, or than is declared.
 
@@ -136,7 +130,7 @@ def _odd_lengths(data: Data, feature: FeatureFacts, expected: int, other: dict[i
     )
 
 
-@rule("SCH004", "raw-dtype-mismatch")
+@rule("SCH004", "raw-dtype-mismatch", needs="records")
 def raw_dtype_mismatch(data: Data) -> Iterator[Finding]:
     """Raw tensors whose number of bytes does not fit the dtype and shape that are declared.
 
@@ -170,7 +164,7 @@ def raw_dtype_mismatch(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("SCH005", "mostly-absent-feature", severity="warning")
+@rule("SCH005", "mostly-absent-feature", severity="warning", needs="records")
 def mostly_absent_feature(data: Data) -> Iterator[Finding]:
     """A feature that fewer than half of the records have.
 
@@ -201,7 +195,7 @@ def mostly_absent_feature(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("SCH006", "other-records-mixed-in", severity="warning")
+@rule("SCH006", "other-records-mixed-in", severity="warning", needs="records")
 def other_records_mixed_in(data: Data) -> Iterator[Finding]:
     """A few records with quite another set of features than the rest.
 
@@ -232,7 +226,7 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("SCH007", "not-an-example")
+@rule("SCH007", "not-an-example", needs="records")
 def not_an_example(data: Data) -> Iterator[Finding]:
     """Records whose data is no Example or SequenceExample.
 
@@ -253,7 +247,7 @@ def not_an_example(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("SCH008", "type-drift-between-splits")
+@rule("SCH008", "type-drift-between-splits", needs="records", silences=("SCH002",))
 def type_drift_between_splits(data: Data) -> Iterator[Finding]:
     """A feature that is of one type in one split and of another in another.
 

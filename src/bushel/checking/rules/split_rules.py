@@ -18,7 +18,7 @@ DRIFT = 0.15
 SHIFT = 0.5  # of a standard deviation
 
 
-@rule("SPL001", "duplicate-across-splits")
+@rule("SPL001", "duplicate-across-splits", needs="contents")
 def duplicate_across_splits(data: Data) -> Iterator[Finding]:
     """Records of one split whose content is in another split too.
 
@@ -42,7 +42,7 @@ def duplicate_across_splits(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("SPL002", "near-duplicate-image-across-splits", severity="warning")
+@rule("SPL002", "near-duplicate-image-across-splits", severity="warning", needs="near_images")
 def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
     """Images of two splits that look the same: resized, encoded again, or frames of one video.
 
@@ -74,7 +74,7 @@ def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("SPL003", "near-duplicate-text-across-splits", severity="warning")
+@rule("SPL003", "near-duplicate-text-across-splits", severity="warning", needs="near_texts")
 def near_duplicate_text_across_splits(data: Data) -> Iterator[Finding]:
     """Texts of two splits that share nearly all their phrases.
 
@@ -105,7 +105,7 @@ def near_duplicate_text_across_splits(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("SPL004", "group-in-two-splits")
+@rule("SPL004", "group-in-two-splits", needs="values")
 def group_in_two_splits(data: Data) -> Iterator[Finding]:
     """A patient, user, speaker or other group whose records are in two splits.
 
@@ -131,7 +131,7 @@ def group_in_two_splits(data: Data) -> Iterator[Finding]:
                 )
 
 
-@rule("SPL005", "label-drift", severity="warning")
+@rule("SPL005", "label-drift", severity="warning", needs="values")
 def label_drift(data: Data) -> Iterator[Finding]:
     """Labels whose shares differ between splits by far more than chance allows.
 
@@ -173,7 +173,7 @@ def _shares(split: SplitFacts, labels: list[int]) -> np.ndarray[tuple[int], np.d
     return np.asarray(counts / max(counts.sum(), 1.0))
 
 
-@rule("SPL006", "feature-drift", severity="warning")
+@rule("SPL006", "feature-drift", severity="warning", needs=("values", "images"))
 def feature_drift(data: Data) -> Iterator[Finding]:
     """Numbers whose distribution differs between splits, brightness of images included.
 
@@ -252,7 +252,7 @@ def _is_running_number(feature: FeatureFacts, other: FeatureFacts) -> bool:
     return feature.length == other.length == 1 and is_apart and feature.dtype == "int64"
 
 
-@rule("SPL007", "normalised-by-its-own-statistics", severity="warning")
+@rule("SPL007", "normalised-by-its-own-statistics", severity="warning", needs="values")
 def normalised_by_its_own_statistics(data: Data) -> Iterator[Finding]:
     """Every split has mean 0 and deviation 1 more exactly than chance allows.
 
@@ -281,7 +281,7 @@ def normalised_by_its_own_statistics(data: Data) -> Iterator[Finding]:
                 )
 
 
-@rule("SPL008", "duplicate-within-split", severity="info")
+@rule("SPL008", "duplicate-within-split", severity="info", needs="contents")
 def duplicate_within_split(data: Data) -> Iterator[Finding]:
     """Records whose content occurs more than once in one split.
 

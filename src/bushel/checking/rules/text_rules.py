@@ -11,7 +11,7 @@ from bushel.checking.rules.registry import rule
 __all__: list[str] = []
 
 
-@rule("TXT001", "bad-utf8")
+@rule("TXT001", "bad-utf8", needs="values")
 def bad_utf8(data: Data) -> Iterator[Finding]:
     """Text that is not UTF-8 in some records.
 
@@ -32,7 +32,7 @@ def bad_utf8(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("TXT002", "empty-text", severity="warning")
+@rule("TXT002", "empty-text", severity="warning", needs="values")
 def empty_text(data: Data) -> Iterator[Finding]:
     """Text without a character in some records.
 
@@ -58,7 +58,7 @@ def _tokens(data: Data) -> Iterator[tuple[str, dict[str, int]]]:
     yield from data.tokens.items()
 
 
-@rule("TXT003", "all-unknown-tokens", severity="warning")
+@rule("TXT003", "all-unknown-tokens", severity="warning", needs="values")
 def all_unknown_tokens(data: Data) -> Iterator[Finding]:
     """Sequences in which every token is the same one: the one for unknown words.
 
@@ -78,7 +78,7 @@ def all_unknown_tokens(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("TXT004", "sequences-cut-off", severity="info")
+@rule("TXT004", "sequences-cut-off", severity="info", needs="values")
 def sequences_cut_off(data: Data) -> Iterator[Finding]:
     """How many sequences are as long as the longest, and so were probably cut.
 
@@ -98,7 +98,7 @@ def sequences_cut_off(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("TXT005", "padding-is-a-token", severity="warning")
+@rule("TXT005", "padding-is-a-token", severity="warning", needs="values")
 def padding_is_a_token(data: Data) -> Iterator[Finding]:
     """The number that pads sequences also stands for a token inside them.
 

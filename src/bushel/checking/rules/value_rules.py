@@ -18,7 +18,7 @@ MIN_RECORDS = 20  # below it a constant is no news
 _BOX = re.compile(r"^(.*?)(?:/|_)?(x|y)(min|max)$")
 
 
-@rule("VAL001", "not-finite")
+@rule("VAL001", "not-finite", needs="values")
 def not_finite(data: Data) -> Iterator[Finding]:
     """NaN or infinite values.
 
@@ -44,7 +44,7 @@ def not_finite(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("VAL002", "constant-feature", severity="warning")
+@rule("VAL002", "constant-feature", severity="warning", needs="values")
 def constant_feature(data: Data) -> Iterator[Finding]:
     """A feature, or positions of a vector, with the same value in every record.
 
@@ -91,7 +91,7 @@ def _groups_of_boxes(data: Data) -> set[str]:
     return {group for place in places if (group := re.sub(r"(^|/)(bbox|box)(es)?$", "", place))}
 
 
-@rule("VAL003", "sentinel-value", severity="warning")
+@rule("VAL003", "sentinel-value", severity="warning", needs="values")
 def sentinel_value(data: Data) -> Iterator[Finding]:
     """A number that stands for "not known", such as -999, among real values.
 
@@ -123,7 +123,7 @@ def sentinel_value(data: Data) -> Iterator[Finding]:
                 )
 
 
-@rule("VAL004", "out-of-declared-range")
+@rule("VAL004", "out-of-declared-range", needs="values")
 def out_of_declared_range(data: Data) -> Iterator[Finding]:
     """Values outside the range that the schema's statistics give.
 
@@ -151,7 +151,7 @@ def out_of_declared_range(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("VAL005", "number-as-text", severity="warning")
+@rule("VAL005", "number-as-text", severity="warning", needs="values")
 def number_as_text(data: Data) -> Iterator[Finding]:
     """Text that is a number in nearly every record.
 
@@ -176,7 +176,7 @@ def number_as_text(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("VAL006", "spaces-around-text", severity="warning")
+@rule("VAL006", "spaces-around-text", severity="warning", needs="values")
 def spaces_around_text(data: Data) -> Iterator[Finding]:
     """Short text, as of class names, with spaces or line ends around it in some records.
 
@@ -204,7 +204,7 @@ def spaces_around_text(data: Data) -> Iterator[Finding]:
         )
 
 
-@rule("VAL007", "impossible-box")
+@rule("VAL007", "impossible-box", needs="values")
 def impossible_box(data: Data) -> Iterator[Finding]:
     """Boxes whose minimum is not below their maximum, or that lie outside the image.
 
@@ -251,7 +251,7 @@ def _share_of(feature: FeatureFacts, limit: float) -> float:
     return float((np.abs(sample) <= limit).mean()) if len(sample) else 0.0
 
 
-@rule("VAL008", "scales-side-by-side", severity="info")
+@rule("VAL008", "scales-side-by-side", severity="info", needs="values")
 def scales_side_by_side(data: Data) -> Iterator[Finding]:
     """Positions of one vector, or numbers of one record, of which some are normalised and others are in the thousands.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bushel.checking import Finding
 from bushel.checking.rules.model_rules import look_at_model
-from bushel.checking.rules.registry import all_rules
+from bushel.checking.rules.registry import Moment, causes_first, rules_for
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.training.inputs.inputs import Preparation
 from bushel.training.inputs.task import Task
@@ -23,12 +23,6 @@ from bushel.training.verdict.scores import Interval, Predictions, bootstrap, mea
 
 __all__ = ["Verdict", "blocked", "judge", "run_facts"]
 
-# Which cause explains the others: with one class nothing else can be told, with constant inputs labels say nothing.
-_RANKS = (
-    *("FIL", "SCH", "RUN007", "LBL", "RUN004", "VAL", "ORD", "RUN005", "MDL", "RUN008", "RUN001", "TRN001", "RUN009"),
-    *("TRN003", "TRN002", "RUN010", "RUN011", "RUN012", "RUN003", "RUN002", "RUN013", "TRN004", "RUN006"),
-)
-_OF_DATA = ("FIL", "SCH", "VAL", "LBL", "ORD")
 _DRAWS_OF_AUC = 100
 _NAMES = {"constant": "the commonest answer", "linear": "a linear model"}
 
@@ -97,7 +91,7 @@ def _than(gain: Interval) -> str:
 
 def blocked(preflight: Preflight) -> Verdict:
     """The verdict on a run that was not begun."""
-    causes = rank(preflight.blocking)
+    causes = causes_first(preflight.blocking)
     first = causes[0]
     return Verdict(
         learned=False,
@@ -146,18 +140,6 @@ def _add_scores(facts: RunFacts, task: Task, verdict: Verdict, baselines: Baseli
     facts.is_below_linear = verdict.advantages["linear"]["high"] < 0
 
 
-def run_findings(facts: RunFacts, ignore: Sequence[str] = ()) -> list[Finding]:
-    """What the rules about runs find."""
-    rules = [rule for rule in all_rules() if rule.needs == "run" and not rule.id.startswith(tuple(ignore) or ("-",))]
-    return [finding for rule in rules for finding in rule.run(facts)]
-
-
-def rank(findings: Sequence[Finding]) -> list[Finding]:
-    """Causes in the order in which they explain others; of one rank, errors and what is proven first."""
-
-    def place(finding: Finding) -> tuple[bool, int, bool]:
-        at = next((i for i, start in enumerate(_RANKS) if finding.rule.startswith(start)), len(_RANKS))
-        is_aside = finding.severity != "error" and finding.rule.startswith(_OF_DATA)  # seldom why nothing is learned
-        return (is_aside, at, finding.confidence != "proven")
-
-    return sorted(findings, key=place)
+def run_findings(facts: RunFacts, ignore: Sequence[str] = (), *, when: Moment | None = None) -> list[Finding]:
+    """What the rules about runs find; with `when`, those that can be asked at that moment."""
+    return [finding for rule in rules_for("run", when, ignored=ignore) for finding in rule.run(facts)]
