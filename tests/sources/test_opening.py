@@ -111,7 +111,9 @@ def test_nothing_to_open_is_told(zoo: Path) -> None:
     with pytest.raises(FileProblem, match=r"odd: there is nothing in this folder that bushel reads: a\.xyz"):
         open_source(zoo / "odd")
     (zoo / "paper.pdf").write_text("%PDF-1.4")
-    with pytest.raises(FileProblem, match=r"paper\.pdf: is no source that bushel knows: it is a PDF document"):
+    with pytest.raises(
+        FileProblem, match=r"paper\.pdf: cannot be read: it is a PDF document\n  bushel reads folders of images"
+    ):
         open_source(zoo / "paper.pdf")
     with pytest.raises(FileProblem, match="no file matches this pattern"):
         open_source(zoo / "*.nothing")
@@ -125,3 +127,16 @@ def test_captions_beside_images_and_one_table_of_labels_are_not_the_data(tmp_pat
     source = open_source(tmp_path)
     assert source.describe()["kind"] == "images"
     assert source.list(0, ["label"]).columns["label"].to_list() == [b"a", b"b", b"a"]  # type: ignore[union-attr]
+
+
+def test_text_of_no_known_suffix_is_refused_with_the_options_that_open_it(tmp_path: Path) -> None:
+    path = tmp_path / "iris.data"
+    path.write_text("sepal,petal,label\n5.1,1.4,setosa\n4.9,1.3,setosa\n")
+    with pytest.raises(FileProblem) as caught:
+        open_source(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}: cannot tell what this is (plain text)",
+        '  If it is a table: kind="table", format="csv", or --kind table --set format=csv',
+        '  If each line is a sample: kind="text", or --kind text',
+    ]
+    assert [*open_source(path, kind="table", format="csv").schema()] == ["sepal", "petal", "label"]

@@ -23,13 +23,14 @@ from bushel.records.scan import available_cores
 from bushel.sources.protocol import Source
 from bushel.sources.spreading import spreading
 from bushel.storage import AnyPath, as_path, is_object
+from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
 from bushel.transforms.protocol import is_in_core
 
 __all__ = ["Run", "check_outside", "check_schema", "on_all", "paths_in", "same_recipe"]
 
 
-_TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather", ".txt"})
+_TABLES = suffixes_of("table", "text")
 _SMALL_TABLE = 1 << 30
 # Seconds after which a source is there, and after which a plan is one of a build that is not short.
 _OPENED, _LONG_PLAN = 0.05, 0.3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,10 +19,9 @@ from bushel.reading.rows import sample_at
 from bushel.records.manifest import MANIFEST_NAME
 from bushel.records.scan import Sample
 from bushel.sources import table, text
+from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_checks import ImageCheck
-from bushel.sources.images.image_folder import is_image_name
 from bushel.sources.opening import kind_of
-from bushel.sources.texts.text_files import is_text_name
 from bushel.storage import AnyPath, as_path, list_files, natural_order
 from bushel.transforms import Draw, Transform
 
@@ -57,7 +57,7 @@ def read_raw(
 
 def _samples(contract: Contract, paths: list[Path], split: str | None, lines: bool | None) -> Iterator[Raw]:
     for path in paths:
-        kind = "images" if path.is_file() and is_image_name(path.name) else kind_of(path)
+        kind = "images" if path.is_file() and is_file_of("images", path.name) else kind_of(path)
         if kind == "records":
             yield from _records(contract, path, split)
         elif split is not None:
@@ -138,7 +138,7 @@ def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
     feature = _one_feature(contract, path, "image", IMAGE_ENCODINGS)
     options = _options(contract, _IMAGE_OPTIONS)
     check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
-    for file in _files_below(path, is_image_name):
+    for file in _files_below(path, partial(is_file_of, "images")):
         checked = check.check_all([file.read_bytes()], feature)
         sample = None if checked.bad else sample_at(checked.columns, contract.schema, 0)
         yield Raw(str(file), sample, checked.bad.get(0, ""))
@@ -160,7 +160,7 @@ def _texts(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:
     encoding = contract.build.get("source", {}).get("encoding")
     if lines is None:
         lines = Path(str(contract.build.get("source", {}).get("path", ""))).suffix != ""
-    for file in _files_below(path, is_text_name):
+    for file in _files_below(path, partial(is_file_of, "text")):
         if not lines:
             yield _whole(file, feature, encoding or "utf-8-sig")
             continue

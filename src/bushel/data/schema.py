@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
 from bushel.errors import FormatError, SchemaMismatch, nearest
 from bushel.storage import AnyPath, as_path, write_whole
+from bushel.storage.file_kinds import IMAGES
 
 __all__ = ["Difference", "Encoding", "Feature", "FeatureStatistics", "Schema", "sidecar_path"]
 
-Encoding: TypeAlias = Literal["list", "raw", "jpeg", "png", "gif", "webp", "bmp", "tiff", "image", "sparse"]
 RecordKind: TypeAlias = Literal["example", "sequence_example", "bytes"]
 Shape: TypeAlias = tuple[int | None, ...]
 
@@ -22,7 +22,11 @@ Shape: TypeAlias = tuple[int | None, ...]
 NO_KIND, BYTES_KIND, FLOAT_KIND, INT_KIND = range(4)
 
 LIST_DTYPES = {"bytes": BYTES_KIND, "str": BYTES_KIND, "float32": FLOAT_KIND, "int64": INT_KIND}
-IMAGE_ENCODINGS = ("jpeg", "png", "gif", "webp", "bmp", "tiff", "image")
+IMAGE_ENCODINGS = (*IMAGES, "image")  # "image" where a feature holds several formats
+if TYPE_CHECKING:
+    Encoding: TypeAlias = str
+else:  # what msgspec accepts
+    Encoding = Literal[("list", "raw", *IMAGE_ENCODINGS, "sparse")]
 RAW_DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.pixels.depth import encode_wide
+from bushel.pixels.headers import FORMATS
 
 __all__ = ["ENCODED", "Encoded", "encode_pixels"]
 
-Encoded: TypeAlias = Literal["jpeg", "png", "webp"]
-ENCODED = ("jpeg", "png", "webp")
+ENCODED = tuple(name for name, format in FORMATS.items() if format.is_written)
+if TYPE_CHECKING:
+    Encoded: TypeAlias = str
+else:
+    Encoded = Literal[ENCODED]
 
 
 def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
@@ -38,5 +42,5 @@ def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
 
     out = io.BytesIO()
     image = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
-    image.save(out, form.upper(), **({"quality": quality} if form == "webp" else {}))
+    image.save(out, form.upper(), **({"quality": quality} if FORMATS[form].has_quality else {}))
     return out.getvalue()

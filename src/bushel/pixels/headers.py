@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
-from bushel.storage.file_kinds import what_is
+from bushel.storage.file_kinds import IMAGES, kind_of_bytes, what_is
 
-__all__ = ["BadImage", "Header", "parse_header"]
+__all__ = ["FORMATS", "BadImage", "Header", "ImageFormat", "parse_header"]
 
 
 class BadImage(Exception):
@@ -27,18 +28,12 @@ class Header(NamedTuple):
 
 
 def parse_header(data: bytes) -> Header:
-    """Read the header of an image, told by its magic bytes. Raises `BadImage`."""
-    if data[:3] == b"\xff\xd8\xff":
-        return _jpeg(data)
-    if data[:8] == b"\x89PNG\r\n\x1a\n":
-        return _png(data)
+    """Read the header of an image, whose format its first bytes tell. Raises `BadImage`."""
+    kind = kind_of_bytes(data)
+    if kind is not None and kind.name in FORMATS:
+        return FORMATS[kind.name].parse(data)
     if not data:
         raise BadImage("the file is empty: 0 bytes")
-    for magic, parse in ((b"GIF8", _gif), (b"BM", _bmp), (b"II*\0", _tiff), (b"MM\0*", _tiff)):
-        if data.startswith(magic):
-            return parse(data)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return _webp(data)
     raise BadImage(f"it is {what_is(data[:512]) or 'something unknown'}, not an image")
 
 
@@ -205,3 +200,22 @@ def _tiff(data: bytes) -> Header:
         orientation if 1 <= orientation <= 8 else 1,
         is_animated=following > 0,
     )
+
+
+class ImageFormat(NamedTuple):
+    """What bushel does with an image format; `file_kinds` has its suffixes and first bytes."""
+
+    parse: Callable[[bytes], Header]
+    is_written: bool = False  # images can be stored in it
+    has_quality: bool = False  # they are then compressed with loss, by a quality of 1 to 100
+
+
+FORMATS = {
+    "jpeg": ImageFormat(_jpeg, is_written=True, has_quality=True),
+    "png": ImageFormat(_png, is_written=True),
+    "webp": ImageFormat(_webp, is_written=True, has_quality=True),
+    "gif": ImageFormat(_gif),
+    "bmp": ImageFormat(_bmp),
+    "tiff": ImageFormat(_tiff),
+}
+assert FORMATS.keys() == IMAGES.keys(), "each image format of file_kinds needs a parser here"

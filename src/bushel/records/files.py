@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem
 from bushel.storage import ObjectPath, describe_os_error, is_object, open_to_read
+from bushel.storage.compression import SHARD_CODECS, Compression
 from bushel.storage.file_kinds import what_is
 from bushel.storage.streams import ObjectFile, open_in_order, park
 
 __all__ = ["Chunk", "Compression", "OnFault", "RecordFile", "Skipped", "open_file"]
 
-Compression: TypeAlias = Literal["gzip", "zlib"]
 OnFault: TypeAlias = Literal["raise", "skip"]
 Extents: TypeAlias = NDArray[np.uint64]  # offset of the header, length of the data
 
@@ -34,7 +34,6 @@ CHUNK_BYTES = 4 << 20
 _RAW_BYTES = 1 << 16  # of a compressed file, read at a time
 _STEP_BYTES = 1 << 18  # inflated at a time: what stays in the cache
 MAX_RECORD = (1 << 31) - 1
-WINDOW_BITS: dict[str, int] = {"gzip": 31, "zlib": 15}
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class _Inflater:
 
         self.file = file
         self.fault: Fault | None = None
-        self._bits = WINDOW_BITS[compression]
+        self._bits = SHARD_CODECS[compression].window_bits
         self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=self._bits)
         self._error: Any = isal_zlib.error
         self._inflate = self._make()
@@ -360,7 +359,7 @@ def _begins_with_record(head: bytes) -> bool:
 
 def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | None:
     compression: Compression | None = None
-    if head[:2] == b"\x1f\x8b":
+    if head.startswith(SHARD_CODECS["gzip"].magic):
         compression = "gzip"
     elif len(head) > 1 and head[0] & 0x0F == 8 and (head[0] << 8 | head[1]) % 31 == 0:
         compression = "zlib"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -10,6 +10,7 @@ from bushel.data.labels import Label
 from bushel.data.schema import Schema
 from bushel.errors import FileProblem, FormatError, MissingName
 from bushel.storage import AnyPath, as_path, write_whole
+from bushel.storage.compression import Compression
 
 __all__ = [
     "ARTIFACTS_NAME",
@@ -72,7 +73,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema: Schema
     raw: Schema | None = None  # what the source held before labels were coded and transforms ran, if that differs
     label: Label | None = None
-    compression: Literal["gzip", "zlib"] | None = None
+    compression: Compression | None = None
     balance: Balanced | None = None
     statistics: dict[str, dict[str, Any]] = {}  # what transforms were fitted to, by their id
     recipe: dict[str, Any] = {}

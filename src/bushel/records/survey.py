@@ -21,10 +21,11 @@ from bushel.data.schema import (
 from bushel.errors import Fault
 from bushel.records.files import RecordFile, Skipped, open_file
 from bushel.storage import AnyPath, as_path, list_files
+from bushel.storage.file_kinds import CORE_IMAGES
 
 __all__ = ["FileInfo", "Info", "infer_schema", "info", "probe_schema", "schema_of"]
 
-_FORMATS: tuple[Encoding, ...] = ("list", "jpeg", "png", "gif", "webp", "bmp", "tiff")
+_FORMATS = ("list", *CORE_IMAGES)
 _KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
 
 

@@ -19,14 +19,54 @@ from bushel.data.splits import SPLITS
 from bushel.errors import FileProblem, nearest
 from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import ObjectPath
+from bushel.storage.file_kinds import KINDS, suffixes_of
 
-__all__ = ["SPLITS", "ClassFolder", "FileList", "classes_of", "told_by_folders", "walk", "walk_or_take"]
+__all__ = [
+    "SPLITS",
+    "ClassFolder",
+    "FileList",
+    "classes_of",
+    "files_of",
+    "is_file_of",
+    "told_by_folders",
+    "walk",
+    "walk_or_take",
+]
 
 ClassFolder: TypeAlias = Literal["first", "last", "path"]
 
 _OF_SYSTEMS = {b"thumbs.db", b"desktop.ini", b"ehthumbs.db", b"__macosx", b"$recycle.bin", b"icon\r"}
 # Says of a file's name, in lower case, what it is if it is to be left out.
 LeaveOut: TypeAlias = Callable[[bytes], str | None]
+
+
+_SUFFIXES = {source: tuple(suffix.encode() for suffix in suffixes_of(source)) for source in ("images", "text", "video")}
+_UNREAD_IMAGES = next(
+    tuple(suffix.encode() for suffix in kind.suffixes) for kind in KINDS if kind.name == "other image"
+)
+_NOT_TAKEN = {
+    "images": "files that are no images",
+    "text": "files that are no text",
+    "video": "files that are no videos",
+}
+
+
+def files_of(source: str) -> LeaveOut:
+    """Leaves out all files but those of a source: images, text or video."""
+    return partial(_left_out, source)
+
+
+def is_file_of(source: str, name: str) -> bool:
+    """Whether a file is of a source by its name."""
+    return _left_out(source, os.fsencode(name)) is None
+
+
+def _left_out(source: str, name: bytes) -> str | None:
+    lower = name.lower()
+    if lower.endswith(_SUFFIXES[source]) or (source == "text" and b"." not in name):
+        return None
+    is_unread = source == "images" and lower.endswith(_UNREAD_IMAGES)
+    return "images in formats that are not read" if is_unread else _NOT_TAKEN[source]
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,20 @@ from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
 from bushel.sources.detection.coco import is_coco
 from bushel.sources.detection.voc import is_voc
 from bushel.sources.detection.yolo import is_yolo
-from bushel.sources.images.image_folder import images, is_image_name
+from bushel.sources.folders import is_file_of
+from bushel.sources.images.image_folder import images
 from bushel.sources.images.tiles import tiles
 from bushel.sources.memory.arrays import arrays
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import records
 from bushel.sources.series.series import series
 from bushel.sources.tables.hugging_face import huggingface, is_dataset_folder
-from bushel.sources.tables.table import SUFFIXES, table
+from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
-from bushel.sources.texts.text_files import is_text_name, text
-from bushel.sources.videos.clips import is_video_name, video
+from bushel.sources.texts.text_files import text
+from bushel.sources.videos.clips import video
 from bushel.storage import AnyPath, ObjectPath, as_path, list_files
-from bushel.storage.file_kinds import what_is
+from bushel.storage.file_kinds import KINDS, kind_of_bytes, kind_of_name, what_is
 
 __all__ = ["open_source"]
 
@@ -49,7 +50,7 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "webdataset": webdataset,
     "yolo": yolo,
 }
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".xz")
+_READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
 _LOOKED_AT = 10_000  # files of a folder that tell what is in it
 
 
@@ -101,25 +102,14 @@ def kind_of(path: Any) -> str:
 
 
 def _kind_of_file(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _COMPRESSED]
-    suffix = suffixes[-1] if suffixes else ""
-    if suffix == ".json" and path.suffix.lower() == ".json" and is_coco(path):
+    kind = kind_of_name(path.name)
+    if kind is None or not kind.source or kind.source == "images":
+        return _kind_by_bytes(path)
+    if path.suffix.lower() == ".json" and is_coco(path):
         return "coco"
-    if suffix in (".csv", ".tsv") and has_boxes(_header(path)):
+    if kind.name in ("csv", "tsv") and has_boxes(_header(path)):
         return "boxes"
-    if suffix in SUFFIXES:
-        return "table"
-    if is_video_name(path.name):
-        return "video"
-    if suffix in (".npy", ".npz"):
-        return "arrays"
-    if suffix in (".tar", ".tgz"):
-        return "webdataset"
-    if suffix in (".txt", ".text"):
-        return "text"
-    if suffix.startswith(".tfrecord") or ".tfrecord" in path.name.lower() or ".tfrec" in path.name.lower():
-        return "records"
-    return _kind_by_bytes(path)
+    return kind.source
 
 
 def _header(path: Path) -> list[str]:
@@ -132,26 +122,27 @@ def _header(path: Path) -> list[str]:
 def _kind_by_bytes(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(512)
-    what = what_is(head)
-    by_name = {
-        "a Parquet file": "table",
-        "an Arrow file": "table",
-        "a NumPy file": "arrays",
-        "a tar archive": "webdataset",
-    }
-    if what in by_name:
-        return by_name[what]
+    kind = kind_of_bytes(head)
+    if kind is not None and kind.source:
+        return kind.source
     try:
-        file_ = open_file(path)
-        next(iter(file_.chunks()), None)
+        next(iter(open_file(path).chunks()), None)
     except (FileProblem, LookupError, ValueError):
-        pass
-    else:
-        return "records"
-    known = "images, .csv, .tsv, .jsonl, .parquet, .arrow, .npy, .npz, .txt, .tar, .tfrecord"
-    raise FileProblem(
-        path, f"is no source that bushel knows: it is {what or 'something unknown'}", help=[f"It reads {known}"]
-    )
+        raise _unknown(path, head) from None
+    return "records"
+
+
+def _unknown(path: Path, head: bytes) -> FileProblem:
+    what = what_is(head) or "something unknown"
+    if what in ("plain text", "JSON text"):
+        format = "csv" if what == "plain text" else "jsonl"
+        help = [
+            f'If it is a table: kind="table", format="{format}", or --kind table --set format={format}',
+            'If each line is a sample: kind="text", or --kind text',
+        ]
+        return FileProblem(path, f"cannot tell what this is ({what})", help=help)
+    help = [f"bushel reads folders of images, texts or videos, and files such as {', '.join(_READ)}"]
+    return FileProblem(path, f"cannot be read: it is {what}", help=help)
 
 
 def _kind_of_folder(folder: Path) -> str:
@@ -193,15 +184,7 @@ def _names_below(folder: Path) -> Any:
 
 
 def _kind_of_name(name: str) -> str | None:
-    if is_image_name(name):
-        return "images"
-    if is_video_name(name):
-        return "video"
-    suffix = Path(name.lower().removesuffix(".gz")).suffix
-    if ".tfrecord" in name.lower() or ".tfrec" in name.lower():
-        return "records"
-    if suffix in SUFFIXES:
-        return "table"
-    if suffix in (".tar", ".tgz"):
-        return "webdataset"
-    return "text" if is_text_name(name) else None
+    kind = kind_of_name(name)
+    if kind is not None:
+        return kind.source or None
+    return "text" if is_file_of("text", name) else None

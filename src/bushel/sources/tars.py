@@ -24,10 +24,12 @@ from bushel.sources.memory.samples import Census, feature_of_value, misfit, to_c
 from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.cache import local_copy
+from bushel.storage.compression import CODECS
+from bushel.storage.file_kinds import suffixes_of
 
 __all__ = ["TarSource", "webdataset"]
 
-_IMAGES = ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")
+_IMAGES = suffixes_of("images")
 _NUMBERS = ("cls", "cls2", "index", "id")
 _TEXTS = ("txt", "text", "transcript", "caption")
 _LEFT_OUT = "values in json that no feature can hold"
@@ -207,7 +209,7 @@ def _samples(path: Path, *, with_images: bool) -> Iterator[_Member]:
                     yield sample
                 sample = _Member(key)
             sample.size += member.size
-            is_image = extension.lower().rpartition(".")[2] in _IMAGES
+            is_image = f".{extension}".lower().endswith(_IMAGES)
             data = b""
             if not is_image or with_images:
                 opened = archive.extractfile(member)
@@ -223,7 +225,8 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
         path = local_copy(path)
         with path.open("rb") as file:
             head = file.read(2)
-        mode: Any = "r|*" if head in (b"\x1f\x8b", b"BZ", b"\xfd7") else "r:"
+        is_compressed = any(head == codec.magic for codec in CODECS.values())
+        mode: Any = "r|*" if is_compressed else "r:"
         with tarfile.open(path, mode) as archive:
             yield archive
     except (tarfile.TarError, EOFError) as error:

@@ -1,44 +1,105 @@
-"""What kind of file it is, by its first bytes."""
+"""Kinds of files, told by their names and their first bytes. Every list of suffixes is made from this table."""
 
 from __future__ import annotations
 
-__all__ = ["what_is"]
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import NamedTuple
 
-_MAGIC = (
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
-    (b"GIF8", "a GIF image"),
-    (b"PK\x03\x04", "a zip archive"),
-    (b"PAR1", "a Parquet file"),
-    (b"ARROW1", "an Arrow file"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (b"\x93NUMPY", "a NumPy file"),
-    (b"BZh", "a bzip2 stream"),
-    (b"\xfd7zXZ\x00", "an xz stream"),
-    (b"\x28\xb5\x2f\xfd", "a zstd stream"),
-    (b"\x04\x22\x4d\x18", "an lz4 stream"),
-    (b"SQLite format 3\x00", "an SQLite database"),
-    (b"%PDF-", "a PDF document"),
-    (b"\x7fELF", "a program"),
-    (b"\x80\x04\x95", "a Python pickle"),
-    (b"\x80\x05\x95", "a Python pickle"),
-    (b"version https://git-lfs", "a Git LFS pointer"),
-    (b"<!DOCTYPE html", "an HTML page"),
-    (b"<!doctype html", "an HTML page"),
-    (b"<html", "an HTML page"),
-    (b"<?xml", "an XML document"),
+from bushel.storage.compression import without_compression
+
+__all__ = ["CORE_IMAGES", "IMAGES", "KINDS", "FileKind", "kind_of_bytes", "kind_of_name", "suffixes_of", "what_is"]
+
+
+class FileKind(NamedTuple):
+    """One kind of file."""
+
+    name: str
+    what: str  # in messages: "it is a PNG image"
+    source: str = ""  # the source that reads it; empty if none does
+    suffixes: tuple[str, ...] = ()
+    magic: bytes = b""  # a pattern that its first bytes match; empty if they say nothing
+    number: int = 0  # that the native core counts it by; 0 if the core does not know it
+
+
+KINDS = (
+    FileKind("jpeg", "a JPEG image", "images", (".jpg", ".jpeg", ".jpe", ".jfif"), rb"\xff\xd8\xff", 1),
+    FileKind("png", "a PNG image", "images", (".png",), rb"\x89PNG\r\n\x1a\n", 2),
+    FileKind("gif", "a GIF image", "images", (".gif",), rb"GIF8", 3),
+    FileKind("bmp", "a BMP image", "images", (".bmp",), rb"BM.{4}\0\0\0\0", 5),
+    FileKind("webp", "a WebP image", "images", (".webp",), rb"RIFF.{4}WEBP", 4),
+    FileKind("tiff", "a TIFF image", "images", (".tif", ".tiff"), rb"II\*\0|MM\0\*", 6),
+    FileKind(
+        "other image",
+        "an image in a format that bushel does not read",
+        suffixes=(".heic", ".heif", ".avif", ".jp2", ".psd", ".svg", ".raw", ".cr2", ".nef", ".dng", ".ico"),
+    ),
+    FileKind("csv", "a CSV file", "table", (".csv",)),
+    FileKind("tsv", "a TSV file", "table", (".tsv", ".tab")),
+    FileKind("jsonl", "JSON lines", "table", (".jsonl", ".ndjson", ".json")),
+    FileKind("parquet", "a Parquet file", "table", (".parquet", ".pq"), rb"PAR1"),
+    FileKind("arrow", "an Arrow file", "table", (".arrow", ".feather", ".ipc"), rb"ARROW1"),
+    FileKind("npy", "a NumPy file", "arrays", (".npy",), rb"\x93NUMPY"),
+    FileKind("npz", "a NumPy archive", "arrays", (".npz",)),
+    FileKind("text", "a text file", "text", (".txt", ".text", ".md")),
+    FileKind("tar", "a tar archive", "webdataset", (".tar", ".tgz"), rb".{257}ustar"),
+    FileKind("tfrecord", "a TFRecord file", "records", (".tfrecord", ".tfrecords", ".tfrec")),
+    FileKind(
+        "video",
+        "a video",
+        "video",
+        (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".wmv", ".flv", ".3gp", ".ogv"),
+    ),
+    FileKind("zip", "a zip archive", magic=rb"PK\x03\x04"),
+    FileKind("hdf5", "an HDF5 file", magic=rb"\x89HDF\r\n\x1a\n"),
+    FileKind("bzip2", "a bzip2 stream", magic=rb"BZh"),
+    FileKind("xz", "an xz stream", magic=rb"\xfd7zXZ\0"),
+    FileKind("zstd", "a zstd stream", magic=rb"\x28\xb5\x2f\xfd"),
+    FileKind("lz4", "an lz4 stream", magic=rb"\x04\x22\x4d\x18"),
+    FileKind("sqlite", "an SQLite database", magic=rb"SQLite format 3\0"),
+    FileKind("pdf", "a PDF document", magic=rb"%PDF-"),
+    FileKind("elf", "a program", magic=rb"\x7fELF"),
+    FileKind("pickle", "a Python pickle", magic=rb"\x80[\x04\x05]\x95"),
+    FileKind("lfs", "a Git LFS pointer", magic=rb"version https://git-lfs"),
+    FileKind("html", "an HTML page", magic=rb"(?i:<!doctype html|<html)"),
+    FileKind("xml", "an XML document", magic=rb"<\?xml"),
 )
+IMAGES = {kind.name: kind for kind in KINDS if kind.source == "images"}
+CORE_IMAGES = tuple(sorted((name for name in IMAGES if IMAGES[name].number), key=lambda name: IMAGES[name].number))
+
+_MAGIC = [(re.compile(kind.magic, re.DOTALL), kind) for kind in KINDS if kind.magic]
+_BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
+
+
+def kind_of_name(name: str) -> FileKind | None:
+    """The kind of a file by its suffix; that of a compression is passed over."""
+    lower = PurePath(name.lower()).name
+    if ".tfrec" in lower:  # x.tfrecord-00000-of-00008
+        return _BY_SUFFIX[".tfrecord"]
+    return _BY_SUFFIX.get(PurePath(without_compression(lower)).suffix)
+
+
+def kind_of_bytes(head: bytes) -> FileKind | None:
+    """The kind of a file by its first bytes, 512 of them or more."""
+    return next((kind for magic, kind in _MAGIC if magic.match(head)), None)
+
+
+def suffixes_of(*sources: str) -> tuple[str, ...]:
+    """The suffixes of the files that sources read."""
+    return tuple(_suffixes(sources))
+
+
+def _suffixes(sources: tuple[str, ...]) -> Iterator[str]:
+    for kind in KINDS:
+        if kind.source in sources:
+            yield from kind.suffixes
 
 
 def what_is(head: bytes) -> str | None:
     """Name a file by its first bytes, if they are known."""
-    for magic, what in _MAGIC:
-        if head.startswith(magic):
-            return what
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "a WebP image"
-    if head[257:262] == b"ustar":
-        return "a tar archive"
+    if (kind := kind_of_bytes(head)) is not None:
+        return kind.what
     if len(head) >= 4 and all(byte in b"\t\n\r" or 32 <= byte < 127 for byte in head):
         return "JSON text" if head.lstrip()[:1] in b"{[" else "plain text"
     return None

@@ -23,7 +23,6 @@ __all__ = ["graph_dataset"]
 
 _READ_AT_ONCE = 64  # raw records that travel together from a file: one at a time costs ten times as much
 _FILES_AT_ONCE = 16
-_COMPRESSIONS = {None: "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
 def graph_dataset(request: Request, *, skip: int) -> Any:
@@ -164,7 +163,7 @@ def _files(request: Request) -> Any:
     paths = request.split.paths
     if is_object(paths[0]):
         raise ValueError(f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too')
-    kinds = [_COMPRESSIONS[open_file(path).compression] for path in paths]
+    kinds = [(open_file(path).compression or "").upper() for path in paths]
     return load().data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))
 
 

@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
-from bushel.records.files import WINDOW_BITS, Compression
 from bushel.storage import describe_os_error, give_name, whole_path
+from bushel.storage.compression import SHARD_CODECS, Compression
 
 __all__ = ["Sink", "compressor"]
 
@@ -106,7 +106,7 @@ class _Compressor:
     def __init__(self, compression: Compression) -> None:
         from isal import isal_zlib
 
-        self._deflate = isal_zlib.compressobj(_COMPRESSION_LEVEL, wbits=WINDOW_BITS[compression])
+        self._deflate = isal_zlib.compressobj(_COMPRESSION_LEVEL, wbits=SHARD_CODECS[compression].window_bits)
         self._held = bytearray()
 
     def compress(self, data: Any) -> bytes:

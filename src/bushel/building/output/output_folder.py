@@ -23,6 +23,7 @@ from bushel.errors import FileProblem
 from bushel.records.index import load_index
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
 from bushel.storage import is_object, shard_paths, sync_folder
+from bushel.storage.compression import SHARD_CODECS
 
 if TYPE_CHECKING:
     from bushel.building.output.output_store import Delivery
@@ -31,7 +32,8 @@ __all__ = ["Site", "open_site"]
 
 BOUNDS_NAME = "split.json"
 _OURS = {MANIFEST_NAME, RECIPE_NAME, QUARANTINE_NAME, JOURNAL_NAME, ARTIFACTS_NAME, "_index"}
-_SHARD = re.compile(r".+-\d{5}-of-\d{5}\.tfrecord(\.gz|\.zz)?$|^\..*\.partial$")
+_SUFFIXES = "|".join(re.escape(codec.suffixes[0]) for codec in SHARD_CODECS.values())
+_SHARD = re.compile(rf".+-\d{{5}}-of-\d{{5}}\.tfrecord({_SUFFIXES})?$|^\..*\.partial$")
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from bushel.data.schema import (
     write_sidecar,
 )
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.records.files import WINDOW_BITS, Compression
 from bushel.records.scan import available_cores
 from bushel.storage import AnyPath
+from bushel.storage.compression import SHARD_CODECS, Compression
 
 __all__ = ["NarrowedValues", "Writer"]
 
@@ -53,8 +53,9 @@ class Writer:
     """
 
     def __init__(self, path: AnyPath, *, compression: Compression | None = None, schema: Schema | None = None) -> None:
-        if compression is not None and compression not in WINDOW_BITS:
-            raise ValueError(f"compression must be None, 'gzip' or 'zlib'; got {compression!r}")
+        if compression is not None and compression not in SHARD_CODECS:
+            known = " or ".join(map(repr, SHARD_CODECS))
+            raise ValueError(f"compression must be None, {known}; got {compression!r}")
         self.path = Path(path)
         self.records = 0
         self._declared = schema

@@ -21,6 +21,7 @@ from bushel.data.splits import draw
 from bushel.records.manifest import Balanced
 from bushel.records.scan import available_cores
 from bushel.storage import write_whole
+from bushel.storage.compression import SHARD_CODECS
 
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
 
@@ -48,7 +49,7 @@ class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
     def file_name(self, compression: str | None) -> str:
         """What the shard is called in the dataset."""
         generation = f"g{self.generation:03d}-" if self.generation else ""
-        suffix = {"gzip": ".gz", "zlib": ".zz"}.get(compression or "", "")
+        suffix = SHARD_CODECS[compression].suffixes[0] if compression else ""
         return f"{self.split}-{generation}{self.number:05d}-of-{self.of:05d}.tfrecord{suffix}"
 
 

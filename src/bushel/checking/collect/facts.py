@@ -17,11 +17,12 @@ from bushel.errors import FileProblem
 from bushel.records.files import Skipped
 from bushel.records.manifest import Manifest
 from bushel.storage import AnyPath, as_path
+from bushel.storage.file_kinds import CORE_IMAGES
 
 __all__ = ["Data", "FeatureFacts", "FileFacts", "Place", "Plan", "SplitFacts", "split_of"]
 
 KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
-FORMATS = ("other", "jpeg", "png", "gif", "webp", "bmp", "tiff")
+FORMATS = ("other", *CORE_IMAGES)
 MISSING = np.iinfo(np.int64).min
 
 Place = tuple[int, int]  # number of the file, number of the record in it

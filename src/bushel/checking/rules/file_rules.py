@@ -12,6 +12,7 @@ from bushel.checking.report.findings import Finding, Location, count_of_things
 from bushel.checking.rules.registry import rule
 from bushel.errors import Fault, fault_words, readable_size
 from bushel.records.files import Skipped
+from bushel.storage.compression import compression_named
 
 __all__: list[str] = []
 
@@ -79,8 +80,7 @@ def undeclared_compression(data: Data) -> Iterator[Finding]:
     for file in data.files:
         if file.problem is not None:
             continue
-        suffix = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}.get(file.path.suffix.lower())
-        says = data.manifest.compression if data.manifest else suffix
+        says = data.manifest.compression if data.manifest else compression_named(file.path.name)
         if file.compression != says:
             real, said = file.compression or "not compressed", says or "not compressed"
             kind = (file.compression or "").upper()

@@ -14,6 +14,7 @@ from bushel.sources.detection.annotations import Annotated, Gathering, Unit
 from bushel.sources.folders import SPLITS
 from bushel.sources.tables.table import table
 from bushel.storage import presence
+from bushel.storage.file_kinds import suffixes_of
 
 __all__ = ["has_boxes", "read_boxes"]
 
@@ -143,11 +144,10 @@ def _text(value: Any) -> str:
 
 def image_path(root: Path, name: str, is_there: Callable[[Path], bool] = Path.is_file) -> str:
     """The path of an image that a table names, with the suffix that it may leave out."""
-    from bushel.sources.images.image_folder import IMAGE_SUFFIXES
-
-    if is_there(root / name) or Path(name).suffix.lower() in IMAGE_SUFFIXES:
+    suffixes = suffixes_of("images")
+    if is_there(root / name) or Path(name).suffix.lower() in suffixes:
         return name
-    return next((name + suffix for suffix in IMAGE_SUFFIXES if is_there(root / (name + suffix))), name)
+    return next((name + suffix for suffix in suffixes if is_there(root / (name + suffix))), name)
 
 
 def with_suffixes(annotated: Annotated, root: Path) -> Annotated:

@@ -11,8 +11,8 @@ from xml.parsers import expat
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotated, Gathering
 from bushel.sources.folders import SPLITS, walk
-from bushel.sources.images.image_folder import IMAGE_SUFFIXES
 from bushel.storage import presence, read_each
+from bushel.storage.file_kinds import suffixes_of
 
 __all__ = ["is_voc", "read_voc"]
 
@@ -100,7 +100,7 @@ def _gather(
 
 def _image_name(named: str, *, relative: Path, root: Path, is_there: Callable[[Path], bool]) -> str:
     """The image beside its annotation, or named by it; what the annotation names where there is neither."""
-    by_stem = [str(relative.with_suffix(suffix)) for suffix in IMAGE_SUFFIXES]
+    by_stem = [str(relative.with_suffix(suffix)) for suffix in suffixes_of("images")]
     base = named.replace("\\", "/").rpartition("/")[2]
     candidates = [str(relative.parent / base), base, *by_stem, *(Path(name).name for name in by_stem)]
     for name in candidates:

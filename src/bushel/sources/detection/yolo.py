@@ -8,8 +8,7 @@ from pathlib import Path
 
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotated, Gathering
-from bushel.sources.folders import SPLITS, walk
-from bushel.sources.images.image_folder import leave_out
+from bushel.sources.folders import SPLITS, files_of, walk
 from bushel.storage import is_object, presence, read_each
 
 __all__ = ["is_yolo", "read_yolo"]
@@ -38,7 +37,7 @@ def is_yolo(folder: Path) -> bool:
 def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotated, Path]:
     """Read the label file of every image; one without is an image without objects, as YOLO has it."""
     root = images or folder
-    found = walk(root, leave_out)
+    found = walk(root, files_of("images"))
     if not len(found):
         raise FileProblem(root, "there are no images in this folder")
     names = _names(folder, classes)

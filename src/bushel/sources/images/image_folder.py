@@ -18,35 +18,14 @@ from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns, write_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk
+from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk
 from bushel.sources.images.image_checks import MAX_PIXELS, CheckedImages, ImageCheck, Verify, allowed
 from bushel.sources.images.label_files import find_label_file, read_label_file
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
 from bushel.storage import AnyPath, as_path, is_object
 from bushel.storage.streams import in_background
 
-__all__ = ["IMAGE_SUFFIXES", "ImageSource", "images", "is_image_name", "leave_out"]
-
-
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff")
-_SUFFIXES = tuple(suffix.encode() for suffix in IMAGE_SUFFIXES)
-_OTHER_IMAGES = (b".heic", b".heif", b".avif", b".jp2", b".psd", b".svg", b".raw", b".cr2", b".nef", b".dng", b".ico")
-
-
-def is_image_name(name: str) -> bool:
-    """Whether a file is an image by its name."""
-    return leave_out(os.fsencode(name)) is None
-
-
-def leave_out(name: bytes) -> str | None:
-    """What a file is, if it is no image that can be read."""
-    lower = name.lower()
-    if lower.endswith(_SUFFIXES):
-        return None
-    if lower.endswith(_OTHER_IMAGES):
-        return "images in formats that are not read"
-    return "files that are no images"
-
+__all__ = ["ImageSource", "images"]
 
 _BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 512
@@ -108,7 +87,7 @@ class ImageSource:
         """The images there are. In another process, those that were there when the source was pickled."""
         if self.spooled is not None and (self.spooled / "columns.json").exists():
             return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
-        found = walk(as_path(self.folder), leave_out)
+        found = walk(as_path(self.folder), files_of("images"))
         if self.spooled is not None and _digest(found) != self.digest:
             raise FileProblem(self.folder, "has changed since it was listed")
         return found

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.sources.tables.table import TableSource, table
+from bushel.storage.file_kinds import suffixes_of
 
 __all__ = ["find_label_file", "read_label_file"]
 
-_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_TABLES = suffixes_of("table")
 _FILE_NAMES = ("file_name", "filename", "file", "path", "image", "image_path", "image_id", "id", "key", "name")
 _LABEL_NAMES = ("label", "class", "category", "target", "species", "y")
 

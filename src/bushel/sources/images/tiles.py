@@ -21,8 +21,7 @@ from bushel.pixels.depth import decode_wide, is_wide
 from bushel.pixels.encoding import ENCODED, Encoded, encode_pixels
 from bushel.pixels.headers import BadImage
 from bushel.pixels.tiff import TiffReader, is_tiff
-from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk_or_take
-from bushel.sources.images.image_folder import leave_out
+from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk_or_take
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
 from bushel.storage import AnyPath, as_path
 from bushel.storage.cache import local_copy
@@ -215,7 +214,7 @@ class TileSource:
         if self.spooled is not None:
             columns: Any = load_columns(self.spooled)
             return FileList(**columns, counted={})
-        return walk_or_take(as_path(self.path), leave_out)
+        return walk_or_take(as_path(self.path), files_of("images"))
 
     @cached_property
     def _listed(self) -> dict[str, Column]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,26 +37,23 @@ from bushel.sources.tables.table_columns import (
     spread,
 )
 from bushel.storage import AnyPath, as_path, list_files, open_to_read
-from bushel.storage.file_kinds import what_is
+from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, what_is
 
 __all__ = ["TableSource", "table"]
 
-Format: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]
-
-SUFFIXES: dict[str, Format] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
+# To read one more format: a line in `file_kinds`, and how its files are opened here.
+_OPENERS: dict[str, Callable[[Path, TableSource], TableFile]] = {
+    "csv": lambda path, source: DelimitedFile(path, source.encoding, source.delimiter, source.text_columns),
+    "tsv": lambda path, source: DelimitedFile(path, source.encoding, source.delimiter or "\t", source.text_columns),
+    "jsonl": lambda path, source: JsonLinesFile(path, source.encoding),
+    "parquet": lambda path, source: ParquetFile(path),  # noqa: ARG005
+    "arrow": lambda path, source: ArrowFile(path),  # noqa: ARG005
 }
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+if TYPE_CHECKING:
+    Format: TypeAlias = str
+else:
+    Format = Literal[tuple(_OPENERS)]
+_ARROW_STREAM = b"\xff\xff\xff\xff"
 
 
 def table(
@@ -117,16 +114,15 @@ def format_of(path: Path) -> Format:
     """Tell the format of a table by its first bytes, then by its name."""
     with open_to_read(path) as file:
         head = file.read(512)
-    if head[:4] == b"PAR1":
-        return "parquet"
-    if head[:6] == b"ARROW1" or head[:4] == b"\xff\xff\xff\xff":
+    if head[:4] == _ARROW_STREAM:
         return "arrow"
-    suffixes = [suffix for suffix in path.suffixes if suffix.lower() not in _COMPRESSED]
-    found = SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
-    if found in ("csv", "tsv", "jsonl"):
-        return found
+    by_bytes, by_name = kind_of_bytes(head), kind_of_name(path.name)
+    if by_bytes is not None and by_bytes.source == "table":
+        return by_bytes.name
+    if by_name is not None and by_name.source == "table" and not by_name.magic:  # text, which begins with anything
+        return by_name.name
     what = what_is(head) or "something unknown"
-    known = ", ".join(SUFFIXES)
+    known = ", ".join(suffixes_of("table"))
     raise FileProblem(path, f"is not a table that bushel reads: it is {what}", help=[f"Tables end in {known}"])
 
 
@@ -157,16 +153,12 @@ class TableSource:
         return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
 
     def _open(self, file: int) -> TableFile:
-        path = as_path(self.files[file])
-        if self.format == "parquet":
-            return ParquetFile(path)
-        if self.format == "arrow":
-            return ArrowFile(path)
-        if self.format == "jsonl":
-            return JsonLinesFile(path, self.encoding)
-        text = frozenset(name for name, dtype in self.types.items() if dtype in ("str", "bytes"))
-        delimiter = self.delimiter or ("\t" if self.format == "tsv" else None)
-        return DelimitedFile(path, self.encoding, delimiter, text)
+        return _OPENERS[self.format](as_path(self.files[file]), self)
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """Columns that are text, whatever they look like."""
+        return frozenset(name for name, dtype in self.types.items() if dtype in ("str", "bytes"))
 
     @cached_property
     def surveys(self) -> tuple[Survey, ...]:

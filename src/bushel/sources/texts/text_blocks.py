@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 import numpy as np
 
 from bushel import _native
 from bushel.errors import FileProblem
 from bushel.storage import is_object, open_to_read
+from bushel.storage.compression import CODECS, inflated
 
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 
 BLOCK_BYTES = 1 << 20  # so little that caches hold what is made of it, and memory is used again
 LONGEST_ROW = 128 << 20
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bz2", b"\x28\xb5": "zstd", b"\x04\x22": "lz4"}
+_COMPRESSED = {codec.magic: name for name, codec in CODECS.items() if codec.is_text}
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -158,14 +159,7 @@ def check_utf8(path: Path, text: bytes, line: int) -> None:
 
 
 def _inflating(path: Path, compression: str) -> IO[bytes]:
-    if compression == "gzip":
-        from isal import igzip
-
-        return igzip.open(path.open("rb") if is_object(path) else path, "rb")  # type: ignore[no-any-return]
-    import pyarrow as pa
-
-    stream: Any = pa.input_stream(path.open("rb") if is_object(path) else str(path), compression=compression)
-    return stream  # type: ignore[no-any-return]
+    return inflated(path.open("rb") if is_object(path) else path, compression)
 
 
 class _Transcoded(io.RawIOBase):

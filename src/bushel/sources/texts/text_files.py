@@ -17,7 +17,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk
+from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk
 from bushel.sources.memory.values import number_keys
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
 from bushel.sources.tables.table_columns import Part, part_bytes
@@ -26,7 +26,6 @@ from bushel.storage import AnyPath, as_path
 
 __all__ = ["LineSource", "TextFolderSource", "text"]
 
-_SUFFIXES = (b".txt", b".text", b".md")
 _BLOCK_ROWS = 512
 
 
@@ -48,16 +47,6 @@ def text(
     if not lines.partitions():
         raise FileProblem(path, "is empty: there is no line in it")
     return lines
-
-
-def is_text_name(name: str) -> bool:
-    """Whether a file is text by its name."""
-    return _leave_out(os.fsencode(name)) is None
-
-
-def _leave_out(name: bytes) -> str | None:
-    is_text = name.lower().endswith(_SUFFIXES) or b"." not in name
-    return None if is_text else "files that are no text"
 
 
 def _why_not_text(data: bytes, encoding: str) -> tuple[str, str]:
@@ -85,7 +74,7 @@ class TextFolderSource:
         """The files there are. In another process, those that were there when the source was pickled."""
         if self.spooled is not None and (self.spooled / "columns.json").exists():
             return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
-        return walk(as_path(self.folder), _leave_out)
+        return walk(as_path(self.folder), files_of("text"))
 
     @cached_property
     def listed(self) -> dict[str, Column]:

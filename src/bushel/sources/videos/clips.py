@@ -19,15 +19,13 @@ from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
 from bushel.pixels.encoding import ENCODED, Encoded, encode_pixels
 from bushel.pixels.geometry import FITS, KERNELS, Fit, Kernel, moved, place
-from bushel.sources.folders import ClassFolder, FileList, as_keys, told_by_folders, walk_or_take
+from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk_or_take
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
 from bushel.sources.videos.video_files import MICROSECONDS, BadVideo, Timeline, frames_at, load_av, read_timeline
 from bushel.storage import AnyPath, as_path
 
 __all__ = ["VideoSource", "video"]
 
-SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".mpg", ".mpeg", ".ts", ".wmv", ".flv", ".3gp", ".ogv")
-_SUFFIXES = tuple(suffix.encode() for suffix in SUFFIXES)
 _BLOCK_BYTES = 8 << 20
 
 
@@ -62,11 +60,6 @@ def video(
     if not len(source.files):
         raise FileProblem(path, "there are no videos in this folder")
     return source
-
-
-def is_video_name(name: str) -> bool:
-    """Whether a file is a video by its name."""
-    return name.lower().endswith(SUFFIXES)
 
 
 @dataclass(frozen=True)
@@ -159,10 +152,6 @@ def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG00
         return str(error)
 
 
-def _leave_out(name: bytes) -> str | None:
-    return None if name.lower().endswith(_SUFFIXES) else "files that are no videos"
-
-
 class VideoSource:
     """Clips of video files; reads in sequence, a file a partition."""
 
@@ -186,7 +175,7 @@ class VideoSource:
         if self.spooled is not None:
             columns: Any = load_columns(self.spooled)
             return FileList(**columns, counted={})
-        return walk_or_take(as_path(self.path), _leave_out)
+        return walk_or_take(as_path(self.path), files_of("video"))
 
     @cached_property
     def _listed(self) -> dict[str, Column]:
