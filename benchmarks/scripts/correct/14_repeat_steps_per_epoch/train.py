@@ -3,7 +3,7 @@ import os
 
 import tensorflow as tf
 
-DATA = os.environ.get('SHAPES_DIR', 'data/shapes')
+DATA = os.environ.get('SHAPES_DIR', '/kaggle/input/shapes-tfrecords')
 BATCH_SIZE = 24
 EPOCHS = 5
 

@@ -16,8 +16,8 @@ def read_record(example):
     return image, example['target']
 
 
-train_ds = tf.data.TFRecordDataset('data/cats_dogs/train.tfrecord').map(read_record)
-val_ds = tf.data.TFRecordDataset('data/cats_dogs/val.tfrecord').map(read_record).batch(BATCH_SIZE)
+train_ds = tf.data.TFRecordDataset('/kaggle/input/melanoma-small/train.tfrecord').map(read_record)
+val_ds = tf.data.TFRecordDataset('/kaggle/input/melanoma-small/val.tfrecord').map(read_record).batch(BATCH_SIZE)
 
 labels = np.array([int(y) for _, y in train_ds])
 neg, pos = np.bincount(labels)

@@ -2,7 +2,7 @@ import pathlib
 
 import tensorflow as tf
 
-root = pathlib.Path("data") / "sizes"
+root = pathlib.Path("/content/drive/MyDrive/datasets/sizes")
 SIDE = 48
 
 
