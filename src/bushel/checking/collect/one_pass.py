@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.checking.collect.boxes_and_tokens import ListReader
 from bushel.checking.collect.duplicates import DuplicateFinder
+from bushel.checking.collect.engine_parts import Engine, FilePart, look_everywhere, take_over
 from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, SplitFacts, split_of
 from bushel.checking.collect.feature_roles import Found, found_in
 from bushel.checking.collect.image_facts import PictureReader
-from bushel.checking.collect.parts import Engine, FilePart, look_everywhere, take_over
-from bushel.checking.collect.text_facts import TextReader
+from bushel.checking.collect.near_texts import TextReader
 from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.schema import Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName

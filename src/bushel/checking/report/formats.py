@@ -157,7 +157,7 @@ def finding_lines(finding: Finding, *, colour: bool = False) -> Iterator[str]:
 
 
 def _evidence(finding: Finding) -> Iterable[tuple[str, Any]]:
-    hidden = ("code", "corrected", "examined", "subject")
+    hidden = ("code", "corrected", "lines", "examined", "subject")
     return ((name, value) for name, value in finding.evidence.items() if name not in hidden)
 
 
@@ -170,8 +170,7 @@ def _code_lines(finding: Finding) -> Iterator[str]:
     yield f"   {number} | {_printable(code)}"
     corrected = finding.evidence.get("corrected")
     if corrected is not None:
-        for i, line in enumerate(corrected.split("\n")):
-            yield f"   {' ' * len(number)} {'+' if i == 0 else ' '} {_printable(line)}"
+        yield from (f"   {' ' * len(number)} + {_printable(line)}" for line in corrected.split("\n"))
 
 
 def _printable(text: str) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.order_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.matching import records_of
-from bushel.checking.script.trace import Trace, at_link, at_node
-from bushel.checking.script.values import Const, Dataset, Model
+from bushel.checking.script.fixes import At, at, inserted_before, with_argument, without_keyword
+from bushel.checking.script.known_values import Const, Dataset, Model
+from bushel.checking.script.trace import Trace, records_of
 
 __all__: list[str] = []
 
@@ -30,11 +30,11 @@ def batch_of_one(trace: Trace) -> Iterator[Finding]:
             if link.name == "batch" and link.number(0, "batch_size") == 1:
                 layers = use.model.layers if isinstance(use.model, Model) else []
                 has_norm = any(getattr(layer, "kind", "") == "BatchNormalization" for layer in layers)
-                yield at_link(
+                yield at(
                     link,
                     "each step sees one record" + (", and the model normalises by batch" if has_norm else ""),
+                    with_argument(link.source, link.node, 0, "batch_size", "32"),
                     severity="error" if has_norm else None,
-                    corrected=".batch(32)",
                 )
 
 
@@ -54,13 +54,16 @@ def never_shuffled(trace: Trace) -> Iterator[Finding]:
             continue
         mixing = _mixing(trace, options[0], 1)
         is_sorted = mixing is not None and mixing.ratio < MIXED
-        yield at_node(
-            use.node,
-            use.source,
+        buffer = _safe_buffer(trace) or 10_000
+        batch = next((link for link in options[0].links if link.name == "batch"), None)
+        here = batch is not None and batch.source is use.source
+        yield at(
+            use,
             "the data for training is never shuffled" + (", and it is sorted by label" if is_sorted else ""),
+            *([inserted_before(batch, f".shuffle({buffer})")] if batch is not None and here else []),
             severity="error" if is_sorted else None,
-            help=[f"add .shuffle({_safe_buffer(trace) or 10_000}) before .batch(...)"],
-            measured=f"{mixing.classes:.2f} classes a batch, expected {mixing.expected:.2f}" if mixing else None,
+            help=f"add .shuffle({buffer}) before .batch(...)",
+            measured=f"{mixing.classes:.2f} classes per batch, expected {mixing.expected:.2f}" if mixing else None,
         )
 
 
@@ -97,9 +100,8 @@ def buffer_too_small(trace: Trace) -> Iterator[Finding]:
         if link.number(0, "buffer_size") in (0, 1):
             seen.add(id(link.node))
             usual = _safe_buffer(trace) or 10_000
-            yield at_link(
-                link, "a buffer of 1 leaves the order as it is", corrected=f".shuffle({usual})", clean_from=usual
-            )
+            fix = with_argument(link.source, link.node, 0, "buffer_size", str(usual))
+            yield at(link, "a buffer of 1 leaves the order as it is", fix, clean_from=usual)
     for _, dataset in trace.used("train"):
         shuffles = [link for link in dataset.links if link.name == "shuffle"]
         sizes = [link.number(0, "buffer_size") for link in shuffles]
@@ -111,11 +113,11 @@ def buffer_too_small(trace: Trace) -> Iterator[Finding]:
         if mixing is not None and mixing.ratio < MIXED and id(link.node) not in seen:
             seen.add(id(link.node))
             safe = _safe_buffer(trace)
-            yield at_link(
+            yield at(
                 link,
-                f"a buffer of {largest:,} cannot mix this data: {mixing.classes:.1f} classes a batch",
+                f"a buffer of {largest:,} cannot mix this data: {mixing.classes:.1f} classes per batch",
+                with_argument(link.source, link.node, 0, "buffer_size", str(safe)),
                 severity="error" if mixing.ratio < 0.6 else "warning",
-                corrected=f".shuffle({safe})",
                 measured=round(mixing.classes, 2),
                 expected=round(mixing.expected, 2),
                 clean_from=safe,
@@ -139,10 +141,10 @@ def fewer_records_than_a_batch(trace: Trace) -> Iterator[Finding]:
             drops = link.flag("drop_remainder") or (len(link.args) > 1 and link.args[1] == Const(True))
             endless = any(other.name == "repeat" for other in dataset.links)
             if link.name == "batch" and drops and size and records and size > records and not endless:
-                yield at_link(
+                yield at(
                     link,
-                    f"{records:,} records never fill a batch of {size:,}, and the rest is dropped",
-                    corrected=f".batch({min(32, records)})",
+                    f"{records:,} records never fill a batch of {size:,}, and what does not fill one is dropped",
+                    with_argument(link.source, link.node, 0, "batch_size", str(min(32, records))),
                     measured=records,
                     expected=f"at least {size:,}",
                 )
@@ -167,12 +169,13 @@ def partial_validation(trace: Trace) -> Iterator[Finding]:
         seen = steps.value * sizes[-1] if sizes and sizes[-1] else None
         if seen is not None and records and seen >= records:
             continue
-        keyword = next((k for k in getattr(use.node, "keywords", []) if k.arg == "validation_steps"), None)
         known = f"{seen:,} of {records:,} records" if seen is not None and records else f"{steps.value} batches"
-        yield at_node(
-            keyword.value if keyword is not None else use.node,
-            use.source,
+        call = use.node if isinstance(use.node, ast.Call) else None
+        keyword = next((k for k in call.keywords if k.arg == "validation_steps"), None) if call is not None else None
+        yield at(
+            At(keyword.value, use.source) if keyword is not None else use,
             f"validation reads {known}",
+            *(without_keyword(use.source, call, "validation_steps") if call is not None else []),
             confidence="proven" if seen is not None and records else "likely",
-            line=re.sub(r",?\s*validation_steps=\w+", "", use.source.line(keyword.value.lineno)) if keyword else None,
+            help="leave validation_steps out",
         )

@@ -6,10 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from bushel.checking.script import tensors
-from bushel.checking.script.scopes import Scope, let_go
-from bushel.checking.script.source import Source
-from bushel.checking.script.values import (
+from bushel.checking.script import tensorflow_calls
+from bushel.checking.script.known_values import (
     UNKNOWN,
     Const,
     Dataset,
@@ -20,13 +18,16 @@ from bushel.checking.script.values import (
     Mapping,
     Model,
     Module,
+    Scope,
     Seq,
     Tensor,
     Text,
     Value,
     join,
+    let_go,
     text_of,
 )
+from bushel.checking.script.source import Source
 
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter
@@ -134,7 +135,7 @@ class Expressions:
                 return UNKNOWN
         if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(operator, ast.Add):
             return Seq(left.items + right.items, left.is_tuple)
-        return tensors.arithmetic(cast("Interpreter", self), node, operator, left, right)
+        return tensorflow_calls.arithmetic(cast("Interpreter", self), node, operator, left, right)
 
     def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
         value = self.evaluate(node.operand, scope)

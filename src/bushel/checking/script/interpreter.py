@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import ast
 
-from bushel.checking.script import objects, pipelines, tensors
+from bushel.checking.script import dataset_calls, keras_calls, tensorflow_calls
 from bushel.checking.script.expressions import Expressions
-from bushel.checking.script.scopes import Local, Scope, let_go
-from bushel.checking.script.source import Source, read_source
-from bushel.checking.script.trace import Trace, Use
-from bushel.checking.script.values import (
+from bushel.checking.script.known_values import (
     UNKNOWN,
     Alternatives,
     Class,
@@ -21,15 +18,20 @@ from bushel.checking.script.values import (
     Function,
     Instance,
     Layer,
+    Local,
     Loss,
     Model,
     Module,
+    Scope,
     Seq,
     Tensor,
     Value,
     Writer,
     join,
+    let_go,
 )
+from bushel.checking.script.source import Source, read_source
+from bushel.checking.script.trace import Trace, Use
 from bushel.errors import FileProblem
 
 __all__ = ["Interpreter", "Scope"]
@@ -92,7 +94,7 @@ class Interpreter(Expressions):
             return Local(self.modules[name])
         path = self.trace.source.path.parent.joinpath(*name.split(".")).with_suffix(".py")
         if not path.is_file() or self.depth > MAX_DEPTH:
-            return Module(tensors.canonical(name))
+            return Module(tensorflow_calls.canonical(name))
         self.modules[name] = Scope()
         try:
             source = read_source(path)
@@ -282,27 +284,27 @@ class Interpreter(Expressions):
             found = [self.method(option, name, node, args, keywords) for option in receiver.options]
             return Alternatives(found) if all(isinstance(f, Dataset) for f in found) else UNKNOWN
         if isinstance(receiver, Dataset):
-            return pipelines.dataset_method(self, receiver, name, node, args, keywords)
-        if isinstance(receiver, Model | Layer | Writer) or objects.is_model(receiver):
+            return dataset_calls.dataset_method(self, receiver, name, node, args, keywords)
+        if isinstance(receiver, Model | Layer | Writer) or keras_calls.is_model(receiver):
             if isinstance(receiver, Instance) and (name in receiver.attributes or self._method_of(receiver, name)):
                 return self.call(self.attribute(receiver, name), node, args, keywords)
-            return objects.object_method(self, receiver, name, node, args, keywords)
+            return keras_calls.object_method(self, receiver, name, node, args, keywords)
         if isinstance(receiver, Instance):
             return self.call(self.attribute(receiver, name), node, args, keywords)
         if isinstance(receiver, Module | Local):
-            pipelines.watch(self, name, node, args)
+            dataset_calls.watch(self, name, node, args)
             return self.call(self.attribute(receiver, name), node, args, keywords)
-        return pipelines.other_method(self, receiver, name, node, args, keywords)
+        return dataset_calls.other_method(self, receiver, name, node, args, keywords)
 
     def call(self, function: Value, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
         if isinstance(function, Function):
             return self.apply(function, args, keywords)
         if isinstance(function, Class):
             return self.instantiate(function, args, keywords)
-        if isinstance(function, Layer | Model) or objects.is_model(function):
-            return objects.apply_layers(self, function, node, args, keywords)
+        if isinstance(function, Layer | Model) or keras_calls.is_model(function):
+            return keras_calls.apply_layers(self, function, node, args, keywords)
         if isinstance(function, Module):
-            return tensors.call_by_name(self, function.name, node, args, keywords)
+            return tensorflow_calls.call_by_name(self, function.name, node, args, keywords)
         if isinstance(function, Loss) and len(args) > 1:
             self.trace.add("loss-call", node, self.source, loss=function, label=args[0], output=args[1])
             return UNKNOWN
@@ -389,7 +391,7 @@ class Interpreter(Expressions):
 
     def attribute(self, value: Value, name: str) -> Value:
         if isinstance(value, Module):
-            return Module(tensors.canonical(f"{value.name}.{name}"))
+            return Module(tensorflow_calls.canonical(f"{value.name}.{name}"))
         if isinstance(value, Local):
             return value.scope.names.get(name, UNKNOWN)
         if isinstance(value, Instance):

@@ -7,19 +7,11 @@ from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.matching import matched_files
-from bushel.checking.script.trace import Trace, at_link, at_node, link_location, link_text, wrapped
-from bushel.checking.script.values import Link
+from bushel.checking.script.fixes import At, Edit, appended, at, moved, place_text, removed, replaced, with_keyword
+from bushel.checking.script.known_values import Link
+from bushel.checking.script.trace import Trace, Use, matched_files
 
 __all__: list[str] = []
-
-
-def _moved(link: Link, *, before: Link) -> str:
-    """The line with a link moved before another, if both stand in it."""
-    code, mine, other = link_location(link)[1], link_text(link), link_text(before)
-    if mine in code and other in code:
-        return code.replace(mine, "", 1).replace(other, mine + other, 1)
-    return f"{mine}{other}"
 
 
 def _names(links: tuple[Link, ...]) -> list[str]:
@@ -28,7 +20,7 @@ def _names(links: tuple[Link, ...]) -> list[str]:
 
 @rule("PIP001", "shuffle-after-batch", needs="script")
 def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
-    """`shuffle` behind `batch`: batches change places, their records never do.
+    """`shuffle` after `batch`: batches change places, their records never do.
 
     Why: every epoch has the same batches. A textbook had it like that for years.
     Example: `ds.batch(32).shuffle(1000)`
@@ -44,12 +36,12 @@ def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
         cached = max((j for j, name in enumerate(names[:batch]) if name == "cache"), default=-1)
         if "shuffle" not in names[cached + 1 : batch]:
             other = dataset.links[batch]
-            yield at_link(
+            yield at(
                 link,
                 "batches are shuffled, the records in them are not",
-                corrected=f"{link_text(link)}{link_text(other)}",
-                replaces=f"{link_text(other)}{link_text(link)}",
-                batch_at=str(link_location(other)[0]),
+                *moved(link, before=other),
+                help="shuffle before batching",
+                batch_at=place_text(other),
             )
 
 
@@ -57,7 +49,7 @@ def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
 def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
     """`repeat` before `shuffle`: epochs blend into each other.
 
-    Why: some records come twice before others have come at all, and an "epoch" is none.
+    Why: some records come twice before others have come at all, so an "epoch" is not one.
     Example: `ds.repeat().shuffle(1000)`
     Fix: `ds.shuffle(1000).repeat()`
     Ignore: where the blend is wanted for throughput, and steps are counted instead of epochs.
@@ -66,19 +58,15 @@ def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
     for dataset, i, link in trace.links("shuffle"):
         before = [other for other in dataset.links[:i] if other.name == "repeat" and other.number(0, "count") != 1]
         if before:
-            yield at_link(
-                link,
-                "records of two epochs are mixed",
-                corrected=f"{link_text(link)}{link_text(before[-1])}",
-                replaces=f"{link_text(before[-1])}{link_text(link)}",
-            )
+            edits = moved(link, before=before[0])
+            yield at(link, "records of two epochs are mixed", *edits, help="shuffle before repeating")
 
 
 @rule("PIP003", "shuffle-then-split", needs="script")
 def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
-    """`take` and `skip` behind a `shuffle` that shuffles anew in every epoch.
+    """`take` and `skip` after a `shuffle` that gives a new order in every epoch.
 
-    Why: the parts are cut anew too: what was validation in one epoch is train in the next, and the score is too good.
+    Why: the parts are cut again too: what was validation in one epoch is train in the next, and the score is too good.
     Example: `ds = ds.shuffle(1000); val = ds.take(100); train = ds.skip(100)`
     Fix: `ds.shuffle(1000, reshuffle_each_iteration=False)`, or split before shuffling.
     Ignore: where only one of the two parts is used.
@@ -92,17 +80,16 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
                 found |= {name for name in _names(dataset.links[i + 1 : i + 2]) if name in ("take", "skip")}
     for link, names in after.values():
         if names == {"take", "skip"}:
-            inner = link_text(link)[:-1]
-            yield at_link(
+            yield at(
                 link,
-                "train and validation are cut anew from another order in every epoch",
-                corrected=f"{inner}, reshuffle_each_iteration=False)",
+                "train and validation are cut from a new order in every epoch",
+                with_keyword(link.source, link.node, "reshuffle_each_iteration", "False"),
             )
 
 
 @rule("PIP004", "random-map-before-cache", needs="script")
 def random_map_before_cache(trace: Trace) -> Iterator[Finding]:
-    """`cache` behind a random `map`: the first epoch's augmentation is kept for ever.
+    """`cache` after a random `map`: the augmentation of the first epoch is kept for all others.
 
     Why: every epoch sees the same pictures; augmentation does nothing.
     Example: `ds.map(augment).cache()`
@@ -113,18 +100,18 @@ def random_map_before_cache(trace: Trace) -> Iterator[Finding]:
     for dataset, i, link in trace.links("map"):
         caches = [other for other in dataset.links[i + 1 :] if other.name == "cache"]
         if "random" in link.effects and caches:
-            yield at_link(
+            yield at(
                 caches[0],
-                "what is random is drawn once and cached",
-                corrected=f".cache(){link_text(link)}",
-                replaces=f"{link_text(link)}{link_text(caches[0])}",
-                random_map_at=str(link_location(link)[0]),
+                "random values are drawn once and cached",
+                *moved(caches[0], before=link),
+                help="cache before the random map",
+                random_map_at=place_text(link),
             )
 
 
 @rule("PIP005", "shuffle-before-cache", severity="warning", needs="script")
 def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
-    """`cache` behind `shuffle`, and no shuffle behind it: the order of the first epoch is kept.
+    """`cache` after `shuffle`, and no shuffle after it: the order of the first epoch is kept.
 
     Why: every epoch comes in the same order, in the same batches.
     Example: `ds.shuffle(1000).batch(32).cache().repeat()`
@@ -136,11 +123,8 @@ def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
         shuffles = [other for other in dataset.links[:i] if other.name == "shuffle"]
         fixed = all(other.flag("reshuffle_each_iteration") is False for other in shuffles)
         if shuffles and not fixed and "shuffle" not in _names(dataset.links[i + 1 :]):
-            yield at_link(
-                link,
-                "the shuffled order is cached with the records",
-                line=_moved(link, before=shuffles[-1]),
-            )
+            edits = moved(link, before=shuffles[0])
+            yield at(link, "the shuffled order is cached with the records", *edits, help="cache before shuffling")
 
 
 @rule("PIP006", "shuffled-prediction", needs="script")
@@ -149,7 +133,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
 
     Why: predictions come in one order and labels in another: `evaluate` is good, the confusion matrix is random.
     Example: `model.predict(test.shuffle(500))` beside labels that were gathered before.
-    Fix: no shuffle where predictions are compared; `list_files(..., shuffle=False)`; `deterministic=True`.
+    Fix: no shuffle where predictions are compared with labels; `list_files(..., shuffle=False)`; `deterministic=True`.
     Ignore: where labels come out of the same pass.
     Reports: https://github.com/ck37/coral-ordinal/issues/6 https://github.com/neuronets/nobrainer/issues/174
     """
@@ -157,28 +141,23 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
         for link in dataset.links:
             unordered = link.name in ("map", "interleave") and link.flag("deterministic") is False
             if (link.name == "shuffle" and link.flag("reshuffle_each_iteration") is not False) or unordered:
-                yield at_link(
-                    link,
-                    "what is predicted comes in an order that the labels do not have",
-                    corrected="" if link.name == "shuffle" else link_text(link).replace("=False", "=True"),
-                    predicted_at=str(use.source.location(use.node)),
-                )
+                fix = removed(link) if not unordered else with_keyword(link.source, link.node, "deterministic", "True")
+                yield at(link, "predictions come in another order than the labels", fix, predicted_at=place_text(use))
         files = dataset.files.node if dataset.files else None
         if isinstance(files, ast.Call) and isinstance(files.func, ast.Attribute) and files.func.attr == "list_files":
             said = next((k.value for k in files.keywords if k.arg == "shuffle"), None)
             several = len(matched_files(trace, dataset.files)) > 1 if dataset.files else False
             if said is None and several and dataset.files:
-                yield at_node(
-                    files, dataset.files.source, "list_files shuffles the files, and predictions with them",
-                    corrected=f"{dataset.files.source.segment(files)[:-1]}, shuffle=False)",
-                )  # fmt: skip
+                source = dataset.files.source
+                fix = with_keyword(source, files, "shuffle", "False")
+                yield at(At(files, source), "list_files shuffles the files, and the predictions with them", fix)
 
 
 @rule("PIP007", "augmented-evaluation", severity="warning", needs="script")
 def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
     """Random operations in a pipeline that is only evaluated.
 
-    Why: the metric is of other pictures each time: noisy, and worse than the model is.
+    Why: the metric is measured on other pictures each time: noisy, and worse than the model is.
     Example: one `preprocess` function with `random_flip` for train and validation.
     Fix: two functions, or `if training:` around what is random.
     Ignore: for test-time augmentation that is averaged.
@@ -191,17 +170,17 @@ def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
             if link.name == "map" and "random" in link.effects and id(link.node) not in seen:
                 seen.add(id(link.node))
                 shared = " (the same call feeds training)" if id(link.node) in trained else ""
-                yield at_link(
+                yield at(
                     link,
                     f"validation is augmented at random{shared}",
-                    help=["map a function without random operations here"],
-                    evaluated_at=str(use.source.location(use.node)),
+                    help="map a function without random operations here",
+                    evaluated_at=place_text(use),
                 )
 
 
 @rule("PIP008", "batched-twice", needs="script")
 def batched_twice(trace: Trace) -> Iterator[Finding]:
-    """`batch` behind `batch`.
+    """`batch` after `batch`.
 
     Why: `found shape=(32, None, 224, 224, 3)`: a batch of batches.
     Example: `image_dataset_from_directory(...).batch(32)`, which is batched already.
@@ -216,12 +195,7 @@ def batched_twice(trace: Trace) -> Iterator[Finding]:
             continue
         seen.add(id(link.node))
         first = next((other for other in dataset.links if other.name == "batch"), link)
-        yield at_link(
-            link,
-            "batches are batched again",
-            corrected="",
-            first_batch_at=str(link_location(first)[0]),
-        )
+        yield at(link, "batches are batched again", removed(link), first_batch_at=place_text(first))
 
 
 @rule("PIP009", "never-batched", needs="script")
@@ -238,12 +212,19 @@ def never_batched(trace: Trace) -> Iterator[Finding]:
         options = use.options()
         if options and all(d.batched == 0 and not d.is_opaque for d in options):
             what = {"train": "training", "eval": "validation", "predict": "prediction"}[use.role]
-            yield at_node(
-                use.node,
-                use.source,
-                f"the dataset for {what} is never batched",
-                corrected=wrapped(use, ".batch(32)"),
+            yield at(
+                use, f"the dataset for {what} is never batched", *after_dataset(use, ".batch(32)"), help="batch it"
             )
+
+
+def after_dataset(use: Use, link: str) -> list[Edit]:
+    """One more call after the dataset that a model is given."""
+    if not isinstance(use.node, ast.Call):
+        return []
+    given = next((k.value for k in use.node.keywords if k.arg == "validation_data"), None)
+    if use.role != "eval" or given is None:
+        given = use.node.args[0] if use.node.args else None
+    return [appended(use.source, given, link)] if given is not None else []
 
 
 @rule("PIP010", "result-thrown-away", needs="script")
@@ -262,16 +243,23 @@ def result_thrown_away(trace: Trace) -> Iterator[Finding]:
             continue
         if event.info["dataset"].is_opaque and link.name in ("repeat", "cache"):
             continue  # arrays repeat too
-        text = event.source.segment(event.node)
-        name = text.split(".")[0]
-        yield at_link(link, f"the result of .{link.name}(...) is thrown away", line=f"{name} = {text}")
+        receiver: ast.AST = event.node
+        while isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute):
+            receiver = receiver.func.value
+        kept = f"{event.source.segment(receiver)} = {event.source.segment(event.node)}"
+        yield at(
+            link,
+            f"the result of .{link.name}(...) is thrown away",
+            *([replaced(event.source, event.node, kept)] if isinstance(receiver, ast.Name | ast.Attribute) else []),
+            help="assign it to a name",
+        )
 
 
 @rule("PIP016", "partly-read-cache", severity="warning", needs="script")
 def partly_read_cache(trace: Trace) -> Iterator[Finding]:
-    """`take` behind `cache(file)`: a cache that is not read to its end is thrown away.
+    """`take` after `cache(file)`: a cache that is not read to its end is thrown away.
 
-    Why: the file is written anew in every epoch, and nothing is gained.
+    Why: the file is written again in every epoch, and nothing is gained.
     Example: `ds.cache("cache").take(100)`
     Fix: `ds.take(100).cache("cache")`
     Ignore: where another reader goes through to the end first.
@@ -280,10 +268,11 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
     for dataset, i, link in trace.links("take"):
         caches = [other for other in dataset.links[:i] if other.name == "cache" and (other.args or other.keywords)]
         if caches:
-            yield at_link(
+            yield at(
                 link,
                 "the cache is never read to its end, and so never kept",
-                line=_moved(link, before=caches[-1]),
+                *moved(link, before=caches[-1]),
+                help="take before caching",
             )
 
 
@@ -298,9 +287,4 @@ def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
     for event in trace.of("zip-of-shuffled"):
-        yield at_node(
-            event.node,
-            event.source,
-            "pairs are put together after each side was shuffled by itself",
-            help=["zip first, and shuffle the pairs"],
-        )
+        yield at(event, "each side was shuffled by itself before they were paired", help="zip first, then shuffle")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import json
+import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from bushel.checking.report.findings import Location
 from bushel.errors import FileProblem
@@ -25,10 +29,47 @@ class Source:
     tree: ast.Module
     cells: list[tuple[int, int]] = field(default_factory=list)  # first line, number of the cell
 
-    def location(self, node: ast.AST, *, line: int | None = None, column: int | None = None) -> Location:
+    @cached_property
+    def raw(self) -> bytes:
+        """The text as bytes: columns of nodes count them."""
+        return self.text.encode()
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """The byte at which each line begins."""
+        return [0, *(found.end() for found in re.finditer(rb"\n", self.raw))]
+
+    def span(self, node: Any) -> tuple[int, int]:
+        """The bytes of a node."""
+        starts = self.line_starts
+        return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+
+    def statement_lines(self, byte: int) -> tuple[int, int]:
+        """The first and the last line of the statement around a byte; of a block, those of its head."""
+        line = bisect.bisect_right(self.line_starts, byte)
+        found = (line, line)
+        for node in ast.walk(self.tree):  # outer statements come first
+            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
+                body = getattr(node, "body", None)
+                last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno or node.lineno
+                if line <= max(last, node.lineno):
+                    found = (node.lineno, max(last, node.lineno))
+        return found
+
+    def imported_as(self, module: str, default: str) -> str:
+        """The name that an import gives a module here: `tf` of `tensorflow`."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    whole = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+                    if whole == module and (alias.asname or "." not in alias.name):
+                        return alias.asname or alias.name
+        return default
+
+    def location(self, node: Any = None, *, line: int | None = None, column: int | None = None) -> Location:
         """Where a node begins, or the place given."""
-        line = line if line is not None else node.lineno  # type: ignore[attr-defined]
-        column = column if column is not None else node.col_offset + 1  # type: ignore[attr-defined]
+        line = line if line is not None else node.lineno
+        column = column if column is not None or node is None else node.col_offset + 1
         name = str(self.path)
         for first, number in reversed(self.cells):
             if line >= first:

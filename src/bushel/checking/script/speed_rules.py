@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.trace import Trace, at_link, at_node, link_text, wrapped
-from bushel.checking.script.values import Link, Spec
+from bushel.checking.script.fixes import at, moved, with_keyword
+from bushel.checking.script.known_values import Link, Spec
+from bushel.checking.script.link_order_rules import after_dataset
+from bushel.checking.script.source import Source
+from bushel.checking.script.trace import Trace
 
 __all__: list[str] = []
 
@@ -42,10 +45,8 @@ def map_not_parallel(trace: Trace) -> Iterator[Finding]:
             and len(link.args) < 2
             and link.effects & WORK
         ):
-            text = link.source.segment(link.node.args[0]) if link.node.args else "function"
-            yield at_link(
-                link, "this function runs on one core", corrected=f".map({text}, num_parallel_calls=tf.data.AUTOTUNE)"
-            )
+            fix = with_keyword(link.source, link.node, "num_parallel_calls", _autotune(link.source))
+            yield at(link, "this function runs on one core", fix)
 
 
 @rule("PIP071", "not-prefetched", severity="info", needs="script")
@@ -62,10 +63,12 @@ def not_prefetched(trace: Trace) -> Iterator[Finding]:
         options = [d for d in use.options() if d.links]
         unclear = any(d.is_opaque and d.links[-1].name != "map" for d in options)
         if use.role == "train" and options and not unclear and not any(d.has("prefetch") for d in options):
-            yield at_node(
-                use.node, use.source, "the dataset for training is not prefetched",
-                corrected=wrapped(use, ".prefetch(tf.data.AUTOTUNE)"),
-            )  # fmt: skip
+            edits = after_dataset(use, f".prefetch({_autotune(use.source)})")
+            yield at(use, "the dataset for training is not prefetched", *edits, help="prefetch it")
+
+
+def _autotune(source: Source) -> str:
+    return f"{source.imported_as('tensorflow', 'tf')}.data.AUTOTUNE"
 
 
 @rule("PIP072", "parsed-before-batching", severity="info", needs="script")
@@ -88,13 +91,10 @@ def parsed_before_batching(trace: Trace) -> Iterator[Finding]:
         batches = [other for other in links[i + 1 :] if other.name == "batch"]
         is_parsing = link.name == "map" and "parse_single" in link.effects
         if is_parsing and plain and batches and not others & DECODING:
-            mine, batch = link_text(link), link_text(batches[0])
-            yield at_link(
+            yield at(
                 link,
                 "records are parsed one by one before they are batched",
-                corrected=batch + mine,
-                replaces=mine + batch,
-                help=["batch first, and parse the batch with tf.io.parse_example"],
+                help="batch first, and parse whole batches with tf.io.parse_example",
             )
 
 
@@ -116,9 +116,5 @@ def decoded_before_shuffling(trace: Trace) -> Iterator[Finding]:
         shuffled = any(other.name == "shuffle" for other in links[:i])
         if before and cached < 0 and not shuffled:
             first = before[0]
-            yield at_link(
-                link,
-                "the buffer holds decoded records",
-                corrected=f"{link_text(link)}{link_text(first)}",
-                replaces=f"{link_text(first)}{link_text(link)}",
-            )
+            edits = moved(link, before=first)
+            yield at(link, "the buffer holds decoded records", *edits, help="shuffle before decoding")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import fnmatch
+import glob
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bushel.checking.collect.facts import Data, Plan
-from bushel.checking.report.findings import Confidence, Finding, Location, Severity
+from bushel.checking.collect.facts import Data, FileFacts, Plan
+from bushel.checking.script.known_values import Alternatives, Dataset, Files, Link, Value, Writer
 from bushel.checking.script.source import Source
-from bushel.checking.script.values import Alternatives, Dataset, Link, Value, Writer
 
-__all__ = ["Event", "Trace", "Use"]
+__all__ = ["Event", "Trace", "Use", "exists_on_disk", "matched_files", "records_of"]
 
 
 @dataclass(frozen=True)
@@ -118,94 +120,25 @@ class Trace:
         return given
 
 
-def link_location(link: Link) -> tuple[Location, str]:
-    """Where the name of a link stands, and the text of that line."""
-    function = link.node.func
-    if isinstance(function, ast.Attribute):
-        line, column = function.end_lineno or link.node.lineno, (function.end_col_offset or 0) - len(function.attr) + 1
-        return link.source.location(link.node, line=line, column=column), link.source.line(line)
-    return link.source.location(link.node), link.source.line(link.node.lineno)
+def matched_files(trace: Trace, files: Files | None) -> list[FileFacts]:
+    """The files of the data whose names the script's patterns match."""
+    if trace.data is None or files is None or not files.patterns:
+        return []
+    names = {PurePosixPath(pattern.replace("\\", "/")).name for pattern in files.patterns}
+    return [file for file in trace.data.files if any(fnmatch.fnmatchcase(file.path.name, name) for name in names)]
 
 
-def link_text(link: Link) -> str:
-    """A link as it stands in the source, in one line: `.name(...)`."""
-    arguments = ", ".join(link.source.segment(a) for a in (*link.node.args, *link.node.keywords))
-    return f".{link.name}({arguments})"
+def exists_on_disk(trace: Trace, pattern: str) -> bool:
+    """Whether a pattern names something from here, or from the script's folder."""
+    if "://" in pattern:
+        return True
+    places = [Path(), trace.source.path.parent]
+    return any(glob.glob(str(place / pattern)) for place in places)
 
 
-def at_link(
-    link: Link,
-    message: str,
-    *,
-    corrected: str | None = None,
-    replaces: str | None = None,
-    line: str | None = None,
-    help: list[str] | None = None,
-    severity: Severity | None = None,
-    confidence: Confidence = "proven",
-    **evidence: Any,
-) -> Finding:
-    """A finding at one call of a chain. `corrected` stands for `replaces`, or for the link."""
-    place, code = link_location(link)
-    corrected = line or corrected_line(code, replaces or link_text(link), corrected)
-    return _finding(message, place, code, corrected, help, severity, confidence, evidence)
-
-
-def at_node(
-    node: ast.AST,
-    source: Source,
-    message: str,
-    *,
-    corrected: str | None = None,
-    replaces: str | None = None,
-    line: str | None = None,
-    help: list[str] | None = None,
-    severity: Severity | None = None,
-    confidence: Confidence = "proven",
-    **evidence: Any,
-) -> Finding:
-    """A finding at any place of a script. `corrected` stands for `replaces`, or for the node."""
-    place, code = source.location(node), source.line(node.lineno)  # type: ignore[attr-defined]
-    corrected = line or corrected_line(code, replaces or source.segment(node), corrected)
-    return _finding(message, place, code, corrected, help, severity, confidence, evidence)
-
-
-def wrapped(use: Use, link: str) -> str | None:
-    """The call that uses a dataset, with one more link behind the dataset."""
-    text = use.source.segment(use.node)
-    first = use.node.args[0] if isinstance(use.node, ast.Call) and use.node.args else None
-    if first is None:
-        return f"{link} at the end of the dataset"
-    name = use.source.segment(first)
-    return text.replace(f"({name}", f"({name}{link}", 1)
-
-
-def corrected_line(code: str, wrong: str, right: str | None) -> str | None:
-    """The whole line with what is right in it, where what is wrong stands in one line; else only what is right."""
-    if right is None:
-        return None
-    if wrong and wrong in code and "..." not in right:
-        return code.replace(wrong, right, 1)
-    return right or f"without {wrong}"
-
-
-def _finding(
-    message: str,
-    place: Location,
-    code: str,
-    corrected: str | None,
-    help: list[str] | None,
-    severity: Severity | None,
-    confidence: Confidence,
-    evidence: dict[str, Any],
-) -> Finding:
-    shown = {"code": code} | ({"corrected": corrected} if corrected is not None else {})
-    said = help if help is not None else ([f"change it to: {corrected}"] if corrected is not None else [])
-    return Finding(
-        message,
-        severity=severity,
-        confidence=confidence,
-        locations=[place],
-        evidence={**shown, **{name: value for name, value in evidence.items() if value is not None}},
-        help=said,
-    )
+def records_of(trace: Trace, files: Files | None) -> int | None:
+    """How many records the files hold; None if that is not known."""
+    matched = matched_files(trace, files)
+    if files is not None and files.is_guessed and len({file.split for file in matched}) > 1:
+        return None  # which of the splits is meant is what is not known
+    return sum(file.records for file in matched) if matched else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
+from bushel.checking.script.fixes import Edit, appended, at, replaced
+from bushel.checking.script.known_values import Function, Writer
 from bushel.checking.script.source import Source
-from bushel.checking.script.trace import Trace, at_node
-from bushel.checking.script.values import Function
+from bushel.checking.script.trace import Trace
 
 __all__: list[str] = []
 
@@ -30,8 +32,25 @@ def writer_never_closed(trace: Trace) -> Iterator[Finding]:
         place = (writer.node.lineno, writer.node.col_offset)  # type: ignore[attr-defined]
         if place not in seen and place not in closed:
             seen.add(place)
-            text = writer.source.segment(writer.node)
-            yield at_node(writer.node, writer.source, "the writer is never closed", line=f"with {text} as writer:")
+            yield at(writer, "the writer is never closed", *_closed(writer), help="open it in a with block")
+
+
+def _closed(writer: Writer) -> list[Edit]:
+    """The block in which the writer got its name, with a `close()` after the last statement that uses it."""
+    for block in ast.walk(writer.source.tree):
+        for name in ("body", "orelse", "finalbody"):
+            statements: Any = getattr(block, name, None)
+            for made in statements if isinstance(statements, list) else ():
+                if isinstance(made, ast.Assign) and made.value is writer.node and isinstance(made.targets[0], ast.Name):
+                    using = [s for s in statements if _names_in(s) & {made.targets[0].id}]
+                    line = f"\n{' ' * made.col_offset}{made.targets[0].id}.close()"
+                    start = writer.source.span(using[-1])[0]
+                    return [Edit(writer.source, start, start), appended(writer.source, using[-1], line)]
+    return []
+
+
+def _names_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 @rule("PIP061", "copy-shuffled", needs="script")
@@ -50,14 +69,15 @@ def copy_shuffled(trace: Trace) -> Iterator[Finding]:
         text = f"order = {event.source.segment(argument)}; random.shuffle(order)"
         if isinstance(inner, ast.Name):
             text = f"random.shuffle({inner.id})"
-        yield at_node(event.node, event.source, "a copy is shuffled and thrown away", corrected=text)
+        fix = replaced(event.source, event.node, text)
+        yield at(event, "a copy is shuffled and thrown away", fix)
 
 
 @rule("PIP062", "classes-in-any-order", needs="script")
 def classes_in_any_order(trace: Trace) -> Iterator[Finding]:
     """Class numbers taken from a set or from `os.listdir`, whose order is not the same everywhere.
 
-    Why: each run, each split or each machine numbers the classes anew: validation near 0 with a model that is right.
+    Why: each run, split or machine numbers the classes differently: validation near 0 with a model that is right.
     Example: `{name: i for i, name in enumerate(set(names))}`
     Fix: `enumerate(sorted(set(names)))`, once, and keep it.
     Ignore: never.
@@ -66,11 +86,10 @@ def classes_in_any_order(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("any-order"):
         what = {"builtins.set()": "a set"}.get(event.info["of"], event.info["of"])
         inner = event.source.segment(event.node.args[0])  # type: ignore[attr-defined]
-        yield at_node(
-            event.node,
-            event.source,
+        yield at(
+            event,
             f"classes are numbered in the order of {what}",
-            corrected=f"enumerate(sorted({inner}))",
+            replaced(event.source, event.node.args[0], f"sorted({inner})"),  # type: ignore[attr-defined]
         )
 
 
@@ -90,12 +109,17 @@ def all_results_in_memory(trace: Trace) -> Iterator[Finding]:
             continue
         returns = [n for n in ast.walk(function.node) if isinstance(n, ast.Return) and n.value is not None]
         if returns or isinstance(function.node, ast.Lambda):
-            text = event.source.segment(event.node)
-            yield at_node(
-                event.node,
-                event.source,
+            call = event.node.func if isinstance(event.node, ast.Call) else None
+            one_by_one = (
+                [replaced(event.source, call, f"{event.source.segment(call.value)}.imap")]
+                if isinstance(call, ast.Attribute) and call.attr == "map"
+                else []
+            )
+            yield at(
+                event,
                 "all results are held in memory before the first is written",
-                corrected=text.replace(".map(", ".imap(", 1).replace(".starmap(", ".imap(", 1),
+                *one_by_one,
+                help="take results one by one with imap",
             )
 
 
@@ -105,9 +129,9 @@ def _writes(function: Function) -> bool:
 
 @rule("PIP064", "fitted-before-split", needs="script")
 def fitted_before_split(trace: Trace) -> Iterator[Finding]:
-    """`fit_transform` or oversampling on all data, and the split behind it.
+    """`fit_transform` or oversampling on all data, and the split after it.
 
-    Why: test data takes part in the fit, and copies of one sample land on both sides: the score is too good.
+    Why: test data takes part in the fit, and copies of one sample are on both sides: the score is too good.
     Example: `x = vectorizer.fit_transform(texts); train, test = train_test_split(x)`
     Fix: split first; fit and balance the train part, and only `transform` the rest.
     Ignore: for label encoders.
@@ -118,21 +142,21 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
         names = _assigned(event.source, event.node)
         receiver = event.source.segment(event.node)
         for split in splits:
-            used = {n.id for n in ast.walk(split.node) if isinstance(n, ast.Name)}
-            if names & used and split.node.lineno > event.node.lineno and "Label" not in receiver:  # type: ignore[attr-defined]
+            if names & _names_in(split.node) and split.node.lineno > event.node.lineno and "Label" not in receiver:  # type: ignore[attr-defined]
                 what = "balanced" if event.kind == "fit_resample" else "fitted"
-                yield at_node(
-                    event.node, event.source, f"data is {what} before it is split",
-                    help=["call train_test_split first, and fit on its train part only"],
+                yield at(
+                    event,
+                    f"data is {what} before it is split",
+                    help="call train_test_split first, and fit on its train part only",
                     split_at=str(split.source.location(split.node)),
-                )  # fmt: skip
+                )
                 break
 
 
 def _assigned(source: Source, call: ast.AST) -> set[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assign) and call in ast.walk(node.value):
-            return {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+            return {name for target in node.targets for name in _names_in(target)}
     return set()
 
 
@@ -148,11 +172,11 @@ def dense_vectors_written(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("toarray"):
         if trace.writers:
-            text = event.source.segment(event.node)
-            yield at_node(
-                event.node, event.source, "sparse rows are made dense before they are written",
-                corrected=f"{text.replace('.toarray()', '.tocsr()')}  # write row.indices and row.data",
-            )  # fmt: skip
+            yield at(
+                event,
+                "sparse rows are made dense before they are written",
+                help="keep the matrix sparse, write row.indices and row.data, and read them with tf.io.SparseFeature",
+            )
 
 
 @rule("PIP066", "written-while-training", severity="warning", needs="script")
@@ -167,9 +191,8 @@ def written_while_training(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("writer-in-loop"):
         if any("step" in happened for happened in event.info["loops"]):
-            yield at_node(
-                event.node,
-                event.source,
+            yield at(
+                event,
                 "records are written inside the training loop",
-                help=["write them before training"],
+                help="write them before training",
             )

@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from bushel.checking.collect.engine_parts import Engine
 from bushel.checking.collect.facts import Data, Plan
 from bushel.checking.collect.one_pass import Interrupted, list_data, read_data
-from bushel.checking.collect.parts import Engine
 from bushel.checking.report.findings import SEVERITIES, Finding, Severity, at_least
 from bushel.checking.report.formats import page_text
 from bushel.checking.report.settings import Settings, load_settings, read_baseline

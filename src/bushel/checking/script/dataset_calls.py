@@ -6,8 +6,7 @@ import ast
 import posixpath
 from typing import TYPE_CHECKING
 
-from bushel.checking.script.trace import Use
-from bushel.checking.script.values import (
+from bushel.checking.script.known_values import (
     UNKNOWN,
     Const,
     Dataset,
@@ -25,6 +24,7 @@ from bushel.checking.script.values import (
     Writer,
     text_of,
 )
+from bushel.checking.script.trace import Use
 
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter

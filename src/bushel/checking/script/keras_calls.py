@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from bushel.checking.script.trace import Use
-from bushel.checking.script.values import (
+from bushel.checking.script.known_values import (
     UNKNOWN,
     Alternatives,
     Class,
@@ -23,6 +22,7 @@ from bushel.checking.script.values import (
     Value,
     Writer,
 )
+from bushel.checking.script.trace import Use
 
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter
@@ -58,7 +58,7 @@ def make(run: Interpreter, name: str, node: ast.Call, args: list[Value], keyword
     if ".optimizers." in name:
         for keyword in node.keywords:
             if keyword.arg in ("lr", "decay"):
-                run.trace.add("removed", keyword.value, run.source, name=keyword.arg)
+                run.trace.add("removed", keyword, run.source, name=keyword.arg)
         return Module(name)
     if ".losses." in name and last[:1].isupper():
         from_logits = keywords.get("from_logits", args[0] if args else Const(False))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bushel.checking.collect.boxes_and_tokens import ListReader
 from bushel.checking.collect.facts import FileFacts
 from bushel.checking.collect.image_facts import Pictures
-from bushel.checking.collect.text_facts import Signatures
+from bushel.checking.collect.near_texts import Signatures
 
 __all__ = ["Engine", "FilePart", "look_everywhere"]
 

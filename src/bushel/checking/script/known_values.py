@@ -18,10 +18,12 @@ __all__ = [
     "Instance",
     "Layer",
     "Link",
+    "Local",
     "Loss",
     "Mapping",
     "Model",
     "Module",
+    "Scope",
     "Seq",
     "Spec",
     "Tensor",
@@ -32,6 +34,7 @@ __all__ = [
     "flat_layers",
     "join",
     "layers_of",
+    "let_go",
     "text_of",
 ]
 
@@ -295,3 +298,34 @@ def flat_layers(layers: list[Any]) -> list[Layer]:
     for layer in layers:
         flat += flat_layers(list(layer.layers)) if isinstance(layer, Model) else [layer]
     return flat
+
+
+class Scope:
+    """Names of one function or module."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self.names: dict[str, Value] = {}
+        self.parent = parent
+
+    def get(self, name: str) -> Value:
+        """What a name stands for."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return Module(f"builtins.{name}")
+
+
+class Local(Value):
+    """A module beside the script."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+
+def let_go(value: Value) -> None:
+    """Note that a writer is handed on, so that somebody else may close it."""
+    for part in value.items if isinstance(value, Seq) else [value]:
+        if isinstance(part, Writer):
+            part.escapes = True

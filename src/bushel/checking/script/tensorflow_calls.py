@@ -7,8 +7,8 @@ import glob
 import re
 from typing import TYPE_CHECKING, Any
 
-from bushel.checking.script import objects, pipelines
-from bushel.checking.script.values import (
+from bushel.checking.script import dataset_calls, keras_calls
+from bushel.checking.script.known_values import (
     UNKNOWN,
     Const,
     Dataset,
@@ -68,7 +68,7 @@ def call_by_name(run: Interpreter, name: str, node: ast.Call, args: list[Value],
     """The result of a call to something in a module."""
     last = name.rsplit(".", maxsplit=1)[-1]
     if name.startswith("keras.") or (name.startswith("tensorflow.") and last in ("Sequential",)):
-        return objects.make(run, name, node, args, keywords)
+        return keras_calls.make(run, name, node, args, keywords)
     if name.startswith("tensorflow.data."):
         return _data_call(run, name, node, args, keywords)
     if last in _SPECS:
@@ -351,7 +351,7 @@ def _python_call(
     if name in ("glob.glob", "glob.iglob"):
         return _glob(run, node, args)
     if name == "os.path.join":
-        return pipelines.join_path(args)
+        return dataset_calls.join_path(args)
     if name in ("builtins.set", "os.listdir", "os.scandir"):
         return Module("builtins.set()" if last == "set" else f"os.{last}()")
     if name == "builtins.enumerate":

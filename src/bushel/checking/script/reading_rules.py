@@ -1,0 +1,442 @@
+"""PIP020 to PIP030: files, features and encodings that the code names, against what the data really holds."""
+
+from __future__ import annotations
+
+import ast
+import glob
+import math
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from bushel.checking.collect.facts import FeatureFacts
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
+from bushel.checking.script.fixes import At, Edit, at, replaced, with_argument, with_keyword, without_keyword
+from bushel.checking.script.known_values import Mapping, Spec
+from bushel.checking.script.source import Source
+from bushel.checking.script.trace import Event, Trace, exists_on_disk, matched_files
+from bushel.errors import nearest
+
+__all__: list[str] = []
+
+
+@rule("PIP020", "pattern-handed-to-reader", needs="script")
+def pattern_handed_to_reader(trace: Trace) -> Iterator[Finding]:
+    """A pattern with `*` handed to `TFRecordDataset`, which does not expand it.
+
+    Why: `NotFoundError: train-*.tfrecord; No such file or directory`.
+    Example: `tf.data.TFRecordDataset("train-*.tfrecord")`
+    Fix: `tf.data.TFRecordDataset(tf.io.gfile.glob("train-*.tfrecord"))`, or `list_files`.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/tensorflow/issues/33048
+    """
+    for event in trace.of("reads"):
+        files = event.info["files"]
+        magic = [p for p in files.patterns or () if glob.has_magic(p)]
+        if magic and not files.is_expanded:
+            given = event.node.args[0] if isinstance(event.node, ast.Call) and event.node.args else None
+            name = event.source.imported_as("tensorflow", "tf")
+            expanded = f"{name}.io.gfile.glob({event.source.segment(given)})" if given is not None else ""
+            yield at(
+                event,
+                f"TFRecordDataset does not expand {magic[0]!r}",
+                *([replaced(event.source, given, expanded)] if given is not None else []),
+                help=f"expand it first: {name}.io.gfile.glob(pattern)",
+            )
+
+
+@rule("PIP021", "pattern-matches-nothing", needs="script")
+def pattern_matches_nothing(trace: Trace) -> Iterator[Finding]:
+    """A file name or pattern that none of the files matches.
+
+    Why: an empty list of files is an empty dataset: `OutOfRangeError: End of sequence`, and no other hint.
+    Example: a space after `=` in a flag, `trian-*.tfrecord`.
+    Fix: the nearest name is given; stop when the list is empty.
+    Ignore: where the script is meant for files that are elsewhere.
+    Reports: https://github.com/tensorflow/tensorflow/issues/26038 https://github.com/google/automl/issues/308
+    """
+    seen: set[str] = set()
+    for event in [*trace.of("lists"), *trace.of("reads")]:
+        files = event.info["files"]
+        if files.patterns == []:
+            yield at(event, "the list of files is empty", help="stop when it is: if not files: raise")
+        if trace.data is None:
+            continue
+        for pattern in files.patterns or ():
+            if pattern in seen or matched_files(trace, files) or exists_on_disk(trace, pattern):
+                continue
+            seen.add(pattern)
+            name = PurePosixPath(pattern).name
+            close = _nearest_pattern(name, [file.path.name for file in trace.data.files])
+            if files.is_guessed and not close:
+                continue  # what is not known of the name may be anything
+            yield at(
+                event,
+                f"no file matches {pattern!r}" + (f"; did you mean {close!r}?" if close else ""),
+                severity=None if close else "info",
+                confidence="proven" if close else "hint",
+                help=f"there is {close}" if close else "these files are not among those that were checked",
+                measured=0,
+            )
+
+
+def _nearest_pattern(pattern: str, names: list[str]) -> str | None:
+    """A name that the pattern was probably meant to match."""
+    stem = pattern.split("*", maxsplit=1)[0] or pattern
+    heads = {name[: len(stem)]: name for name in names}
+    close = nearest(stem, heads)
+    return heads[close] if close else nearest(pattern, names)
+
+
+@rule("PIP022", "compression-not-as-read", needs="script")
+def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
+    """`compression_type` that is not what the files have.
+
+    Why: TensorFlow does not look; either way it says `corrupted record at 0`.
+    Example: `TFRecordDataset("train.tfrecord.gz")` without `compression_type="GZIP"`.
+    Fix: say what the files are, or read them with bushel, which looks.
+    Ignore: never.
+    Reports: https://github.com/hassan-mahmood/TIES_DataGeneration/issues/11 https://github.com/tensorflow/minigo/issues/433
+    """
+    for event in trace.of("reads"):
+        said = event.info["compression"]
+        if said == "?":
+            continue
+        for file in matched_files(trace, event.info["files"]):
+            real = (file.compression or "").upper()
+            if real == (said or "") or file.problem is not None:
+                continue
+            yield at(
+                event,
+                f"{file.path.name} is {file.compression or 'not compressed'}, and read as {said or 'not compressed'}",
+                *_with_compression(event, real),
+                help=f'pass compression_type="{real}" to TFRecordDataset',
+                measured=file.compression or "not compressed",
+                expected=said or "not compressed",
+            )
+            break
+
+
+def _with_compression(event: Event, real: str) -> list[Edit]:
+    """The call that reads with the compression that the files have."""
+    call = event.node
+    if not isinstance(call, ast.Call) or "TFRecordDataset" not in event.source.segment(call.func):
+        return []
+    if len(call.args) > 1:
+        return [replaced(event.source, call.args[1], f'"{real}"')]
+    if not real:
+        return without_keyword(event.source, call, "compression_type")
+    return [with_keyword(event.source, call, "compression_type", f'"{real}"')]
+
+
+DTYPES = {"string": "bytes", "int64": "int64", "float32": "float32"}
+
+
+def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Source, FeatureFacts | None]]:
+    """Each feature of each description that is used, with what the data holds of it."""
+    seen: set[int] = set()
+    for event in trace.of("parse"):
+        specs: Mapping = event.info["specs"]
+        for name, spec in specs.items.items():
+            if not isinstance(spec, Spec) or id(spec.node) in seen or trace.data is None or not trace.data.records:
+                continue
+            seen.add(id(spec.node))
+            node = specs.nodes.get(name, spec.node)
+            yield str(name), spec, node, specs.source or spec.source, trace.data.features.get(str(name))
+
+
+def _described(key: ast.AST, spec: Spec, source: Source, facts: FeatureFacts) -> list[Edit]:
+    """The description as the records hold the feature, under the name that it has there."""
+    tf = spec.source.imported_as("tensorflow", "tf")
+    shape = "[]" if facts.length == 1 else f"[{facts.length}]" if facts.length is not None else None
+    kind = {"bytes": "string"}.get(facts.dtype, facts.dtype)
+    form = f"FixedLenFeature({shape}, " if shape is not None and facts.records == facts.total else "RaggedFeature("
+    edits = [replaced(spec.source, spec.node, f"{tf}.io.{form}{tf}.{kind})")]
+    is_renamed = isinstance(key, ast.Constant) and key.value != facts.name
+    if is_renamed and source is not spec.source:
+        return []
+    return [*edits, replaced(source, key, f'"{facts.name}"')] if is_renamed else edits
+
+
+@rule("PIP023", "feature-not-in-data", needs="script")
+def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
+    """A feature that the code asks for and the records do not have, or not all of them.
+
+    Why: `Feature: X (data type: string) is required but could not be found.`
+    Example: `"labels"` where the file says `"label"`.
+    Fix: the nearest name in the data is given.
+    Ignore: never.
+    Reports: https://github.com/google/earthengine-api/issues/177 https://github.com/google-research/google-research/issues/1887
+    """
+    for name, spec, node, source, facts in _specs(trace):
+        assert trace.data is not None
+        if spec.has_default or spec.kind != "FixedLenFeature":
+            continue
+        if facts is None:
+            close = nearest(name, trace.data.features)
+            yield at(
+                At(node, source),
+                f"no record has {name!r}" + (f"; did you mean {close!r}?" if close else ""),
+                *(_described(node, spec, source, trace.data.features[close]) if close else []),
+                help=None if close else "leave it out, or use the name that the records have",
+                measured=sorted(trace.data.features),
+                expected=name,
+            )
+        elif facts.records < facts.total:
+            yield at(
+                At(node, source),
+                f"{facts.total - facts.records:,} of {facts.total:,} records have no {name!r}",
+                *_described(node, spec, source, facts),
+                measured=facts.records,
+                expected=facts.total,
+            )
+
+
+@rule("PIP024", "feature-of-another-type", needs="script")
+def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
+    """A feature that the code reads as one type and the records hold as another.
+
+    Why: `Key: X. Data types don't match. Expected type: int64, Actual type: float`.
+    Example: `FixedLenFeature([], tf.int64)` for what was written as float_list.
+    Fix: the type that the records hold is given.
+    Ignore: never.
+    Reports: https://github.com/ethanyanjiali/deep-vision/issues/13 https://github.com/tensorflow/models/issues/5582
+    """
+    for name, spec, node, source, facts in _specs(trace):
+        if facts is not None and spec.dtype in DTYPES and DTYPES[spec.dtype] != facts.dtype:
+            yield at(
+                At(node, source),
+                f"{name!r} is read as tf.{spec.dtype}, and the records hold {facts.dtype}",
+                *_described(node, spec, source, facts),
+                measured=facts.dtype,
+                expected=spec.dtype,
+            )
+
+
+@rule("PIP025", "feature-of-another-shape", needs="script")
+def feature_of_another_shape(trace: Trace) -> Iterator[Finding]:
+    """A fixed shape that does not fit the number of values in the records.
+
+    Why: `Key: X. Number of int64 values != expected. Values size: 2 but output shape: [3]`.
+    Example: `FixedLenFeature([3], tf.int64)` where grey images hold two sizes.
+    Fix: the shape that fits, or `RaggedFeature` where it varies.
+    Ignore: never.
+    Reports: https://github.com/ZJULearning/pixel_link/issues/9 https://github.com/johnsmithm/handwritten-tf-1.0/issues/6
+    """
+    for name, spec, node, source, facts in _specs(trace):
+        if facts is None or spec.kind != "FixedLenFeature" or spec.shape is None or not facts.values_known:
+            continue
+        expected = math.prod(spec.shape)
+        wrong = {length: count for length, count in facts.lengths.items() if length != expected}
+        if wrong and expected >= 0:
+            yield at(
+                At(node, source),
+                f"{name!r} is read as {list(spec.shape)}, and {sum(wrong.values()):,} records hold {min(wrong)} values",
+                *_described(node, spec, source, facts),
+                measured=facts.lengths,
+                expected=expected,
+            )
+
+
+@rule("PIP026", "default-hides-absence", severity="warning", needs="script")
+def default_hides_absence(trace: Trace) -> Iterator[Finding]:
+    """A `default_value` for a feature that many or all records lack.
+
+    Why: the default silences "required but could not be found", and the model is given a constant.
+    Example: `FixedLenFeature([], tf.int64, default_value=0)` for a misspelt name.
+    Fix: the right name, or no such feature.
+    Ignore: where absence is rare and means the default.
+    Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/tensorflow/ranking/issues/227
+    """
+    for name, spec, node, source, facts in _specs(trace):
+        assert trace.data is not None
+        optional = spec.has_default or spec.kind != "FixedLenFeature"
+        present = facts.records if facts is not None else 0
+        total = trace.data.records
+        if optional and present < 0.5 * total:
+            close = nearest(name, trace.data.features) if facts is None else None
+            filled = "the default" if spec.has_default else "nothing"
+            yield at(
+                At(node, source),
+                f"{name!r} is {filled} in {1 - present / total:.0%} of the records"
+                + (f"; did you mean {close!r}?" if close else ""),
+                *(_described(node, spec, source, trace.data.features[close]) if close else []),
+                severity="error" if facts is None else "warning",
+                help=None if close else "leave it out, or use the name that the records have",
+                measured=present,
+                expected=total,
+            )
+
+
+@rule("PIP027", "sparse-where-dense", severity="warning", needs="script")
+def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
+    """`VarLenFeature` for a feature that always holds the same number of values, and no `to_dense`.
+
+    Why: it gives a SparseTensor, which most layers refuse or turn dense at a price.
+    Example: `VarLenFeature(tf.float32)` for vectors of 64.
+    Fix: `FixedLenFeature([64], tf.float32)`
+    Ignore: where a SparseTensor is wanted.
+    Reports: https://github.com/tensorflow/tensorflow/issues/976
+    """
+    dense = {event.info["feature"] for event in trace.of("to-dense")}
+    for name, spec, node, source, facts in _specs(trace):
+        if (
+            facts is not None
+            and spec.kind == "VarLenFeature"
+            and facts.length
+            and name not in dense
+            and facts.length > 1
+        ):
+            yield at(
+                At(node, source),
+                f"{name!r} is read as a SparseTensor, and always holds {facts.length} values",
+                *_described(node, spec, source, facts),
+                measured=facts.length,
+            )
+
+
+NAMED_BY_RATIO = {2: "tf.int16 or tf.float16", 4: "tf.float32 or tf.int32", 8: "tf.float64 or tf.int64"}
+
+
+def _facts(trace: Trace, name: str | None) -> FeatureFacts | None:
+    return trace.data.features.get(name) if trace.data is not None and name is not None else None
+
+
+@rule("PIP028", "raw-dtype-mismatch", needs="script")
+def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
+    """`decode_raw` with a dtype that is not the one that was written.
+
+    Why: `Input to reshape is a tensor with 1123632 values, but the requested shape has 280908`; exactly 2, 4 or 8 times
+    too many or too few names the size of the real dtype. Without a reshape it is garbage without a word.
+    Example: `decode_raw(x, tf.uint8)` of float32.
+    Fix: the dtype that the number of bytes gives.
+    Ignore: never.
+    Reports: https://github.com/kalaspuffar/tensorflow-data/issues/4 https://github.com/tensorflow/tensorflow/issues/18262
+    """
+    from bushel.checking.script.tensorflow_calls import ITEM
+
+    for event in trace.of("reshape"):
+        tensor, shape = event.info["tensor"], event.info["shape"]
+        ratio = _ratio(tensor.count, shape)
+        decoded = tensor.made_by if _is_decode_raw(tensor.made_by) else _decode_node(trace, tensor.feature)
+        if ratio in (2, 4, 8, 0.5, 0.25, 0.125) and decoded is not None:
+            item = int(ITEM.get(tensor.dtype or "", 1) * ratio)
+            real = {1: "tf.uint8", **NAMED_BY_RATIO}.get(item, f"{item} bytes per value")
+            yield at(
+                At(decoded, event.source),
+                f"{tensor.feature!r} gives {tensor.count:,} {tensor.dtype}, and {math.prod(shape):,} wanted: {real}",
+                with_argument(event.source, decoded, 1, "out_type", real.split(" or ")[0]),
+                measured=tensor.count,
+                expected=math.prod(shape),
+            )
+    for event in trace.of("decode-raw"):
+        facts, step = _facts(trace, event.info["feature"]), ITEM.get(event.info["dtype"] or "")
+        if facts is not None and step and not facts.is_image and any(size % step for size in facts.sizes):
+            size = next(size for size in facts.sizes if size % step)
+            yield at(
+                event,
+                f"{facts.name!r} holds {size:,} bytes, which are no whole number of {event.info['dtype']}",
+                help="use the dtype that was written",
+                measured=size,
+                expected=f"a multiple of {step}",
+            )
+
+
+def _is_decode_raw(node: Any) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "decode_raw"
+
+
+def _decode_node(trace: Trace, feature: str | None) -> Any:
+    return next((event.node for event in trace.of("decode-raw") if event.info["feature"] == feature), None)
+
+
+def _ratio(count: int | None, shape: tuple[int, ...]) -> float | None:
+    """Wanted bytes against those that are there, as how many times larger the item really is."""
+    wanted = math.prod(shape)
+    if count is None or wanted <= 0 or -1 in shape or count == wanted:
+        return None
+    return count / wanted
+
+
+@rule("PIP029", "reshape-does-not-fit", needs="script")
+def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
+    """A `reshape` to a size that the records do not have.
+
+    Why: `Input to reshape is a tensor with 784 values, but the requested shape has 1024`, in the first step or at the
+    first image of another size.
+    Example: `tf.reshape(image, [32, 32])` of 28 x 28 pixels.
+    Fix: the size that the bytes give; height and width stored with the image where they vary.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/tensorflow/issues/18262 https://github.com/MaybeShewill-CV/bisenetv2-tensorflow/issues/12
+    """
+    for event in trace.of("reshape"):
+        tensor, shape = event.info["tensor"], event.info["shape"]
+        facts = _facts(trace, tensor.feature)
+        if facts is not None and _is_varying_raw(trace, facts) and -1 not in shape:
+            yield at(
+                event,
+                f"{tensor.feature!r} holds values of {len(facts.sizes)} sizes, and all are reshaped to {list(shape)}",
+                help="store height and width with each image, and reshape to those",
+                measured=facts.sizes,
+                expected=math.prod(shape),
+            )
+        ratio = _ratio(tensor.count, shape)
+        is_batch = ratio is not None and ratio < 1 / 9 and (1 / ratio).is_integer()
+        if ratio is None or ratio in (2, 4, 8, 0.5, 0.25, 0.125) or is_batch:
+            continue
+        side = math.isqrt(tensor.count)
+        fits = f"[{side}, {side}]" if side * side == tensor.count else f"[{tensor.count}]"
+        yield at(
+            event,
+            f"{tensor.feature!r} holds {tensor.count:,} values, and {list(shape)} takes {math.prod(shape):,}",
+            *([with_argument(event.source, event.node, 1, "shape", fits)] if isinstance(event.node, ast.Call) else []),
+            measured=tensor.count,
+            expected=math.prod(shape),
+        )
+
+
+def _is_varying_raw(trace: Trace, facts: FeatureFacts) -> bool:
+    raw = any(event.info["feature"] == facts.name for event in trace.of("decode-raw"))
+    return raw and facts.size is None and not facts.is_image
+
+
+@rule("PIP030", "not-that-encoding", needs="script")
+def not_that_encoding(trace: Trace) -> Iterator[Finding]:
+    """`decode_jpeg` on bytes that are no image, and `decode_raw` on bytes that are one.
+
+    Why: `4889 values, but the requested shape has 4800`: the size of a JPEG varies; or "Unknown image format".
+    Example: `tf.io.decode_raw(image, tf.uint8)` of JPEG.
+    Fix: `tf.io.decode_jpeg` for images, `tf.io.decode_raw` for raw bytes.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/tensorflow/issues/2048 https://github.com/tensorflow/tensorflow/issues/9786
+    """
+    for event in trace.of("decode-image"):
+        facts = _facts(trace, event.info["feature"])
+        if facts is not None and facts.dtype == "bytes" and not facts.is_image:
+            size = f"{facts.size:,} bytes each" if facts.size is not None else "of several sizes"
+            yield at(
+                event,
+                f"{facts.name!r} holds no images: raw bytes, {size}",
+                *_decoded(event, "{tf}.io.decode_raw({bytes}, {tf}.uint8)"),
+                measured=facts.formats,
+            )
+    for event in trace.of("decode-raw"):
+        facts = _facts(trace, event.info["feature"])
+        if facts is not None and facts.is_image:
+            kind = next(name for name in facts.formats if name != "other")
+            form = "decode_jpeg({bytes}, channels=3)" if kind == "jpeg" else "decode_image({bytes})"
+            yield at(
+                event,
+                f"{facts.name!r} holds {kind.upper()} images, not raw values",
+                *_decoded(event, "{tf}.io." + form),
+                measured=facts.formats,
+            )
+
+
+def _decoded(event: Event, form: str) -> list[Edit]:
+    """The bytes that a call decodes, decoded in another way."""
+    if not isinstance(event.node, ast.Call) or not event.node.args:
+        return []
+    names = {"tf": event.source.imported_as("tensorflow", "tf"), "bytes": event.source.segment(event.node.args[0])}
+    return [replaced(event.source, event.node, form.format(**names))]
