@@ -1,10 +1,13 @@
 """Raw files to TFRecord datasets that train well, at memory speed.
 
-import bushel
+    import bushel
 
-with bushel.Writer("a.tfrecord") as writer:
-writer.write({"x": [1.0, 2.0], "label": 3})
-bushel.read("a.tfrecord")
+    bushel.build("photos/", "data", split="80/10/10")
+    train = bushel.open("data")["train"]
+    for batch in bushel.batches(train, batch_size=64, order=bushel.Order(shuffle=True, seed=0)):
+        batch["image"], batch["label"]
+
+`bushel --help` shows the same as commands.
 """
 
 from __future__ import annotations
@@ -74,7 +77,21 @@ _HOMES = {
     "write_index": "bushel.records.index",
 }
 
-_ROOMS = ("contract",)  # whole modules that are used by their own names, as in bushel.contract.verify
+# Modules that are used by name, as in bushel.transforms.resize or bushel.tensorflow.dataset.
+_MODULES = ("contract", "keras", "ray", "sources", "tensorflow", "transforms")
+
+# Modules of earlier versions, and where their content is now.
+_MOVED = {
+    "columns": "bushel.data.columns",
+    "economy": "bushel.records.costs",
+    "files": "bushel.records.files",
+    "index": "bushel.records.index",
+    "manifest": "bushel.records.manifest",
+    "names": "bushel.data.splits",
+    "schema": "bushel.data.schema",
+    "survey": "bushel.records.survey",
+    "writing": "bushel.building",
+}
 
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 (names of strings, all)
 
@@ -82,8 +99,10 @@ __all__ = ["__version__", *_HOMES]  # noqa: PLE0604 (names of strings, all)
 def __getattr__(name: str) -> object:
     import importlib
 
-    if name in _ROOMS:
+    if name in _MODULES:
         return importlib.import_module(f"bushel.{name}")
+    if name in _MOVED:
+        raise AttributeError(f"bushel.{name} is now {_MOVED[name]}")
     if name not in _HOMES:
         raise AttributeError(f"module 'bushel' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
@@ -92,7 +111,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])
 
 
 if TYPE_CHECKING:

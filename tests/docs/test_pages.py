@@ -1,0 +1,83 @@
+"""Every code block and command in README and docs runs as it stands, page by page, on small data."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pages import NEEDS, PAGES, ROOT, Block, blocks_of
+from small_data import SMALL_DATA
+
+RUN = ("python", "console", "toml")
+COMMANDS = ("$ ", "bushel build ", "bushel check ", "bushel train ")
+SHOWN = ("", "text", "json", "cpp", "html")
+
+
+def run_python(block: Block, names: dict[str, object]) -> None:
+    padding = "\n" * block.line  # so that a traceback names the line of the page
+    exec(compile(padding + block.text, block.page, "exec"), names)
+
+
+def run_console(block: Block) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for command in block.commands:
+        done = subprocess.run(
+            ["bash", "-c", command], env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        )
+        # 1 says that something was found or refused: an answer, not a failure of the command
+        assert done.returncode in (0, 1), f"{block.page}:{block.line}: {command}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr, done.stderr
+
+
+def run_recipe(block: Block) -> None:
+    from bushel.building.recipe import read_recipe
+
+    Path("recipe.toml").write_text(block.text)
+    read_recipe(Path("recipe.toml"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(b.language in RUN for b in blocks_of(page))])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    SMALL_DATA[page]()
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks_of(page):
+        if block.needs is not None:
+            continue
+        if block.language == "python":
+            run_python(block, names)
+        elif block.language == "console":
+            run_console(block)
+        elif block.language == "toml":
+            run_recipe(block)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_block_says_what_it_is(page: str) -> None:
+    for block in blocks_of(page):
+        assert block.language in RUN + SHOWN + ("bash",), f"{page}:{block.line}: language {block.language!r}"
+        assert block.needs is None or block.needs in NEEDS, f"{page}:{block.line}: needs {block.needs!r}"
+        if block.language == "console":
+            assert block.commands, f"{page}:{block.line}: a console block without a command"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_command_hides_in_a_block_that_does_not_run(page: str) -> None:
+    for block in blocks_of(page):
+        if block.language in SHOWN:
+            hidden = [line for line in block.text.splitlines() if line.startswith(COMMANDS)]
+            assert not hidden, f"{page}:{block.line}: {hidden[0]}"
+
+
+def test_every_command_that_the_readme_names_exists() -> None:
+    from bushel.cli import cli
+
+    named = set(re.findall(r"`bushel (\w+)", (ROOT / "README.md").read_text()))
+    assert named
+    assert named <= set(cli.list_commands(None))
