@@ -12,7 +12,7 @@ SOURCE = ROOT / "src" / "bushel"
 
 # In the order of the data flow; rooms of one line do not know each other.
 ROOMS = [
-    ["errors"],
+    ["errors", "printing"],
     ["storage"],
     ["data"],
     ["pixels"],

@@ -361,11 +361,10 @@ def _print_counted(counted: dict[str, int]) -> None:
 
 
 def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    table = [head, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    for row in table:
-        first = row[0].ljust(widths[0])
-        click.echo("  ".join((first, *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)))))
+    from bushel.printing import text_table
+
+    for line in text_table(head, rows):
+        click.echo(line)
 
 
 def _print_json(value: Any) -> None:

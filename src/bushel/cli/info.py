@@ -132,6 +132,7 @@ def _say_damage(found: Any) -> None:
 
 def _print_features(schema: Any) -> None:
     from bushel.errors import readable_size
+    from bushel.printing import text_table
 
     rows = [("feature", "type", "in records", "values", "bytes/record", "share")]
     total = sum(seen.bytes_per_record for seen in schema.statistics.values()) or 1.0
@@ -140,9 +141,8 @@ def _print_features(schema: Any) -> None:
         share = "all" if seen.records == seen.of else f"{seen.presence:.2%}"
         cost = (readable_size(seen.bytes_per_record), f"{seen.bytes_per_record / total:.1%}")
         rows.append((_printable(name), feature.describe(), share, _range(seen), *cost))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    for line in text_table(rows[0], rows[1:], numbers=False):
+        click.echo(line)
 
 
 def _range(seen: Any) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "SparseColumn",
     "SparseRow",
     "concatenate",
+    "describe_column",
     "join_sparse",
     "part_sparse",
     "take",
@@ -28,7 +29,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Array: TypeAlias = NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BytesColumn:
     """One bytes value a row: row i is `data[offsets[i]:offsets[i + 1]]`."""
 
@@ -42,6 +43,9 @@ class BytesColumn:
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(value) for value in encoded], out=offsets[1:])
         return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+    def __repr__(self) -> str:
+        return f"BytesColumn({describe_column(self)})"
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -85,7 +89,7 @@ class BytesColumn:
         return out
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ragged:
     """Rows of different lengths: row i is `values[row_splits[i]:row_splits[i + 1]]`.
 
@@ -105,6 +109,9 @@ class Ragged:
         if any(isinstance(value, bytes | str) for value in flat[:1]):
             return cls(BytesColumn.of(flat), splits)
         return cls(np.asarray(flat, dtype), splits)
+
+    def __repr__(self) -> str:
+        return f"Ragged({describe_column(self)})"
 
     def __len__(self) -> int:
         return len(self.row_splits) - 1
@@ -178,7 +185,7 @@ class SparseRow:
         return out
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseColumn:
     """Rows of `size` values of which most are zero.
 
@@ -198,6 +205,9 @@ class SparseColumn:
         np.cumsum([len(row.places) for row in rows], out=splits[1:])
         places, values = (np.concatenate(parts) for parts in ([r.places for r in rows], [r.values for r in rows]))
         return cls(places, values, splits, rows[0].size)
+
+    def __repr__(self) -> str:
+        return f"SparseColumn({describe_column(self)})"
 
     def __len__(self) -> int:
         return len(self.row_splits) - 1
@@ -271,6 +281,20 @@ def join_sparse(name: str, places: Column, values: Column, size: int) -> SparseC
             row = int(rows[int(np.argmax(same))])
             raise SchemaMismatch("a record must not have an index twice", at=f"record {row}/{name}/indices")
     return SparseColumn(numbers, weights, one.row_splits, size)
+
+
+def describe_column(column: Any) -> str:
+    """What a column is, in a few words: float32 [64, 224, 224, 3], 64 rows of bytes."""
+    if isinstance(column, np.ndarray):
+        return f"{column.dtype} {list(column.shape)}"
+    if isinstance(column, BytesColumn):
+        return f"{len(column):,} rows of bytes"
+    if isinstance(column, Ragged):
+        kind = column.values.dtype if isinstance(column.values, np.ndarray) else "bytes"
+        return f"{len(column):,} rows of {kind}, of different lengths"
+    if isinstance(column, SparseColumn):
+        return f"{column.values.dtype} {list(column.shape)}, sparse: {len(column.values):,} values"
+    return type(column).__name__
 
 
 def take(column: Column, rows: Array) -> Column:

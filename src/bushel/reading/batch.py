@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, take
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, describe_column, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError
+from bushel.printing import html_table
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack
 from bushel.reading.order import Sampler
@@ -62,6 +63,13 @@ class Batch(dict[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Batch, (dict(self), self.rows, self.real, self.epoch)
+
+    def __repr__(self) -> str:
+        return f"Batch({', '.join(f'{name}: {describe_column(column)}' for name, column in self.items())})"
+
+    def _repr_html_(self) -> str:
+        rows = [(name, describe_column(column)) for name, column in self.items()]
+        return html_table(("feature", "column"), rows, title=f"{len(self.rows):,} rows of epoch {self.epoch}")
 
 
 class Part(NamedTuple):

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import split_of_shard
-from bushel.errors import BushelError, MissingName, SchemaMismatch
+from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
+from bushel.printing import html_table
 from bushel.reading.rows import sample_at
 from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
 from bushel.reading.streams import Stream
@@ -101,7 +102,12 @@ class Dataset:
         return len(self.splits)
 
     def __repr__(self) -> str:
-        return f"Dataset({self.where!r}, splits: {', '.join(self.splits)})"
+        return f"Dataset({self.where!r}, {', '.join(split.summary for split in self.splits.values())})"
+
+    def _repr_html_(self) -> str:
+        rows = [(split.name, split.summary.partition(": ")[2]) for split in self.splits.values()]
+        features = [(name, feature.describe()) for name, feature in self.schema.features.items()]
+        return html_table(("split", "holds"), rows, title=self.where) + html_table(("feature", "type"), features)
 
     @property
     def schema(self) -> Schema:
@@ -182,8 +188,22 @@ class Split:
     def __len__(self) -> int:
         return len(self.shards) if self.rows is None else len(self.rows)
 
+    @property
+    def summary(self) -> str:
+        """Its name and what it holds. Records are counted only where that takes no look into the files."""
+        shards = quantity(len(self.paths), "shard")
+        known = self.rows if self.rows is not None else self.counts
+        if known is None:
+            return f"{self.name}: {shards}"
+        records = len(known) if self.rows is not None else sum(self.counts or ())
+        return f"{self.name}: {quantity(records, 'record')} in {shards}"
+
     def __repr__(self) -> str:
-        return f"Split({self.name!r}, {len(self)} records in {len(self.paths)} shards)"
+        return f"Split({self.summary})"
+
+    def _repr_html_(self) -> str:
+        features = [(name, feature.describe()) for name, feature in self.schema.features.items()]
+        return html_table(("feature", "type"), features, title=self.summary)
 
     @overload
     def __getitem__(self, key: int | np.integer[Any]) -> Sample: ...

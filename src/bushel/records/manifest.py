@@ -86,6 +86,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: int = 0
     format: int = FORMAT
 
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name}: {split.records:,}" for name, split in self.splits.items())
+        return f"Manifest({splits} records; {len(self.schema.features)} features)"
+
     def split(self, name: str, *, where: AnyPath = MANIFEST_NAME) -> Split:
         """One split by name."""
         if name not in self.splits:

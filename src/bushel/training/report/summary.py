@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from bushel.printing import text_table
 from bushel.training.run_folder import Trained
 
 __all__ = ["json_of", "metric_lines"]
@@ -31,8 +32,5 @@ def metric_lines(trained: Trained) -> Iterator[str]:
     rows = [["split", *(name.replace("_", " ") for name in names)]]
     for split, values in trained.metrics.items():
         rows.append([split, *(f"{values[name]:.4g}" if name in values else "-" for name in names)])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        first = row[0].ljust(widths[0])
-        yield "  ".join((first, *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))))
+    yield from text_table(rows[0], rows[1:])
     yield ""

@@ -1,0 +1,52 @@
+"""Tables for people, and what results look like at a prompt and in a notebook."""
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel.printing import html_table, text_table
+
+
+def test_a_table_aligns_numbers_to_the_right() -> None:
+    assert list(text_table(("split", "records"), [("train", "1,000"), ("val", "9")])) == [
+        "split  records",
+        "train    1,000",
+        "val          9",
+    ]
+
+
+def test_text_in_an_html_table_is_escaped() -> None:
+    assert "<script>" not in html_table(("a",), [("<script>alert(1)</script>",)], title="<b>")
+
+
+@pytest.fixture
+def data(tmp_path):
+    x = np.zeros((100, 3), "float32")
+    return bushel.build({"x": x, "label": np.arange(100) % 2}, tmp_path / "data", split="80/20")
+
+
+def test_a_dataset_a_split_and_a_manifest_say_in_one_line_what_they_hold(data) -> None:
+    opened = bushel.open(data.path)
+    assert repr(opened).endswith("train: 80 records in 1 shard, val: 20 records in 1 shard)")
+    assert repr(opened["train"]) == "Split(train: 80 records in 1 shard)"
+    assert repr(opened.manifest) == "Manifest(train: 80, val: 20 records; 2 features)"
+    assert "float32" in opened._repr_html_()
+
+
+def test_a_batch_says_its_columns_and_not_its_values(data) -> None:
+    batch = next(iter(bushel.batches(bushel.open(data.path)["train"], batch_size=10)))
+    assert "x: float32 [10, 3]" in repr(batch)
+    assert len(repr(batch)) < 200
+    assert "10 rows of epoch 0" in batch._repr_html_()
+
+
+def test_foreign_files_are_shown_without_reading_them(tmp_path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(b"not looked at")
+    assert "all: 1 shard" in repr(bushel.open(tmp_path / "a.tfrecord"))
+
+
+def test_modules_load_when_they_are_used() -> None:
+    assert bushel.transforms.resize
+    assert bushel.sources.images
+    with pytest.raises(AttributeError, match=r"bushel.writing is now bushel.building"):
+        bushel.writing  # noqa: B018
