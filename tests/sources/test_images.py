@@ -380,7 +380,7 @@ def test_without_verification_bytes_pass_unseen(tmp_path: Path) -> None:
     source = images(tmp_path, verify="none")
     assert list(source.schema()) == ["image", "label", "key"]
     assert read_all(source)[0] == {"image": [b"anything"], "label": [b"a"], "key": [b"a/1.jpg"]}
-    with pytest.raises(ValueError, match=r"verify must be 'decode', 'headers' or 'none'; got 'fast'"):
+    with pytest.raises(ValueError, match=r"verify must be one of decode, headers, none; got 'fast'"):
         images(tmp_path, verify="fast")  # type: ignore[arg-type]
 
 

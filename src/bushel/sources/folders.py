@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.splits import SPLITS
 from bushel.errors import FileProblem, nearest
+from bushel.sources.protocol import fingerprint_of
 from bushel.sources.spreading import do_all, is_spread
-from bushel.storage import ObjectPath
+from bushel.storage import ObjectPath, as_path
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
 __all__ = [
     "SPLITS",
     "ClassFolder",
     "FileList",
+    "FolderSource",
     "classes_of",
     "files_of",
     "is_file_of",
@@ -293,6 +297,74 @@ def walk_or_take(path: Path, leave_out: LeaveOut) -> FileList:
     status = path.stat()
     sizes, times = np.array([status.st_size]), np.array([status.st_mtime_ns])
     return FileList(BytesColumn.of([path.name]), np.zeros(1, np.int32), sizes, times, BytesColumn.of([""]), {})
+
+
+def digest_of(files: FileList) -> str:
+    """Of names, sizes and times of all files."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (files.paths.data, files.paths.offsets, files.sizes, files.times):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+@dataclass(eq=False, kw_only=True)
+class FolderSource:
+    """What sources of files in folders have in common: the files, and the labels and splits that folders say."""
+
+    takes: ClassVar[str]  # images, text or video
+    path: str
+    class_folder: ClassFolder
+    recipe: dict[str, Any]
+    spooled: Path | None = None
+
+    @cached_property
+    def root(self) -> str:
+        """The folder: the path, or the folder of the one file that it is."""
+        return self.path if as_path(self.path).is_dir() else str(as_path(self.path).parent)
+
+    @cached_property
+    def files(self) -> FileList:
+        """The files there are. In another process, those that were there when the source was pickled."""
+        if self.spooled is not None and (self.spooled / "columns.json").exists():
+            columns: Any = load_columns(self.spooled)
+            return FileList(**columns, counted={})
+        return self.find_files()
+
+    def find_files(self) -> FileList:
+        """Look for the files."""
+        return walk_or_take(as_path(self.path), files_of(self.takes))
+
+    @cached_property
+    def listed(self) -> dict[str, Column]:
+        """Label and split, where folders say them."""
+        return told_by_folders(self.files, self.class_folder)
+
+    @property
+    def split(self) -> str | None:
+        """`split`, if something says which files belong to it."""
+        return "split" if "split" in self.listed else None
+
+    def file_at(self, row: int) -> Path:
+        """The path of a file."""
+        return as_path(self.root) / os.fsdecode(self.files.paths[row])
+
+    @cached_property
+    def digest(self) -> str:
+        """Of names, sizes and times of all files."""
+        return digest_of(self.files)
+
+    def fingerprint(self) -> str:
+        """Names, sizes and times of the files, and the options."""
+        return fingerprint_of([], self.describe(), self.digest)
+
+    def describe(self) -> dict[str, Any]:
+        """The path and options."""
+        return dict(self.recipe)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not is_spooled(self.spooled):
+            self.spooled = spool_columns(self.files.columns())
+        return {name: value for name, value in self.__dict__.items() if name not in ("files", "listed")}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_folder import images
 from bushel.sources.images.tiles import tiles
 from bushel.sources.memory.arrays import arrays
+from bushel.sources.options import check_names
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import records
 from bushel.sources.series.series import series
@@ -32,9 +32,9 @@ from bushel.sources.videos.clips import video
 from bushel.storage import AnyPath, ObjectPath, as_path, list_files
 from bushel.storage.file_kinds import KINDS, kind_of_bytes, kind_of_name, what_is
 
-__all__ = ["open_source"]
+__all__ = ["SOURCES", "kind_of", "open_source"]
 
-_KINDS: dict[str, Callable[..., Any]] = {
+SOURCES: dict[str, Callable[..., Any]] = {
     "arrays": arrays,
     "boxes": boxes,
     "coco": coco,
@@ -62,31 +62,22 @@ def open_source(source: AnyPath | Mapping[str, Any], **options: Any) -> Source:
     """
     told = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = told.pop("kind", None)
-    if kind is not None and kind not in _KINDS:
+    if kind is not None and kind not in SOURCES:
         if kind == "iterable":
             raise ValueError("kind must be of a source on disk: what Python code gave cannot be opened from a recipe")
-        raise ValueError(f"kind must be one of {', '.join(_KINDS)}; got {kind!r}{_meant(kind, _KINDS)}")
+        raise ValueError(f"kind must be one of {', '.join(SOURCES)}; got {kind!r}{_meant(kind, SOURCES)}")
     if "path" not in told:
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
     path = told.pop("path")
-    make = _KINDS[kind or kind_of(path)]
+    make = SOURCES[kind or kind_of(path)]
     label = told.pop("label", None)
     if label is not None and make is images and "labels" in told:
         told["label_column"] = label
     elif label is not None and make is series:
         told["label"] = label
-    _check_options(make, told)
+    check_names(make, told)
     opened: Source = make(path, **told)
     return opened
-
-
-def _check_options(make: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    known = list(inspect.signature(make).parameters)[1:]
-    for name in options:
-        if name not in known:
-            raise ValueError(
-                f"{make.__name__} has no option {name!r}{_meant(name, known)} (there are: {', '.join(known)})"
-            )
 
 
 def _meant(name: str, names: Any) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,7 +16,10 @@ from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn
 from bushel.data.schema import Schema
 from bushel.storage import AnyPath, as_path, listed
 
-__all__ = ["Block", "Listing", "Refused", "Source", "as_given", "fingerprint_of", "fingerprint_of_arrays"]
+__all__ = ["Block", "Listing", "Reads", "Refused", "Source", "as_given", "fingerprint_of", "fingerprint_of_arrays"]
+
+
+Reads: TypeAlias = Literal["random", "sequence"]
 
 
 class Refused(NamedTuple):
@@ -57,7 +60,7 @@ class Source(Protocol):
     name of the label where that is not `label`. Values that are missing are rows that a `Ragged` says are not present.
     """
 
-    reads: Literal["random", "sequence"]
+    reads: Reads
 
     def partitions(self) -> int:
         """How many parts can be listed and read on their own."""

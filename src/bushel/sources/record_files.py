@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,8 @@ from bushel.records.manifest import Manifest, read_manifest
 from bushel.records.scan import shape_columns, to_column
 from bushel.records.survey import infer_schema
 from bushel.sources.memory.values import number_keys
-from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.sources.options import recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.sources.tables.table_columns import as_text, named
 from bushel.storage import AnyPath, as_path, list_files, open_to_read, shard_paths
 from bushel.storage.cache import local_copy
@@ -36,7 +37,10 @@ _DAMAGED = "records that cannot be reached through damage"
 
 
 def records(
-    paths: AnyPath | Iterable[AnyPath], *, columns: Sequence[str] | None = None, key: str | None = None
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    columns: Annotated[Sequence[str] | None, "Features to keep (default: all)"] = None,
+    key: Annotated[str | None, "Feature that tells records apart (default: `key`, or the record's number)"] = None,
 ) -> RecordSource:
     """Take samples from TFRecord files: a dataset of bushel's, or files, folders and patterns of anyone's.
 
@@ -44,9 +48,12 @@ def records(
     `key` names the feature that is a record's key (default: `key`, if there is one). Plain files are read at random,
     compressed ones in sequence. Records that are damaged are refused one by one.
     """
+    arguments = locals()
     given = as_given(paths)
     files = tuple(str(path) for path in _record_files(given))
-    source = RecordSource(files, given, None if columns is None else tuple(columns), key)
+    source = RecordSource(
+        files, recipe_table(records, given, arguments), None if columns is None else tuple(columns), key
+    )
     for name in (*(columns or ()), *([key] if key else [])):
         if name not in source.whole_schema:
             raise MissingName("feature", name, source.whole_schema, where=files[0])
@@ -77,12 +84,12 @@ class RecordSource:
     """Samples from TFRecord files, one partition each."""
 
     files: tuple[str, ...]
-    given: str | list[str]  # the paths and patterns that named the files
+    recipe: dict[str, Any]
     columns: tuple[str, ...] | None = None
     key: str | None = None
 
     @cached_property
-    def reads(self) -> Literal["random", "sequence"]:
+    def reads(self) -> Reads:
         """At random, unless a file is compressed."""
         return "sequence" if any(open_file(as_path(file)).compression for file in self.files) else "random"
 
@@ -262,12 +269,7 @@ class RecordSource:
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""
-        options = {"columns": None if self.columns is None else [*self.columns], "key": self.key}
-        return {
-            "kind": "records",
-            "path": self.given,
-            **{name: value for name, value in options.items() if value is not None},
-        }
+        return dict(self.recipe)
 
     def __getstate__(self) -> dict[str, Any]:
         told = {name: value for name, value in self.__dict__.items() if name != "extents"}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, SchemaMismatch
-from bushel.sources.images.image_checks import ImageCheck, Verify
+from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.memory.samples import Census, feature_of_value, misfit, to_columns
-from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.cache import local_copy
 from bushel.storage.compression import CODECS
@@ -40,9 +41,9 @@ _BLOCK_BYTES = 16 << 20
 def webdataset(
     paths: AnyPath | Iterable[AnyPath],
     *,
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> TarSource:
     """Take samples from the tar files of a WebDataset, plain or compressed, one partition each.
 
@@ -50,9 +51,13 @@ def webdataset(
     `txt` the `text`, `npy` an array, the values in `json` features of their own names, anything else bytes named like
     its extension. Images are checked as `images` does.
     """
+    arguments = locals()
+    check_values(webdataset, arguments)
     given = as_given(paths)
     files = tuple(str(path) for path in list_files(given))
-    source = TarSource(files, given, ImageCheck(verify, keep_bytes, tuple(allow)))
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
+    recipe = recipe_table(webdataset, given, arguments | {"allow": check.allow}, always=("verify",))
+    source = TarSource(files, recipe, check)
     if not any(len(keys) for keys in source.keys):
         raise FileProblem(files[0], "there are no samples in it")
     return source
@@ -75,9 +80,9 @@ class TarSource:
     """Samples from tar files; reads in sequence, a file at a time."""
 
     files: tuple[str, ...]
-    given: str | list[str]  # the paths and patterns that named the files
+    recipe: dict[str, Any]
     check: ImageCheck
-    reads: Literal["random", "sequence"] = "sequence"
+    reads: Reads = "sequence"
 
     @cached_property
     def survey(self) -> tuple[dict[str, Feature], tuple[str, ...], tuple[BytesColumn, ...]]:
@@ -189,10 +194,7 @@ class TarSource:
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""
-        told: dict[str, Any] = {"kind": "webdataset", "path": self.given, "verify": self.check.verify}
-        if self.check.keep_bytes:
-            told["keep_bytes"] = True
-        return told | ({"allow": [*self.check.allow]} if self.check.allow else {})
+        return dict(self.recipe)
 
 
 def _samples(path: Path, *, with_images: bool) -> Iterator[_Member]:

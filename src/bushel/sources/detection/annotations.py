@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column
 
-__all__ = ["Annotated", "BadBoxes", "Gathering", "Unit", "clean_boxes", "turn_boxes"]
+__all__ = ["Annotations", "BadBoxes", "Gathering", "Unit", "clean_boxes", "turn_boxes"]
 
 
 Unit: TypeAlias = Literal["pixels", "share"]
 
 
 @dataclass(frozen=True)
-class Annotated:
+class Annotations:
     """Images with their objects, one behind the other: objects of image i are `row_splits[i]:row_splits[i + 1]`."""
 
     paths: BytesColumn  # below the folder of images
@@ -88,7 +88,7 @@ class Gathering:
         self.splits.append(split)
         self.ends.append(len(self.boxes))
 
-    def finish(self, classes: dict[str, int] | None, features: dict[str, str]) -> Annotated:
+    def finish(self, classes: dict[str, int] | None, features: dict[str, str]) -> Annotations:
         """All of it as columns; classes that are not given are numbered from 1 by their names: 0 is the background."""
         known = classes if classes is not None else number_classes(self.names)
         unknown = sorted(set(self.names) - set(known))
@@ -97,7 +97,7 @@ class Gathering:
                 if name not in known:
                     self.faults.setdefault(row, f"the class {name!r} is not among those given")
         more = {features[name]: _column(values, self.types[name]) for name, values in self.more.items()}
-        return Annotated(
+        return Annotations(
             BytesColumn.of(self.paths),
             BytesColumn.of(self.ids),
             np.array(self.sizes, np.int64).reshape(-1, 2),

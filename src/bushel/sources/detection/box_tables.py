@@ -10,7 +10,7 @@ import numpy as np
 
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate
 from bushel.errors import FileProblem, MissingName
-from bushel.sources.detection.annotations import Annotated, Gathering, Unit
+from bushel.sources.detection.annotations import Annotations, Gathering, Unit
 from bushel.sources.folders import SPLITS
 from bushel.sources.tables.table import table
 from bushel.storage import presence
@@ -45,7 +45,7 @@ def has_boxes(names: Sequence[str]) -> bool:
 
 def read_boxes(
     paths: Any, columns: Mapping[str, str] | None, unit: Unit | None, classes: Mapping[str, int] | None
-) -> Annotated:
+) -> Annotations:
     """Read boxes and group them by image, in the order in which images first come."""
     source = table(paths)
     found = _find_columns(list(source.schema()), dict(columns or {}), source.files[0])
@@ -150,7 +150,7 @@ def image_path(root: Path, name: str, is_there: Callable[[Path], bool] = Path.is
     return next((name + suffix for suffix in suffixes if is_there(root / (name + suffix))), name)
 
 
-def with_suffixes(annotated: Annotated, root: Path) -> Annotated:
+def with_suffixes(annotated: Annotations, root: Path) -> Annotations:
     """The same, with paths as they are on disk."""
     from dataclasses import replace
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,20 @@ from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
 from bushel.pixels.decoding import turn_pixels
 from bushel.pixels.headers import BadImage, Header, parse_header
-from bushel.sources.detection.annotations import Annotated, BadBoxes, Unit, clean_boxes, turn_boxes
+from bushel.sources.detection.annotations import Annotations, BadBoxes, Unit, clean_boxes, turn_boxes
 from bushel.sources.detection.box_tables import read_boxes, with_suffixes
 from bushel.sources.detection.coco import encode_mask, find_images, read_coco
 from bushel.sources.detection.voc import read_voc
 from bushel.sources.detection.yolo import read_yolo
 from bushel.sources.folders import as_keys
-from bushel.sources.images.image_checks import ImageCheck, Verify, allowed, join
-from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.sources.images.image_checks import ImageCheck, allowed, join
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files
 
 __all__ = ["DetectionSource", "boxes", "coco", "voc", "yolo"]
 
+BoxedVerify: TypeAlias = Literal["decode", "headers"]  # the size of an image is needed
 _BLOCK_ROWS = 64
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _MASK = "image/object/mask"
@@ -40,14 +42,14 @@ _LABEL = "image/object/class/label"
 
 def coco(
     annotations: AnyPath | Sequence[AnyPath],
-    images: AnyPath | None = None,
+    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
     *,
-    classes: Mapping[str, int] | None = None,
-    bad_boxes: BadBoxes = "refuse",
-    masks: bool = False,
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: str | Sequence[str] = (),
+    masks: Annotated[bool, "Store COCO's segmentations too, as PNGs"] = False,
+    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
+    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
+    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> DetectionSource:
     """Take a sample from each image of one or several COCO files.
 
@@ -55,76 +57,78 @@ def coco(
     numbers, unless one of them is 0. With `masks`, polygons and run lengths become PNGs in `image/object/mask`. Several
     files whose names say train, val or test are those splits.
     """
+    arguments = locals()
+    check_values(coco, arguments)
     given = as_given(annotations)
     files = [str(path) for path in list_files(given)]
     found = read_coco(files, classes, masks=masks)
     if not len(found):
         raise FileProblem(files[0], "lists no images")
     root = as_path(images) if images is not None else find_images(as_path(files[0]), found.paths[0].decode())
-    check = ImageCheck(verify, keep_bytes, allowed(allow))
-    told = {"images": None if images is None else str(images), "masks": masks or None}
-    return _source("coco", given, files, found, root, check, bad_boxes, told)
+    return _source(coco, given, files, found, root, arguments)
 
 
 def voc(
     folder: AnyPath,
-    images: AnyPath | None = None,
+    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
     *,
-    classes: Mapping[str, int] | None = None,
-    bad_boxes: BadBoxes = "refuse",
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: str | Sequence[str] = (),
+    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
+    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
+    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> DetectionSource:
     """Take a sample from each XML file of a folder as Pascal VOC has it: Annotations, JPEGImages, ImageSets.
 
     XML beside the images will do too. Lists in ImageSets/Main that are named train, val or test are splits. Classes are
     numbered from 1 by their names.
     """
+    arguments = locals()
+    check_values(voc, arguments)
     found, root = read_voc(as_path(folder), None if images is None else as_path(images), classes)
-    check = ImageCheck(verify, keep_bytes, allowed(allow))
-    told = {"images": None if images is None else str(images)}
-    return _source("voc", str(folder), [], found, root, check, bad_boxes, told)
+    return _source(voc, str(folder), [], found, root, arguments)
 
 
 def yolo(
     folder: AnyPath,
-    images: AnyPath | None = None,
+    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
     *,
-    classes: Mapping[str, int] | None = None,
-    bad_boxes: BadBoxes = "refuse",
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: str | Sequence[str] = (),
+    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
+    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
+    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> DetectionSource:
     """Take a sample from each image of a folder with labels as YOLO has them, beside the images or under `labels`.
 
     Names of classes come from data.yaml, classes.txt or obj.names; YOLO's 0 is class 1, since 0 is the background.
     Folders named train, val or test are splits.
     """
+    arguments = locals()
+    check_values(yolo, arguments)
     found, root = read_yolo(as_path(folder), None if images is None else as_path(images), classes)
-    check = ImageCheck(verify, keep_bytes, allowed(allow))
-    told = {"images": None if images is None else str(images)}
-    return _source("yolo", str(folder), [], found, root, check, bad_boxes, told)
+    return _source(yolo, str(folder), [], found, root, arguments)
 
 
 def boxes(
     paths: AnyPath | Sequence[AnyPath],
-    images: AnyPath | None = None,
+    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
     *,
-    columns: Mapping[str, str] | None = None,
-    unit: Unit | None = None,
-    classes: Mapping[str, int] | None = None,
-    bad_boxes: BadBoxes = "refuse",
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: str | Sequence[str] = (),
+    columns: Annotated[Mapping[str, str] | None, 'Columns with unusual names, such as class = "species"'] = None,
+    unit: Annotated[Unit | None, "Unit of the corners (default: told from the values)"] = None,
+    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
+    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
+    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> DetectionSource:
-    """Take a sample from each image of a table with a row a box: filename, xmin, ymin, xmax, ymax, class.
+    """Take a sample from each image of a table with a row per box: filename, xmin, ymin, xmax, ymax, class.
 
     Usual other names of these columns are known, and `columns` says unusual ones (`{"class": "species"}`). `width` and
     `height`, of the image, are compared with it. Corners are pixels, or shares of the image where none is far above 1.
     """
+    arguments = locals()
+    check_values(boxes, arguments)
     given = as_given(paths)
     files = [str(path) for path in list_files(given)]
     root = as_path(images) if images is not None else as_path(files[0]).parent
@@ -132,46 +136,25 @@ def boxes(
     if images is None and (root / "images").is_dir() and not (root / found.paths[0].decode()).is_file():
         root = root / "images"
         found = with_suffixes(found, root)
-    check = ImageCheck(verify, keep_bytes, allowed(allow))
-    told = {
-        "images": None if images is None else str(images),
-        "columns": dict(columns) if columns else None,
-        "unit": unit,
-    }
-    return _source("boxes", given, files, found, root, check, bad_boxes, told)
+    return _source(boxes, given, files, found, root, arguments)
 
 
 def _source(
-    kind: str,
+    make: Callable[..., DetectionSource],
     given: str | list[str],
     files: list[str],
-    found: Annotated,
+    found: Annotations,
     root: Path,
-    check: ImageCheck,
-    bad_boxes: BadBoxes,
-    told: dict[str, Any],
+    arguments: Mapping[str, Any],
 ) -> DetectionSource:
-    if bad_boxes not in ("refuse", "clip"):
-        raise ValueError(f"bad_boxes must be 'refuse' or 'clip', got {bad_boxes!r}")
-    if check.verify == "none":
-        raise ValueError("verify must be 'decode' or 'headers' for images with boxes: their sizes are needed")
-    options = {
-        **{name: value for name, value in told.items() if value is not None},
-        "classes": found.classes,
-        "bad_boxes": bad_boxes,
-        "verify": check.verify,
-    }
-    if check.keep_bytes:
-        options["keep_bytes"] = True
-    if check.allow:
-        options["allow"] = [*check.allow]
-    facts = _Facts(kind, given, tuple(files), str(root), found.unit, found.classes, found.faults, found.counted)
-    return DetectionSource(facts, check, bad_boxes, options, found)
+    check = ImageCheck(arguments["verify"], arguments["keep_bytes"], allowed(arguments["allow"]))
+    resolved = {**arguments, "classes": found.classes, "allow": check.allow}
+    recipe = recipe_table(make, given, resolved, always=("classes", "bad_boxes", "verify"))
+    facts = _Facts(tuple(files), str(root), found.unit, found.classes, found.faults, found.counted)
+    return DetectionSource(facts, check, arguments["bad_boxes"], recipe, found)
 
 
 class _Facts(NamedTuple):
-    kind: str
-    given: str | list[str]
     files: tuple[str, ...]
     root: str
     unit: Unit
@@ -183,28 +166,28 @@ class _Facts(NamedTuple):
 class DetectionSource:
     """Samples from annotated images; reads at random, in one partition."""
 
-    reads: Literal["random", "sequence"] = "random"
+    reads: Reads = "random"
     label = _LABEL
 
     def __init__(
-        self, facts: _Facts, check: ImageCheck, bad_boxes: BadBoxes, options: dict[str, Any], found: Annotated
+        self, facts: _Facts, check: ImageCheck, bad_boxes: BadBoxes, recipe: dict[str, Any], found: Annotations
     ) -> None:
         self.facts = facts
         self.check = check
         self.bad_boxes: BadBoxes = bad_boxes
-        self.options = options
+        self.recipe = recipe
         self.annotated = found
         self.spooled: Path | None = None
 
     @cached_property
-    def annotated(self) -> Annotated:
+    def annotated(self) -> Annotations:
         """What the annotations say. In another process, as it was when the source was pickled."""
         assert self.spooled is not None
         columns = load_columns(self.spooled)
         more = {name.removeprefix("more:"): columns.pop(name) for name in list(columns) if name.startswith("more:")}
         facts = self.facts
         told: dict[str, Any] = columns
-        return Annotated(**told, unit=facts.unit, classes=facts.classes, more=more, faults=facts.faults)
+        return Annotations(**told, unit=facts.unit, classes=facts.classes, more=more, faults=facts.faults)
 
     @property
     def split(self) -> str | None:
@@ -375,7 +358,7 @@ class DetectionSource:
 
     def describe(self) -> dict[str, Any]:
         """The path and options, and the number of each class."""
-        return {"kind": self.facts.kind, "path": self.facts.given, **self.options}
+        return dict(self.recipe)
 
     def __getstate__(self) -> dict[str, Any]:
         if not is_spooled(self.spooled):

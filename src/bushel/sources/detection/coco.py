@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bushel.data.splits import split_named
 from bushel.errors import FileProblem
-from bushel.sources.detection.annotations import Annotated, Gathering
+from bushel.sources.detection.annotations import Annotations, Gathering
 from bushel.storage import as_path, open_to_read
 
 __all__ = ["encode_mask", "find_images", "is_coco", "read_coco"]
@@ -58,7 +58,7 @@ def is_coco(path: Path) -> bool:
     return head.lstrip()[:1] == b"{" and _LISTS.search(head) is not None and b"\n{" not in head
 
 
-def read_coco(paths: Sequence[str], classes: Mapping[str, int] | None, *, masks: bool) -> Annotated:
+def read_coco(paths: Sequence[str], classes: Mapping[str, int] | None, *, masks: bool) -> Annotations:
     """Read annotation files; where there are several, and their names say so, each is a split."""
     documents = [_decode(as_path(path)) for path in paths]
     names = _class_names(documents, paths)

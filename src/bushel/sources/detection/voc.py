@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from bushel.errors import FileProblem
-from bushel.sources.detection.annotations import Annotated, Gathering
+from bushel.sources.detection.annotations import Annotations, Gathering
 from bushel.sources.folders import SPLITS, walk
 from bushel.storage import presence, read_each
 from bushel.storage.file_kinds import suffixes_of
@@ -47,7 +47,7 @@ def is_voc(folder: Path) -> bool:
     return any(next(place.glob("*.xml"), None) is not None for place in places if place.is_dir())
 
 
-def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotated, Path]:
+def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotations, Path]:
     """Read every XML file of a folder, and find the folder of the images."""
     place = next((folder / name for name in ("Annotations", "annotations") if (folder / name).is_dir()), folder)
     found = walk(place, lambda name: None if name.lower().endswith(b".xml") else "files that are no XML")

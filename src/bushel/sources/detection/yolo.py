@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bushel.errors import FileProblem
-from bushel.sources.detection.annotations import Annotated, Gathering
+from bushel.sources.detection.annotations import Annotations, Gathering
 from bushel.sources.folders import SPLITS, files_of, walk
 from bushel.storage import is_object, presence, read_each
 
@@ -34,7 +34,7 @@ def is_yolo(folder: Path) -> bool:
     return False
 
 
-def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotated, Path]:
+def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotations, Path]:
     """Read the label file of every image; one without is an image without objects, as YOLO has it."""
     root = images or folder
     found = walk(root, files_of("images"))

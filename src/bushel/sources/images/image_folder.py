@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,20 @@ from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns, write_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk
+from bushel.sources.folders import (
+    ClassFolder,
+    FileList,
+    FolderSource,
+    as_keys,
+    digest_of,
+    files_of,
+    told_by_folders,
+    walk,
+)
 from bushel.sources.images.image_checks import MAX_PIXELS, CheckedImages, ImageCheck, Verify, allowed
 from bushel.sources.images.label_files import find_label_file, read_label_file
-from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, fingerprint_of
 from bushel.storage import AnyPath, as_path, is_object
 from bushel.storage.streams import in_background
 
@@ -34,74 +43,66 @@ _READERS = 4  # threads: files that are not in memory yet are waited for togethe
 
 def images(
     folder: AnyPath,
-    labels: AnyPath | Mapping[str, str] | None = None,
+    labels: Annotated[
+        AnyPath | Mapping[str, str] | None, "CSV or JSON lines file with a column of file names and one of labels"
+    ] = None,
     *,
-    class_folder: ClassFolder = "first",
-    label_column: str | None = None,
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: str | Sequence[str] = (),
-    max_pixels: int = MAX_PIXELS,
+    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    label_column: Annotated[str | None, "Column of `labels` that holds the label"] = None,
+    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    max_pixels: Annotated[int, "Refuse larger images as decompression bombs"] = MAX_PIXELS,
 ) -> ImageSource:
     """Take a sample from each image below a folder.
 
-    The class is the first folder's name (`class_folder="last"` or `"path"` takes another), below `train`, `val` and
-    `test` if those are the folders at the top. Or `labels` says it: a CSV or JSONL file with a column of file names, or
-    a dict by file name; `label_column` tells which column, where that is not clear. Images are decoded to see
-    whether they can be, and turned upright unless `keep_bytes`; CMYK, 16-bit and animated ones are refused unless
-    `allow` names them; more than `max_pixels` are taken for a decompression bomb.
+    The class is the name of the first folder (`class_folder="last"` or `"path"` takes another), below `train`, `val`
+    and `test` if those are the folders at the top. Or `labels` gives it: a CSV or JSON lines file with a column of file
+    names, or a dict by file name; `label_column` tells which column, where that is not clear. Images are decoded to see
+    whether they can be, and turned upright unless `keep_bytes`. CMYK, 16-bit and animated images are refused unless
+    `allow` names them; images of more than `max_pixels` are refused as decompression bombs.
     """
+    given = locals()
+    check_values(images, given)
     check = ImageCheck(verify, keep_bytes, allowed(allow), max_pixels)
-    source = ImageSource(str(folder), labels, class_folder, label_column, check)
+    recipe = recipe_table(images, str(folder), given | {"allow": check.allow}, first=("verify",))
+    source = ImageSource(
+        path=str(folder),
+        class_folder=class_folder,
+        recipe=recipe,
+        given_labels=recipe.get("labels"),
+        label_column=label_column,
+        check=check,
+    )
     if not len(source.files):
         counted = source.files.counted
-        said = ", ".join(f"{count} {what}" for what, count in counted.items()) or "it is empty"
-        raise FileProblem(folder, f"there are no images in this folder: {said}")
+        found = ", ".join(f"{count} {what}" for what, count in counted.items()) or "it is empty"
+        raise FileProblem(folder, f"there are no images in this folder: {found}")
     return source
 
 
-class ImageSource:
+@dataclass(eq=False, kw_only=True)
+class ImageSource(FolderSource):
     """Samples from image files; reads at random, in one partition."""
 
-    reads: Literal["random", "sequence"] = "random"
+    reads: ClassVar[Reads] = "random"
+    takes = "images"
+    given_labels: dict[str, str] | str | None
+    label_column: str | None
+    check: ImageCheck
 
-    def __init__(
-        self,
-        folder: str,
-        labels: AnyPath | Mapping[str, str] | None,
-        class_folder: ClassFolder,
-        label_column: str | None,
-        check: ImageCheck,
-    ) -> None:
-        self.folder = folder
-        self.given_labels: dict[str, str] | str | None = None
-        if labels is not None:
-            self.given_labels = dict(labels) if isinstance(labels, Mapping) else str(labels)
-        self.class_folder = class_folder
-        self.label_column = label_column
-        self.check = check
-        self.spooled: Path | None = None
-
-    @cached_property
-    def files(self) -> FileList:
-        """The images there are. In another process, those that were there when the source was pickled."""
-        if self.spooled is not None and (self.spooled / "columns.json").exists():
-            return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
-        found = walk(as_path(self.folder), files_of("images"))
-        if self.spooled is not None and _digest(found) != self.digest:
-            raise FileProblem(self.folder, "has changed since it was listed")
+    def find_files(self) -> FileList:
+        """Look for the images; in another process, they must be those that were there when it was pickled."""
+        found = walk(as_path(self.path), files_of("images"))
+        if self.spooled is not None and digest_of(found) != self.digest:
+            raise FileProblem(self.path, "has changed since it was listed")
         return found
-
-    @cached_property
-    def digest(self) -> str:
-        """Of names, sizes and times of all files."""
-        return _digest(self.files)
 
     @cached_property
     def labels(self) -> dict[str, str] | str | None:
         """The labels that were given, or the file of labels that was found in a flat folder."""
         if self.given_labels is None and len(self.files.folders) == 1 and not self.files.folders[0]:
-            return find_label_file(as_path(self.folder), self.files.paths)
+            return find_label_file(as_path(self.path), self.files.paths)
         return self.given_labels
 
     @cached_property
@@ -119,11 +120,6 @@ class ImageSource:
         if self.label_table is not None:
             return self.label_table[0]
         return told_by_folders(self.files, self.class_folder)
-
-    @property
-    def split(self) -> str | None:
-        """`split`, if folders or a file of labels say which images belong to it."""
-        return "split" if "split" in self.listed else None
 
     def partitions(self) -> int:
         """One."""
@@ -172,10 +168,10 @@ class ImageSource:
 
     def _read_at_once(self, rows: NDArray[np.int64]) -> BytesColumn | None:
         """The files one behind the other; None if one of them is in a store, cannot be read or has another size."""
-        if is_object(as_path(self.folder)):
+        if is_object(as_path(self.path)):
             return None
         paths, sizes = self.files.paths.take(rows), np.ascontiguousarray(self.files.sizes[rows])
-        found: Any = _native.read_files(os.fsencode(self.folder), paths.offsets, paths.data, sizes, _READERS)
+        found: Any = _native.read_files(os.fsencode(self.path), paths.offsets, paths.data, sizes, _READERS)
         data, faults = found
         if faults.any():
             return None
@@ -212,7 +208,7 @@ class ImageSource:
     def _paths(self, rows: NDArray[np.int64]) -> Sequence[bytes]:
         picked = self.files.paths.take(rows)
         text, ends = picked.data.tobytes(), picked.offsets.tolist()
-        folder = os.fsencode(self.folder) + b"/"
+        folder = os.fsencode(self.path) + b"/"
         return [folder + text[start:end] for start, end in pairwise(ends)]
 
     def _no_label(self) -> str:
@@ -221,41 +217,21 @@ class ImageSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return str(as_path(os.fsdecode(self._paths(np.array([row]))[0])))
+        return str(self.file_at(row))
 
     def fingerprint(self) -> str:
         """Names, sizes and times of all images, and the options."""
         labels = [self.labels] if isinstance(self.labels, str) else []
         return fingerprint_of(labels, self.describe(), self.digest)
 
-    def describe(self) -> dict[str, Any]:
-        """The folder and options."""
-        options: dict[str, Any] = {
-            "labels": self.given_labels,
-            "class_folder": self.class_folder if self.class_folder != "first" else None,
-            "label_column": self.label_column,
-            "keep_bytes": self.check.keep_bytes or None,
-            "allow": [*self.check.allow] or None,
-            "max_pixels": self.check.max_pixels if self.check.max_pixels != MAX_PIXELS else None,
-        }
-        told = {name: value for name, value in options.items() if value is not None}
-        return {"kind": "images", "path": self.folder, "verify": self.check.verify, **told}
-
     def __getstate__(self) -> dict[str, Any]:
         if not is_spooled(self.spooled):
             listed, files = self.listed, self.files
             self.spooled = spool_columns(files.columns())
             write_columns(self.spooled / "listed", listed)
-        cached = ("files", "label_table", "listed")
-        told = {name: value for name, value in self.__dict__.items() if name not in cached}
-        return told | {"digest": self.digest, "labels": self.labels}
-
-
-def _digest(files: FileList) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (files.paths.data, files.paths.offsets, files.sizes, files.times):
-        digest.update(np.ascontiguousarray(part).data)
-    return digest.hexdigest()
+        state = super().__getstate__()
+        state.pop("label_table", None)
+        return state | {"digest": self.digest, "labels": self.labels}
 
 
 def _reads(paths: Sequence[bytes], sizes: Sequence[int]) -> Iterator[Callable[[], bytes]]:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, take
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
 from bushel.pixels.decoding import decode_pixels
 from bushel.pixels.depth import decode_wide, is_wide
-from bushel.pixels.encoding import ENCODED, Encoded, encode_pixels
-from bushel.pixels.headers import BadImage
+from bushel.pixels.encoding import Encoded, encode_pixels
+from bushel.pixels.headers import FORMATS, BadImage
 from bushel.pixels.tiff import TiffReader, is_tiff
-from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk_or_take
-from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
-from bushel.storage import AnyPath, as_path
+from bushel.sources.folders import ClassFolder, FolderSource, as_keys
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused
+from bushel.storage import AnyPath
 from bushel.storage.cache import local_copy
 
 __all__ = ["TileSource", "tiles"]
@@ -38,35 +36,43 @@ _BYTES = np.dtype(np.uint8)
 def tiles(
     path: AnyPath,
     *,
-    height: int,
-    width: int | None = None,
-    overlap: int = 0,
-    edge: Edge = "shift",
-    fill: int = 0,
-    form: Encoded = "png",
-    quality: int = 95,
-    dtype: Literal["uint8", "uint16"] = "uint8",
-    class_folder: ClassFolder = "first",
-    max_pixels: int = MAX_PIXELS,
+    height: Annotated[int, "Height of a tile in pixels"],
+    width: Annotated[int | None, "Width of a tile in pixels (default: its height)"] = None,
+    overlap: Annotated[int, "Pixels by which tiles overlap"] = 0,
+    edge: Annotated[Edge, "What to do where the grid does not end with the image"] = "shift",
+    fill: Annotated[int, "Value of padded pixels"] = 0,
+    form: Annotated[Encoded, "Image format of tiles"] = "png",
+    dtype: Annotated[Literal["uint8", "uint16"], "Bits per channel of tiles"] = "uint8",
+    quality: Annotated[int, "Quality of JPEG and WebP, from 1 to 100"] = 95,
+    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    max_pixels: Annotated[int, "Refuse larger images that have to be decoded whole"] = MAX_PIXELS,
 ) -> TileSource:
     """Take samples from the images below a folder, or from one image: tiles of height x width.
 
     Each reaches `overlap` pixels over the next. Where the grid does not end with the image, the last tiles are moved
-    back into it (`edge="shift"`), filled up with `fill` ("pad"), or left out ("drop"); an image that is smaller than a
-    tile is filled up. Of TIFFs only the parts that a tile needs are decoded; other formats are decoded whole, one image
-    at a time, up to `max_pixels`. 16 bits a channel are cut to 8, and such tiles counted, unless
-    `dtype="uint16"`: tiles are PNGs of 16 bits a channel then, in which 8 bits are multiplied by 257.
+    back into it (`edge="shift"`), padded with `fill` ("pad"), or left out ("drop"); an image that is smaller than a
+    tile is padded. Of TIFFs only the parts that a tile needs are decoded; other formats are decoded whole, one image
+    at a time, up to `max_pixels`. 16 bits per channel are cut to 8, and such tiles counted, unless
+    `dtype="uint16"`: tiles are then PNGs of 16 bits per channel, in which 8 bits are multiplied by 257.
     """
+    given = locals()
+    check_values(tiles, given)
     grid = _Grid(height, width or height, overlap, edge, fill)
-    if form not in ENCODED:
-        raise ValueError(f"form must be one of {', '.join(ENCODED)}; got {form!r}")
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must be from 1 to 100, got {quality}")
-    if dtype not in ("uint8", "uint16"):
-        raise ValueError(f"dtype must be one of uint8, uint16; got {dtype!r}")
     if dtype == "uint16" and form != "png":
-        raise ValueError(f"form must be png for dtype='uint16', got {form!r}: it has 8 bits a channel")
-    source = TileSource(str(path), grid, (form, quality), class_folder, max_pixels, np.dtype(dtype))
+        raise ValueError(f"form must be png for dtype='uint16', got {form!r}: it has 8 bits per channel")
+    resolved = {"width": grid.width, "quality": quality if FORMATS[form].has_quality else None}
+    recipe = recipe_table(tiles, str(path), given | resolved, always=("width", "form", "quality"))
+    source = TileSource(
+        path=str(path),
+        class_folder=class_folder,
+        recipe=recipe,
+        grid=grid,
+        encoding=(form, quality),
+        max_pixels=max_pixels,
+        dtype=np.dtype(dtype),
+    )
     if not len(source.files):
         raise FileProblem(path, "there are no images in this folder")
     return source
@@ -88,8 +94,6 @@ class _Grid:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.overlap < min(self.height, self.width):
             raise ValueError(f"overlap must be from 0 to less than a tile's side, got {self.overlap}")
-        if self.edge not in ("shift", "pad", "drop"):
-            raise ValueError(f"edge must be one of shift, pad, drop; got {self.edge!r}")
 
     def places(self, height: int, width: int) -> NDArray[np.int64]:
         """Top and left of each tile, row by row."""
@@ -184,46 +188,17 @@ def open_pixels(path: Path, max_pixels: int, dtype: np.dtype[Any] = _BYTES) -> _
     return _WholeImage(path, max_pixels, dtype)
 
 
-class TileSource:
-    """Tiles of images; reads in sequence, an image a partition."""
+@dataclass(eq=False, kw_only=True)
+class TileSource(FolderSource):
+    """Tiles of images; reads in sequence, an image per partition."""
 
-    reads: Literal["random", "sequence"] = "sequence"
+    reads: ClassVar[Reads] = "sequence"
+    takes = "images"
     group = "image"
-
-    def __init__(
-        self,
-        path: str,
-        grid: _Grid,
-        encoding: tuple[Encoded, int],
-        class_folder: ClassFolder,
-        max_pixels: int,
-        dtype: np.dtype[Any] = _BYTES,
-    ) -> None:
-        self.path = path
-        self.grid = grid
-        self.encoding = encoding
-        self.class_folder: ClassFolder = class_folder
-        self.max_pixels = max_pixels
-        self.dtype = dtype
-        self.root = str(as_path(path) if as_path(path).is_dir() else as_path(path).parent)
-        self.spooled: Path | None = None
-
-    @cached_property
-    def files(self) -> FileList:
-        """The images there are. In another process, those that were there when the source was pickled."""
-        if self.spooled is not None:
-            columns: Any = load_columns(self.spooled)
-            return FileList(**columns, counted={})
-        return walk_or_take(as_path(self.path), files_of("images"))
-
-    @cached_property
-    def _listed(self) -> dict[str, Column]:
-        return told_by_folders(self.files, self.class_folder)
-
-    @property
-    def split(self) -> str | None:
-        """`split`, if folders say it."""
-        return "split" if "split" in self._listed else None
+    grid: _Grid
+    encoding: tuple[Encoded, int]
+    max_pixels: int
+    dtype: np.dtype[Any]
 
     def partitions(self) -> int:
         """As many as images."""
@@ -234,18 +209,15 @@ class TileSource:
         numbers = ("height", "width", "channels", "top", "left")
         features = {"image": Feature(dtype="bytes", encoding="image")}
         features |= {f"image/{name}": Feature(dtype="int64") for name in numbers}
-        if "label" in self._listed:
+        if "label" in self.listed:
             features["label"] = Feature(dtype="str")
         features["key"] = Feature(dtype="str")
         return Schema(features=features)
 
-    def _path(self, partition: int) -> Path:
-        return as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape")
-
     def _places(self, partition: int) -> NDArray[np.int64] | str:
         """Where the tiles of an image are, or why there are none."""
         try:
-            pixels = open_pixels(self._path(partition), self.max_pixels)
+            pixels = open_pixels(self.file_at(partition), self.max_pixels)
         except BadImage as error:
             return str(error)
         pixels.close()
@@ -260,7 +232,7 @@ class TileSource:
         if not isinstance(found, str):
             keys = [name + b"@%d,%d" % (top, left) for top, left in found.tolist()]
         same = np.full(len(keys), partition)
-        there = {name: take(column, same) for name, column in self._listed.items()}
+        there = {name: take(column, same) for name, column in self.listed.items()}
         there |= {"image": BytesColumn.of([name] * len(keys)), "key": BytesColumn.of(keys)}
         counted = self.files.counted if partition == 0 else {}
         picked = {name: there[name] for name in columns if name in there}
@@ -274,7 +246,7 @@ class TileSource:
         if isinstance(found, str):
             yield self._block(partition, np.empty((0, 2), np.int64), [], [], [Refused(0, "decode", found)], {})
             return
-        pixels = open_pixels(self._path(partition), self.max_pixels, self.dtype)
+        pixels = open_pixels(self.file_at(partition), self.max_pixels, self.dtype)
         try:
             made: list[tuple[bytes, int]] = []
             kept: list[int] = []
@@ -328,41 +300,12 @@ class TileSource:
             "image/left": at[:, 1],
             "key": BytesColumn.of([name + b"@%d,%d" % (top, left) for top, left in at.tolist()]),
         }
-        if "label" in self._listed:
-            columns["label"] = take(self._listed["label"], np.full(len(rows), partition))
+        if "label" in self.listed:
+            columns["label"] = take(self.listed["label"], np.full(len(rows), partition))
         return Block(rows, columns, refused, counted)
 
     def locate(self, partition: int, row: int) -> str:
         """The image, and where in it the tile is."""
         places = self._places(partition)
         at = "" if isinstance(places, str) else f": tile at row {places[row, 0]}, column {places[row, 1]}"
-        return f"{self._path(partition)}{at}"
-
-    def fingerprint(self) -> str:
-        """Names, sizes and times of the images, and the options."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (self.files.paths.data, self.files.paths.offsets, self.files.sizes, self.files.times):
-            digest.update(np.ascontiguousarray(part).data)
-        return fingerprint_of([], self.describe(), digest.hexdigest())
-
-    def describe(self) -> dict[str, Any]:
-        """The path and options."""
-        grid = self.grid
-        options: dict[str, Any] = {
-            "height": grid.height,
-            "width": grid.width,
-            "overlap": grid.overlap or None,
-            "edge": grid.edge if grid.edge != "shift" else None,
-            "fill": grid.fill or None,
-            "form": self.encoding[0],
-            "dtype": self.dtype.name if self.dtype != _BYTES else None,
-            "quality": self.encoding[1] if self.encoding[0] != "png" else None,
-            "class_folder": self.class_folder if self.class_folder != "first" else None,
-            "max_pixels": self.max_pixels if self.max_pixels != MAX_PIXELS else None,
-        }
-        return {"kind": "tiles", "path": self.path, **{k: v for k, v in options.items() if v is not None}}
-
-    def __getstate__(self) -> dict[str, Any]:
-        if not is_spooled(self.spooled):
-            self.spooled = spool_columns(self.files.columns())
-        return {name: value for name, value in self.__dict__.items() if name not in ("files", "_listed")}
+        return f"{self.file_at(partition)}{at}"

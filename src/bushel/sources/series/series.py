@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,22 @@ from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.sources.folders import SPLITS
-from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
-from bushel.sources.series.series_rows import NO_LABEL, OUTSIDE, Cleaning, Names, Rows, clean_rows, collect_rows
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
+from bushel.sources.series.series_rows import (
+    NO_LABEL,
+    OUTSIDE,
+    Cleaning,
+    Duplicates,
+    Gap,
+    Missing,
+    Names,
+    Outside,
+    Resample,
+    Rows,
+    clean_rows,
+    collect_rows,
+)
 from bushel.sources.series.windows import labels_over, time_cuts, when, window_keys, windows_at
 from bushel.sources.tables.table import Format, TableSource, table
 from bushel.storage import AnyPath
@@ -31,67 +45,51 @@ _BLOCK_BYTES = 4 << 20
 def series(
     paths: AnyPath | Iterable[AnyPath],
     *,
-    time: str,
-    length: int,
-    stride: int | None = None,
-    series: str | None = None,
-    columns: Sequence[str] | None = None,
-    label: str | None = None,
-    label_from: LabelFrom = "last",
-    every: float | None = None,
-    resample: Literal["linear", "previous", "mean"] = "linear",
-    gap: float | Literal["auto", "none"] = "auto",
-    duplicates: Literal["first", "last", "mean"] = "first",
-    missing: Literal["refuse", "previous", "linear"] | float = "refuse",
-    ranges: Mapping[str, Sequence[float]] | None = None,
-    outside: Literal["refuse", "missing", "clip"] = "refuse",
-    time_split: str | Mapping[str, Any] | None = None,
-    stack: bool = True,
-    times: bool = False,
-    format: Format | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
+    time: Annotated[str, "Column of times: numbers, or dates"],
+    length: Annotated[int, "Rows per window"],
+    stride: Annotated[int | None, "Rows or frames from one window or clip to the next (default: its length)"] = None,
+    series: Annotated[str | None, "Column that tells series apart (default: each file is one)"] = None,
+    columns: Annotated[Sequence[str] | None, "Columns of sensors (default: all numbers)"] = None,
+    label: Annotated[str | None, "Column of the label"] = None,
+    label_from: Annotated[LabelFrom, "How the label of a window follows from its rows"] = "last",
+    every: Annotated[float | None, "Resample to even times, this many seconds apart (default: keep the times)"] = None,
+    resample: Annotated[Resample, "How to resample"] = "linear",
+    gap: Annotated[float | Gap, "Let no window span a longer step, in seconds (auto: 10 times the median)"] = "auto",
+    duplicates: Annotated[Duplicates, "Which of several rows with the same time to take"] = "first",
+    missing: Annotated[Missing | float, "How to fill missing values"] = "refuse",
+    ranges: Annotated[Mapping[str, Sequence[float]] | None, "Lowest and highest value of sensors"] = None,
+    outside: Annotated[Outside, "What to do with values outside of `ranges`"] = "refuse",
+    time_split: Annotated[str | Mapping[str, Any] | None, "Split by time: shares, or until when each split is"] = None,
+    stack: Annotated[bool, "Store all sensors as one array"] = True,
+    times: Annotated[bool, "Store the time of each row"] = False,
+    format: Annotated[Format | None, "Format of the files (default: told from their bytes and names)"] = None,
+    encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
+    delimiter: Annotated[str | None, "Character between the values of a row (default: found)"] = None,
 ) -> SeriesSource:
     """Take a sample from each window of `length` rows of a series, a window every `stride` rows.
 
-    `time` is the column of times: numbers, or dates as 2024-03-01T12:00:00. `series` is the column that tells series
-    apart; without it each file is one. `columns` are the sensors: all columns of numbers, if not given. Rows are put in
-    order; those with the time of another are left out; no window spans a gap (`gap`: a longer step than this; "auto" is
-    ten times the median). `every` resamples to even times. Windows with values that are missing, or outside of
+    `time` is the column of times: numbers, or dates such as 2024-03-01T12:00:00. `series` is the column that tells
+    series apart; without it each file is one. `columns` are the sensors: all columns of numbers, if not given. Rows are
+    put in order; those with the time of another are left out; no window spans a gap (`gap`: a longer step than this;
+    "auto" is ten times the median). `every` resamples to even times. Windows with missing values, or values outside of
     `ranges` (`{"temperature": [-40, 125]}`), are refused, unless `missing` and `outside` say otherwise.
 
-    Shares of splits are drawn by series, never by window. `time_split` ("80/10/10", or until when each split is) splits
-    by time instead, and leaves out windows that would be in two.
+    Splits are drawn by series, never by window. `time_split` ("80/10/10", or until when each split is) splits by time
+    instead, and leaves out windows that would be in two.
     """
+    arguments = locals()
+    check_values(_SERIES, arguments)
     how = Cleaning(gap, every, resample, duplicates, missing, _ranges(ranges or {}), outside)
     _check(length, stride, how)
     given = as_given(paths)
     rows = table(given, format=format, encoding=encoding, delimiter=delimiter)
     names = _names(rows, time, series, columns, label)
-    options = {
-        "stride": stride,
-        "series": series,
-        "columns": None if columns is None else [*columns],
-        "label": label,
-        "label_from": None if label_from == "last" else label_from,
-        "every": every,
-        "resample": None if resample == "linear" else resample,
-        "gap": None if gap == "auto" else gap,
-        "duplicates": None if duplicates == "first" else duplicates,
-        "missing": None if missing == "refuse" else missing,
-        "ranges": {name: list(ends) for name, ends in how.ranges.items()} or None,
-        "outside": None if outside == "refuse" else outside,
-        "time_split": dict(time_split) if isinstance(time_split, Mapping) else time_split,
-        "stack": None if stack else False,
-        "times": times or None,
-        "format": format,
-        "encoding": encoding,
-        "delimiter": delimiter,
-    }
-    told: dict[str, Any] = {"kind": "series", "path": given, "time": time, "length": length}
-    told |= {name: value for name, value in options.items() if value is not None}
+    recipe = recipe_table(_SERIES, given, arguments | {"ranges": how.ranges}, first=("time", "length"))
     cut = _Cut(length, stride or length, label_from, time_split if time_split else None, stack, times)
-    return SeriesSource(rows, names, how, cut, told)
+    return SeriesSource(rows, names, how, cut, recipe)
+
+
+_SERIES = series  # inside of it, the option of that name hides it
 
 
 def _ranges(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
@@ -107,18 +105,8 @@ def _check(length: int, stride: int | None, how: Cleaning) -> None:
             raise ValueError(f"{name} must be at least 1, got {number}")
     if how.every is not None and not how.every > 0:
         raise ValueError(f"every must be above 0, got {how.every}")
-    if how.gap not in ("auto", "none") and (isinstance(how.gap, str) or not how.gap > 0):
-        raise ValueError(f"gap must be 'auto', 'none' or above 0, got {how.gap!r}")
-    allowed: dict[str, tuple[str, ...]] = {
-        "resample": ("linear", "previous", "mean"),
-        "duplicates": ("first", "last", "mean"),
-        "outside": ("refuse", "missing", "clip"),
-    }
-    if isinstance(how.missing, str):
-        allowed["missing"] = ("refuse", "previous", "linear")
-    for name, words in allowed.items():
-        if getattr(how, name) not in words:
-            raise ValueError(f"{name} must be one of {', '.join(words)}; got {getattr(how, name)!r}")
+    if not isinstance(how.gap, str) and not how.gap > 0:
+        raise ValueError(f"gap must be above 0, got {how.gap!r}")
 
 
 def _names(rows: TableSource, time: str, series: str | None, columns: Any, label: str | None) -> Names:
@@ -154,24 +142,22 @@ class _Cut:
 class SeriesSource:
     """Windows of series; reads at random, in one partition. Rows are gone through once, when it is listed."""
 
-    reads: Literal["random", "sequence"] = "random"
+    reads: Reads = "random"
     group = "series"
 
-    def __init__(self, table: TableSource, names: Names, how: Cleaning, cut: _Cut, told: dict[str, Any]) -> None:
+    def __init__(self, table: TableSource, names: Names, how: Cleaning, cut: _Cut, recipe: dict[str, Any]) -> None:
         for name in how.ranges:
             if name not in names.sensors:
                 raise MissingName("sensor", name, names.sensors, where="ranges")
-        if cut.label_from not in ("last", "majority", "mean"):
-            raise ValueError(f"label_from must be 'last', 'majority' or 'mean', got {cut.label_from!r}")
         self.table: TableSource | None = table
         self.names = names
         self.how = how
         self.cut = cut
-        self.told = told
+        self.recipe = recipe
         self.label_feature = table.schema()[names.label] if names.label else None
         self.are_dates = table.schema()[names.time].dtype == "str"
         self.counted: dict[str, int] = {}
-        self.print = fingerprint_of(table.files, told)
+        self.print = fingerprint_of(table.files, recipe)
         self.where = table.files[0]
         self.spooled: Path | None = None
 
@@ -347,7 +333,7 @@ class SeriesSource:
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""
-        return dict(self.told)
+        return dict(self.recipe)
 
     def __getstate__(self) -> dict[str, Any]:
         if not is_spooled(self.spooled):

@@ -22,6 +22,12 @@ __all__ = ["Cleaning", "Rows", "clean_rows", "collect_rows"]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
+Gap: TypeAlias = Literal["auto", "none"]
+Resample: TypeAlias = Literal["linear", "previous", "mean"]
+Duplicates: TypeAlias = Literal["first", "last", "mean"]
+Missing: TypeAlias = Literal["refuse", "previous", "linear"]
+Outside: TypeAlias = Literal["refuse", "missing", "clip"]
+
 MICROSECONDS = 1_000_000
 MISSING, OUTSIDE = 1, 2  # what can be wrong with a value of a row
 NO_LABEL = -1
@@ -31,13 +37,13 @@ NO_LABEL = -1
 class Cleaning:
     """How rows are made fit for windows. Times are in units of the time column; in seconds where it holds dates."""
 
-    gap: float | Literal["auto", "none"] = "auto"
+    gap: float | Gap = "auto"
     every: float | None = None
-    resample: Literal["linear", "previous", "mean"] = "linear"
-    duplicates: Literal["first", "last", "mean"] = "first"
-    missing: Literal["refuse", "previous", "linear"] | float = "refuse"
+    resample: Resample = "linear"
+    duplicates: Duplicates = "first"
+    missing: Missing | float = "refuse"
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    outside: Literal["refuse", "missing", "clip"] = "refuse"
+    outside: Outside = "refuse"
 
 
 @dataclass

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from bushel.data.splits import split_of_shard
 from bushel.errors import FileProblem
-from bushel.sources.images.image_checks import ImageCheck, Verify
+from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.images.image_columns import ImageColumn
+from bushel.sources.options import check_values, recipe_table
 from bushel.sources.tables.table import Format, TableSource
 from bushel.storage import AnyPath, as_path, natural_order
 from bushel.storage.cache import local_copy
@@ -21,48 +22,38 @@ __all__ = ["huggingface"]
 def huggingface(
     path: AnyPath,
     *,
-    columns: Sequence[str] | None = None,
-    key: str | None = None,
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: Sequence[str] = (),
+    columns: Annotated[Sequence[str] | None, "Columns to keep (default: all)"] = None,
+    key: Annotated[str | None, "Column that tells samples apart (default: the row number)"] = None,
+    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> TableSource:
     """Take samples from a dataset that `datasets` saved to disk, or from the Parquet files of one.
 
     Splits are kept, class labels become their names, and images are loaded and checked as `images` does.
     """
+    arguments = locals()
+    check_values(huggingface, arguments)
     folder = as_path(path)
     files, splits = _files_of(folder)
     format: Format = "arrow" if files[0].suffix == ".arrow" else "parquet"
     told = _features_of(files[0], format)
     names = {name: tuple(feature["names"]) for name, feature in told.items() if feature.get("_type") == "ClassLabel"}
     images = [name for name, feature in told.items() if feature.get("_type") == "Image"]
-    check = ImageCheck(verify, keep_bytes, tuple(allow))
+    check = ImageCheck(verify, keep_bytes, allowed(allow))
     chosen = None if columns is None else set(columns)
     source = TableSource(
         files=tuple(str(file) for file in files),
         format=format,
+        recipe=recipe_table(huggingface, str(path), arguments | {"allow": check.allow}, always=("verify",)),
         columns=None if columns is None else tuple(columns),
         key=key,
         names={name: found for name, found in names.items() if chosen is None or name in chosen},
         image=ImageColumn(images[0], str(folder), check) if images and (not chosen or images[0] in chosen) else None,
         splits=tuple(splits) if any(splits) else (),
-        opened=_describe(path, columns, key, check),
     )
     source.check()
     return source
-
-
-def _describe(path: AnyPath, columns: Sequence[str] | None, key: str | None, check: ImageCheck) -> dict[str, Any]:
-    options = {
-        "columns": None if columns is None else [*columns],
-        "key": key,
-        "verify": check.verify,
-        "keep_bytes": check.keep_bytes or None,
-        "allow": [*check.allow] or None,
-    }
-    told = {name: value for name, value in options.items() if value is not None}
-    return {"kind": "huggingface", "path": str(path), **told}
 
 
 def is_dataset_folder(folder: Path) -> bool:

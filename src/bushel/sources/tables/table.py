@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from bushel.errors import FileProblem, MissingName
 from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.images.image_columns import ImageColumn
 from bushel.sources.memory.values import number_keys, typed
-from bushel.sources.protocol import Block, Listing, Refused, as_given, fingerprint_of
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.sources.spreading import do_all
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import cast_array
@@ -59,37 +60,43 @@ _ARROW_STREAM = b"\xff\xff\xff\xff"
 def table(
     paths: AnyPath | Iterable[AnyPath],
     *,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    types: Mapping[str, str] | None = None,
-    key: str | None = None,
-    format: Format | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    image_column: str | None = None,
-    image_root: AnyPath | None = None,
-    verify: Verify = "decode",
-    keep_bytes: bool = False,
-    allow: str | Sequence[str] = (),
+    columns: Annotated[Sequence[str] | None, "Columns to keep (default: all)"] = None,
+    rename: Annotated[Mapping[str, str] | None, "New names of columns, by their old names"] = None,
+    types: Annotated[Mapping[str, str] | None, 'Types of columns, such as zip = "str"'] = None,
+    key: Annotated[str | None, "Column that tells samples apart (default: the row number)"] = None,
+    format: Annotated[Format | None, "Format of the files (default: told from their bytes and names)"] = None,
+    encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
+    delimiter: Annotated[str | None, "Character between the values of a row (default: found)"] = None,
+    image_column: Annotated[str | None, "Column of images, or of paths to images"] = None,
+    image_root: Annotated[AnyPath | None, "Folder that image paths are relative to (default: the table's)"] = None,
+    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
+    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
+    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> TableSource:
     """Take a sample from each row of one table, in one file or several.
 
-    Types are told over whole files; a blank or null is a missing value and changes no type. `columns` chooses,
+    Types are inferred from whole files; a blank or null is a missing value and changes no type. `columns` chooses,
     `rename` maps old names to new, `types` asks for types (`{"zip": "str", "age": "float32"}`), all by the names in the
     file. `key` names a column of unique keys; without it rows are numbered. Compressed text is read as it is.
 
     `image_column` names a column of images, or of paths to them below `image_root` (the table's folder, if not given);
     they are loaded, and checked as `images` does.
     """
+    arguments = locals()
+    check_values(table, arguments)
     given = as_given(paths)
     files = tuple(str(path) for path in list_files(given))
+    format = format or _one_format([as_path(file) for file in files])
     image = None
+    resolved: dict[str, Any] = {"format": format, "verify": None, "keep_bytes": None, "allow": None}
     if image_column is not None:
         root = str(image_root or as_path(files[0]).parent)
         image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, allowed(allow)))
+        resolved |= {"image_root": root, "verify": verify, "keep_bytes": keep_bytes, "allow": image.check.allow}
     source = TableSource(
         files=files,
-        format=format or _one_format([as_path(file) for file in files]),
+        format=format,
+        recipe=recipe_table(table, given, arguments | resolved, first=("format",), always=("verify",)),
         columns=None if columns is None else tuple(columns),
         rename=dict(rename or {}),
         types=dict(types or {}),
@@ -97,7 +104,6 @@ def table(
         encoding=encoding,
         delimiter=delimiter,
         image=image,
-        given=given,
     )
     source.check()
     return source
@@ -132,6 +138,7 @@ class TableSource:
 
     files: tuple[str, ...]
     format: Format
+    recipe: dict[str, Any]
     columns: tuple[str, ...] | None = None
     rename: dict[str, str] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
@@ -141,9 +148,7 @@ class TableSource:
     image: ImageColumn | None = None
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
     splits: tuple[str, ...] = ()  # of the files, if they are of different ones
-    given: str | list[str] = ""  # the paths and patterns that named the files
-    opened: dict[str, Any] | None = None  # how the source was made, if not by `table`
-    reads: Literal["random", "sequence"] = "sequence"
+    reads: Reads = "sequence"
 
     @property
     def split(self) -> str | None:
@@ -378,24 +383,7 @@ class TableSource:
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""
-        if self.opened is not None:
-            return self.opened
-        check = self.image.check if self.image else None
-        options = {
-            "columns": None if self.columns is None else [*self.columns],
-            "rename": self.rename,
-            "types": self.types,
-            "key": self.key,
-            "encoding": self.encoding,
-            "delimiter": self.delimiter,
-            "image_column": self.image and self.image.name,
-            "image_root": self.image and self.image.root,
-            "verify": check and check.verify,
-            "keep_bytes": (check and check.keep_bytes) or None,
-            "allow": ([*check.allow] or None) if check else None,
-        }
-        told = {name: value for name, value in options.items() if value is not None and value != {}}
-        return {"kind": "table", "path": self.given, "format": self.format, **told}
+        return dict(self.recipe)
 
     def __getstate__(self) -> dict[str, Any]:
         # What was kept for listing stays in the process that lists.

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, take
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk
+from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.memory.values import number_keys
-from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused, fingerprint_of
 from bushel.sources.tables.table_columns import Part, part_bytes
 from bushel.sources.texts.text_blocks import TextFile, cut_at_newline, detect_encoding
 from bushel.storage import AnyPath, as_path
@@ -30,20 +27,26 @@ _BLOCK_ROWS = 512
 
 
 def text(
-    path: AnyPath, *, encoding: str | None = None, class_folder: ClassFolder = "first"
+    path: AnyPath,
+    *,
+    encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
+    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
 ) -> TextFolderSource | LineSource:
     """Take a sample from each text file below a folder, or from each line of one file.
 
-    In a folder, `.txt`, `.text` and `.md` files and those without a suffix are text, and classes and splits are told by
-    folders as for `images`. The encoding is UTF-8, or what a byte order mark tells, or the one declared; text that is
+    In a folder, `.txt`, `.text` and `.md` files and those without a suffix are text, and folders give classes and
+    splits as for `images`. The encoding is UTF-8, or what a byte order mark tells, or the one declared; text that is
     not in it is refused with its line.
     """
+    given = locals()
+    check_values(text, given)
+    recipe = recipe_table(text, str(path), given)
     if as_path(path).is_dir():
-        source = TextFolderSource(str(path), encoding, class_folder)
+        source = TextFolderSource(path=str(path), class_folder=class_folder, recipe=recipe, encoding=encoding)
         if not len(source.files):
             raise FileProblem(path, "there are no text files in this folder")
         return source
-    lines = LineSource(str(path), encoding)
+    lines = LineSource(str(path), encoding, recipe)
     if not lines.partitions():
         raise FileProblem(path, "is empty: there is no line in it")
     return lines
@@ -58,33 +61,13 @@ def _why_not_text(data: bytes, encoding: str) -> tuple[str, str]:
         return "", f"line {line}: byte 0x{data[error.start]:02x} is not {encoding.upper()}"
 
 
-class TextFolderSource:
+@dataclass(eq=False, kw_only=True)
+class TextFolderSource(FolderSource):
     """Samples from text files; reads at random, in one partition."""
 
-    reads: Literal["random", "sequence"] = "random"
-
-    def __init__(self, folder: str, encoding: str | None, class_folder: ClassFolder) -> None:
-        self.folder = folder
-        self.encoding = encoding
-        self.class_folder = class_folder
-        self.spooled: Path | None = None
-
-    @cached_property
-    def files(self) -> FileList:
-        """The files there are. In another process, those that were there when the source was pickled."""
-        if self.spooled is not None and (self.spooled / "columns.json").exists():
-            return FileList(**load_columns(self.spooled), counted={})  # type: ignore[arg-type]
-        return walk(as_path(self.folder), files_of("text"))
-
-    @cached_property
-    def listed(self) -> dict[str, Column]:
-        """Label and split, where folders say them."""
-        return told_by_folders(self.files, self.class_folder)
-
-    @property
-    def split(self) -> str | None:
-        """`split`, if folders say it."""
-        return "split" if "split" in self.listed else None
+    reads: ClassVar[Reads] = "random"
+    takes = "text"
+    encoding: str | None
 
     def partitions(self) -> int:
         """One."""
@@ -135,7 +118,7 @@ class TextFolderSource:
     def _text(self, row: int) -> tuple[str, str, str]:
         """Stage, text, and what is wrong."""
         try:
-            data = as_path(self.locate(0, row)).read_bytes()
+            data = self.file_at(row).read_bytes()
         except OSError as error:
             return "read", "", (error.strerror or str(error)).lower()
         found, bom = detect_encoding(data[:4096])
@@ -147,28 +130,7 @@ class TextFolderSource:
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""
         assert partition == 0
-        return str(as_path(os.fsdecode(os.fsencode(self.folder) + b"/" + self.files.paths[row])))
-
-    def fingerprint(self) -> str:
-        """Names, sizes and times of all files, and the options."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (self.files.paths.data, self.files.paths.offsets, self.files.sizes, self.files.times):
-            digest.update(np.ascontiguousarray(part).data)
-        return fingerprint_of([], self.describe(), digest.hexdigest())
-
-    def describe(self) -> dict[str, Any]:
-        """The folder and options."""
-        options = {
-            "encoding": self.encoding,
-            "class_folder": self.class_folder if self.class_folder != "first" else None,
-        }
-        return {"kind": "text", "path": self.folder, **{name: value for name, value in options.items() if value}}
-
-    def __getstate__(self) -> dict[str, Any]:
-        if not is_spooled(self.spooled):
-            files = self.files
-            self.spooled = spool_columns(files.columns())
-        return {name: value for name, value in self.__dict__.items() if name not in ("files", "listed")}
+        return str(self.file_at(row))
 
 
 @dataclass(frozen=True)
@@ -176,8 +138,9 @@ class LineSource:
     """Samples from the lines of one file; reads in sequence, a part of the file at a time."""
 
     path: str
-    encoding: str | None = None
-    reads: Literal["random", "sequence"] = "sequence"
+    encoding: str | None
+    recipe: dict[str, Any]
+    reads: Reads = "sequence"
     split: str | None = None
 
     @cached_property
@@ -248,7 +211,7 @@ class LineSource:
 
     def describe(self) -> dict[str, Any]:
         """The path and options."""
-        return {"kind": "text", "path": self.path, **({"encoding": self.encoding} if self.encoding else {})}
+        return dict(self.recipe)
 
 
 def split_lines(data: bytes) -> BytesColumn:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, take
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.pixels.encoding import ENCODED, Encoded, encode_pixels
-from bushel.pixels.geometry import FITS, KERNELS, Fit, Kernel, moved, place
-from bushel.sources.folders import ClassFolder, FileList, as_keys, files_of, told_by_folders, walk_or_take
-from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
+from bushel.pixels.encoding import Encoded, encode_pixels
+from bushel.pixels.geometry import Fit, Kernel, moved, place
+from bushel.sources.folders import ClassFolder, FolderSource, as_keys
+from bushel.sources.options import check_values, recipe_table
+from bushel.sources.protocol import Block, Listing, Reads, Refused
 from bushel.sources.videos.video_files import MICROSECONDS, BadVideo, Timeline, frames_at, load_av, read_timeline
 from bushel.storage import AnyPath, as_path
 
@@ -32,31 +31,45 @@ _BLOCK_BYTES = 8 << 20
 def video(
     path: AnyPath,
     *,
-    frames: int = 16,
-    stride: int | None = None,
-    fps: float | None = None,
-    count: int | None = None,
-    height: int | None = None,
-    width: int | None = None,
-    fit: Fit = "stretch",
-    kernel: Kernel = "bilinear",
-    form: Encoded = "jpeg",
-    quality: int = 90,
-    sequence: bool = True,
-    class_folder: ClassFolder = "first",
+    frames: Annotated[int, "Frames per clip"] = 16,
+    stride: Annotated[int | None, "Frames or rows from one clip or window to the next (default: its length)"] = None,
+    fps: Annotated[float | None, "Frames to take per second of video (default: all)"] = None,
+    count: Annotated[int | None, "Make each file one sample of this many frames, evenly spread"] = None,
+    height: Annotated[int | None, "Height to resize frames to"] = None,
+    width: Annotated[int | None, "Width to resize frames to"] = None,
+    fit: Annotated[Fit, "How frames are fitted into height and width"] = "stretch",
+    kernel: Annotated[Kernel, "How frames are interpolated"] = "bilinear",
+    form: Annotated[Encoded, "Image format of frames"] = "jpeg",
+    quality: Annotated[int, "Quality of JPEG and WebP, from 1 to 100"] = 90,
+    sequence: Annotated[bool, "Write SequenceExamples, one step per frame"] = True,
+    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
 ) -> VideoSource:
     """Take samples from the video files below a folder, or from one file: clips of `frames` frames.
 
-    Frames are all that there are, or those shown at `fps` times a second; a clip begins every `stride` of them (its
-    length, if not given). With `count`, a file is one sample of so many frames, evenly spread. `height` and `width`
-    resize, as `fit` and `kernel` say; each frame is encoded as `form`. A sample is a SequenceExample, or an Example
-    where not `sequence`; a clip of one frame is an Example with one image. Classes and splits are folders, as for
-    images.
+    All frames are taken, or those shown at `fps` times per second; a clip begins every `stride` of them (its length,
+    if not given). With `count`, a file is one sample of so many frames, evenly spread. `height` and `width` resize, as
+    `fit` and `kernel` say; each frame is encoded as `form`. A sample is a SequenceExample, or an Example if not
+    `sequence`; a clip of one frame is an Example with one image. Folders give classes and splits, as for images.
     """
+    given = locals()
+    check_values(video, given)
     choice = _Choice(frames, frames if stride is None else stride, fps, count)
     picture = _Picture(height, width, fit, kernel, form, quality)
     load_av()
-    source = VideoSource(str(path), choice, picture, sequence, class_folder)
+    resolved = {
+        "frames": frames if count is None else None,
+        "stride": choice.stride if choice.stride != frames else None,
+        "sequence": sequence or choice.length == 1,
+    }
+    recipe = recipe_table(video, str(path), given | resolved, always=("frames", "form", "quality"))
+    source = VideoSource(
+        path=str(path),
+        class_folder=class_folder,
+        recipe=recipe,
+        choice=choice,
+        picture=picture,
+        is_sequence=sequence and choice.length > 1,
+    )
     if not len(source.files):
         raise FileProblem(path, "there are no videos in this folder")
     return source
@@ -123,9 +136,6 @@ class _Picture:
             raise ValueError("height and width must be given both, or neither")
         if self.height is not None and self.width is not None and min(self.height, self.width) < 1:
             raise ValueError(f"height and width must be at least 1, got {self.height} and {self.width}")
-        for name, words in (("fit", FITS), ("kernel", tuple(KERNELS)), ("form", ENCODED)):
-            if getattr(self, name) not in words:
-                raise ValueError(f"{name} must be one of {', '.join(words)}; got {getattr(self, name)!r}")
         if not 1 <= self.quality <= 100:
             raise ValueError(f"quality must be from 1 to 100, got {self.quality}")
 
@@ -152,39 +162,16 @@ def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG00
         return str(error)
 
 
-class VideoSource:
-    """Clips of video files; reads in sequence, a file a partition."""
+@dataclass(eq=False, kw_only=True)
+class VideoSource(FolderSource):
+    """Clips of video files; reads in sequence, a file per partition."""
 
-    reads: Literal["random", "sequence"] = "sequence"
+    reads: ClassVar[Reads] = "sequence"
+    takes = "video"
     group = "video"
-
-    def __init__(
-        self, path: str, choice: _Choice, picture: _Picture, sequence: bool, class_folder: ClassFolder
-    ) -> None:
-        self.path = path
-        self.choice = choice
-        self.picture = picture
-        self.is_sequence = sequence and choice.length > 1
-        self.class_folder: ClassFolder = class_folder
-        self.root = str(as_path(path) if as_path(path).is_dir() else as_path(path).parent)
-        self.spooled: Path | None = None
-
-    @cached_property
-    def files(self) -> FileList:
-        """The videos there are. In another process, those that were there when the source was pickled."""
-        if self.spooled is not None:
-            columns: Any = load_columns(self.spooled)
-            return FileList(**columns, counted={})
-        return walk_or_take(as_path(self.path), files_of("video"))
-
-    @cached_property
-    def _listed(self) -> dict[str, Column]:
-        return told_by_folders(self.files, self.class_folder)
-
-    @property
-    def split(self) -> str | None:
-        """`split`, if folders say it."""
-        return "split" if "split" in self._listed else None
+    choice: _Choice
+    picture: _Picture
+    is_sequence: bool
 
     def partitions(self) -> int:
         """As many as files."""
@@ -202,14 +189,14 @@ class VideoSource:
         else:
             features["image"] = Feature(dtype="bytes", shape=(length,))
             features["image/timestamp"] = Feature(dtype="int64", shape=(length,))
-        if "label" in self._listed:
+        if "label" in self.listed:
             features["label"] = Feature(dtype="str")
         features["key"] = Feature(dtype="str")
         return Schema(features=features, record="sequence_example" if self.is_sequence else "example")
 
     def _plan(self, partition: int) -> tuple[Timeline, NDArray[np.int64]] | str:
         """The clips of a file, or why there are none."""
-        path = str(as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape"))
+        path = str(self.file_at(partition))
         line = _timeline(path, int(self.files.sizes[partition]), int(self.files.times[partition]))
         if isinstance(line, str):
             return line
@@ -230,7 +217,7 @@ class VideoSource:
             counted = {"videos that end before their header says": 1} if line.ends_early else {}
         counted |= self.files.counted if partition == 0 else {}
         same = np.full(len(keys), partition)
-        there = {name: take(column, same) for name, column in self._listed.items()}
+        there = {name: take(column, same) for name, column in self.listed.items()}
         there |= {"video": BytesColumn.of([name] * len(keys)), "key": BytesColumn.of(keys)}
         return Listing(there["key"], {name: there[name] for name in columns if name in there}, counted=counted)  # type: ignore[arg-type]
 
@@ -262,7 +249,7 @@ class VideoSource:
         self, partition: int, line: Timeline, clips: NDArray[np.int64]
     ) -> Iterator[tuple[int, Sequence[_Frame], int | None]]:
         """Each clip when its last frame is there: its number, its frames, and a frame that never came."""
-        path = as_path(self.root) / self.files.paths[partition].decode(errors="surrogateescape")
+        path = self.file_at(partition)
         places = np.unique(clips)
         held: dict[int, _Frame] = {}
         waiting = deque(range(len(clips)))
@@ -318,8 +305,8 @@ class VideoSource:
             "image/width": np.array([clip[0].width for clip in clips], np.int64),
             "key": BytesColumn.of([]),
         }
-        if "label" in self._listed:
-            picked = take(self._listed["label"], np.full(len(clips), partition))
+        if "label" in self.listed:
+            picked = take(self.listed["label"], np.full(len(clips), partition))
             columns["label"] = picked
         return columns
 
@@ -329,38 +316,6 @@ class VideoSource:
         key = self.list(partition, []).keys[row].decode(errors="backslashreplace")
         at = key.rpartition("@")[2] if "@" in key and self.choice.count is None else ""
         return f"{path}: clip at {at} s" if at and key != Path(path).name else path
-
-    def fingerprint(self) -> str:
-        """Names, sizes and times of the files, and the options."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (self.files.paths.data, self.files.paths.offsets, self.files.sizes, self.files.times):
-            digest.update(np.ascontiguousarray(part).data)
-        return fingerprint_of([], self.describe(), digest.hexdigest())
-
-    def describe(self) -> dict[str, Any]:
-        """The path and options."""
-        choice, picture = self.choice, self.picture
-        options: dict[str, Any] = {
-            "frames": choice.frames if choice.count is None else None,
-            "stride": choice.stride if choice.stride != choice.frames else None,
-            "fps": choice.fps,
-            "count": choice.count,
-            "height": picture.height,
-            "width": picture.width,
-            "fit": picture.fit if picture.fit != "stretch" else None,
-            "kernel": picture.kernel if picture.kernel != "bilinear" else None,
-            "form": picture.form,
-            "quality": picture.quality,
-            "sequence": None if self.is_sequence or choice.length == 1 else False,
-            "class_folder": self.class_folder if self.class_folder != "first" else None,
-        }
-        told = {name: value for name, value in options.items() if value is not None}
-        return {"kind": "video", "path": self.path, **told}
-
-    def __getstate__(self) -> dict[str, Any]:
-        if not is_spooled(self.spooled):
-            self.spooled = spool_columns(self.files.columns())
-        return {name: value for name, value in self.__dict__.items() if name not in ("files", "_listed")}
 
 
 def _unlike(keys: list[bytes]) -> list[bytes]:

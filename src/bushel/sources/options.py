@@ -1,0 +1,118 @@
+"""Options of sources. Each is declared once, in the signature of the function that opens the source.
+
+    def images(folder: AnyPath, *, verify: Annotated[Verify, "How images are checked"] = "decode") -> ImageSource:
+
+Name, type, default and help come from there: for recipes, `describe()`, the command line, its "did you mean" and docs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from os import PathLike
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from bushel.errors import nearest
+
+__all__ = ["Option", "check_names", "check_values", "options_of", "recipe_table"]
+
+
+class Option(NamedTuple):
+    """One option of a source."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it may be; empty if it may be any text, or is none."""
+        kinds = [self.type, *get_args(self.type)]
+        if str in kinds:
+            return ()
+        return tuple(word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind))
+
+    @property
+    def plain_type(self) -> type:
+        """bool, int, float or str, as a command line reads it."""
+        kinds = [kind for kind in (self.type, *get_args(self.type)) if kind is not NoneType]
+        return next((kind for kind in (bool, int, float) if kind in kinds), str)
+
+
+@cache
+def options_of(make: Callable[..., Any]) -> dict[str, Option]:
+    """The options of a source by name, in the order of its signature; the path is none of them."""
+    hints = get_type_hints(make, include_extras=True)
+    _, *parameters = inspect.signature(make).parameters.values()
+    found = {}
+    for parameter in parameters:
+        hint, help = hints[parameter.name], ""
+        if get_origin(hint) is Annotated:
+            hint, help = get_args(hint)
+        found[parameter.name] = Option(parameter.name, hint, parameter.default, help)
+    return found
+
+
+def check_names(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Refuse options that a source does not have, or that it needs and lacks."""
+    options = options_of(make)
+    for name in given:
+        if name not in options:
+            close = nearest(name, options)
+            meant = f"; did you mean {close!r}?" if close else ""
+            raise ValueError(f"{make.__name__} has no option {name!r}{meant} (there are: {', '.join(options)})")
+    missing = [option for option in options.values() if option.is_required and option.name not in given]
+    if missing:
+        needed = ", ".join(f"{option.name} ({option.help.lower()})" for option in missing)
+        raise ValueError(f"{make.__name__} needs {needed}")
+
+
+def check_values(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Refuse words that an option does not know. `given` may be `locals()` at the start of the function."""
+    for name, option in options_of(make).items():
+        value, choices = given[name], option.choices
+        if isinstance(value, str) and choices and value not in choices:
+            close = nearest(value, choices)
+            meant = f"; did you mean {close!r}?" if close else ""
+            number = "a number, or " if option.plain_type in (int, float) else ""
+            raise ValueError(f"{name} must be {number}one of {', '.join(choices)}; got {value!r}{meant}")
+
+
+def recipe_table(
+    make: Callable[..., Any],
+    path: Any,
+    given: Mapping[str, Any],
+    *,
+    first: Sequence[str] = (),
+    always: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The `[source]` table of a recipe: kind, path, and the options that are not as by default.
+
+    Those of `first` and `always` are there in any case, unless they are None; those of `first` come before all others.
+    """
+    options = options_of(make)
+    table: dict[str, Any] = {"kind": make.__name__, "path": path}
+    for name in (*first, *(name for name in options if name not in first)):
+        value, default = _plain(given[name]), _plain(options[name].default)
+        if value is not None and value != {} and (value != default or name in first or name in always):
+            table[name] = value
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """As TOML and JSON hold it."""
+    if isinstance(value, PathLike):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(inner) for inner in value]
+    return value
