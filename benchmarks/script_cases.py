@@ -1,0 +1,125 @@
+"""How many faults in strangers' scripts `bushel check --script` finds, and how often it warns about correct ones.
+
+    python benchmarks/script_cases.py [--run] [--only TEXT] [--json FILE]
+
+The scripts in benchmarks/scripts were written without looking at the checker and are frozen. A fault counts as
+*located* when a finding above info points at its statement or at the pipeline link that holds it, and as *found* when
+there is any finding above info. A correct script counts as *quiet* when there is none. The results so far are in
+benchmarks/scripts.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+SCRIPTS = Path(__file__).parent / "scripts"
+LOUD = ("warning", "error")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the checker said about one script."""
+
+    name: str
+    faulty: bool
+    located: bool
+    rules: list[str]
+    seconds: float
+    exit_code: int
+
+
+def cases(only: str) -> list[Path]:
+    found = sorted([*SCRIPTS.glob("faulty/*/case.json"), *SCRIPTS.glob("correct/*/case.json")])
+    return [path for path in found if only in str(path)]
+
+
+def check(case: Path, root: Path, *, run: bool) -> Outcome:
+    told = json.loads(case.read_text())
+    data = root / "data" / told["dataset"]
+    script = str(case.parent / told["entry"])
+    command = [sys.executable, "-m", "bushel", "check", *([str(data)] if data.exists() else []), "--script", script]
+    command += ["--json", *(["--run"] if run else [])]
+    if run and told.get("args"):
+        command += ["--run-args", told["args"]]
+    began = time.perf_counter()
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=400)
+    seconds = time.perf_counter() - began
+    findings = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
+    loud = [finding for finding in findings if finding["severity"] in LOUD and about_script(finding, case.parent)]
+    places = [*told.get("culprit", []), *told.get("link", [])]
+    located = any(points_at(place, spot) for finding in loud for place in finding["locations"] for spot in places)
+    rules = sorted({finding["rule"] for finding in loud})
+    return Outcome(case.parent.name, "fault" in told, located, rules, seconds, done.returncode)
+
+
+def about_script(finding: dict[str, Any], folder: Path) -> bool:
+    """Findings about the data alone say nothing about the script."""
+    files = [str(place.get("file") or "") for place in finding["locations"]]
+    return finding["rule"].startswith(("PIP", "EXE", "KER")) or any(Path(file).name in names(folder) for file in files)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*") if path.suffix in (".py", ".ipynb")}
+
+
+def points_at(place: dict[str, Any], spot: dict[str, Any]) -> bool:
+    file, _, cell = str(place.get("file") or "").partition(":cell ")
+    line = place.get("line")
+    if line is None or Path(file).name != Path(spot["file"]).name:
+        return False
+    if "cell" in spot and cell and int(cell) not in (spot["cell"], spot["code_cell"]):
+        return False
+    return spot["first_line"] <= line <= spot["last_line"]
+
+
+def mark_of(outcome: Outcome) -> str:
+    if not outcome.faulty:
+        return "LOUD" if outcome.rules else "quiet"
+    return "located" if outcome.located else "found" if outcome.rules else "-"
+
+
+def show(outcomes: list[Outcome]) -> None:
+    faulty = [outcome for outcome in outcomes if outcome.faulty]
+    correct = [outcome for outcome in outcomes if not outcome.faulty]
+    if faulty:
+        located = sum(outcome.located for outcome in faulty)
+        found = sum(bool(outcome.rules) for outcome in faulty)
+        print(f"faulty scripts: {len(faulty)}; found {found} ({found / len(faulty):.0%}), ", end="")
+        print(f"located {located} ({located / len(faulty):.0%})")
+    if correct:
+        loud = [outcome for outcome in correct if outcome.rules]
+        print(
+            f"correct scripts: {len(correct)}; with a finding above info {len(loud)} ({len(loud) / len(correct):.1%})"
+        )
+    times = sorted(outcome.seconds for outcome in outcomes)
+    print(f"median {times[len(times) // 2]:.1f} s a script")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--run", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json")
+    told = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, str(SCRIPTS / "make_data.py"), folder], check=True, capture_output=True)
+        outcomes = []
+        for case in cases(told.only):
+            outcome = check(case, Path(folder), run=told.run)
+            outcomes.append(outcome)
+            print(f"{outcome.name:45} {mark_of(outcome):8} {' '.join(outcome.rules)}", flush=True)
+    show(outcomes)
+    if told.json:
+        Path(told.json).write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1))
+
+
+if __name__ == "__main__":
+    main()
