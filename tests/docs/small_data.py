@@ -114,6 +114,17 @@ def training() -> None:
     )
 
 
+def checks() -> None:
+    built_digits()
+    from bushel.training import Options
+
+    bushel.train("data", Options(epochs=1, image_size=(32, 32)), out="run")
+    Path("train.py").write_text(
+        "import tensorflow as tf\n\nfiles = tf.io.gfile.glob('data/train-*.tfrecord')\n"
+        "ds = tf.data.TFRecordDataset(files).shuffle(1000).batch(32)\n"
+    )
+
+
 def serving() -> None:
     built_digits()
     from bushel.training import Options
@@ -172,6 +183,7 @@ def nothing() -> None:
 SMALL_DATA: dict[str, Callable[[], None]] = {
     "README.md": lambda: digits(600),
     "docs/building.md": building,
+    "docs/checks.md": checks,
     "docs/clusters.md": nothing,
     "docs/object-stores.md": nothing,
     "docs/preparing.md": preparing,

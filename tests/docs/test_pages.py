@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,13 @@ def run_console(block: Block) -> None:
         assert "Traceback" not in done.stderr, done.stderr
 
 
-def run_recipe(block: Block) -> None:
+def run_toml(block: Block) -> None:
+    """Settings of `check`, or a recipe."""
     from bushel.building.recipe import read_recipe
+
+    if block.text.startswith("[check]"):
+        assert set(tomllib.loads(block.text)) == {"check"}
+        return
 
     Path("recipe.toml").write_text(block.text)
     read_recipe(Path("recipe.toml"))
@@ -55,7 +61,7 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
         elif block.language == "console":
             run_console(block)
         elif block.language == "toml":
-            run_recipe(block)
+            run_toml(block)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -44,13 +44,13 @@ LATER = (
 
 
 USE = """\
-```
-bushel check data/                                            a dataset, or anyone's TFRecords
-bushel check 'train-*.tfrecord' --against 'val-*.tfrecord'
-bushel check data/ --script train.py                          the pipeline code, parsed and never run
-bushel check data/ --model model.keras --probe
-bushel check new/ --contract runs/cats                        as the model was trained? (docs/serving.md)
-bushel check data/ --batch-size 32 --shuffle-buffer 1000
+```console
+$ bushel check data/                                  # a dataset, or anyone's TFRecords
+$ bushel check 'data/train-*.tfrecord' --against 'data/val-*.tfrecord'
+$ bushel check data/ --script train.py                # the pipeline code, read and never run
+$ bushel check data/ --model run/model.keras --probe
+$ bushel check data/ --contract run                   # prepared as the model was trained?
+$ bushel check data/ --batch-size 32 --shuffle-buffer 1000
 ```
 
 A finding has evidence, a confidence (proven, likely, hint), a place, and help apart from the fact. Exit: 0 nothing at
