@@ -18,7 +18,7 @@ from table import settings, show
 
 import bushel
 from bushel import transforms as t
-from bushel.building.encode.record_encoding import BlockEncoder
+from bushel.transforms.chain import Chain
 
 COLUMNS = [f"x{number}" for number in range(8)]
 CHAIN = [*(t.standardise(name) for name in COLUMNS), t.one_hot("city")]
@@ -49,12 +49,12 @@ def by_sample(columns: dict[str, Any]) -> Any:
     """Prepare while building, as a chain does that holds a transform of single samples."""
 
     def work(folder: Path) -> None:
-        whole = BlockEncoder._transformed_columns
-        BlockEncoder._transformed_columns = lambda *_: None  # type: ignore[method-assign,assignment]
+        whole = Chain.apply_columns
+        Chain.apply_columns = lambda *_: None  # type: ignore[method-assign,assignment]
         try:
             by_column(columns)(folder)
         finally:
-            BlockEncoder._transformed_columns = whole  # type: ignore[method-assign]
+            Chain.apply_columns = whole  # type: ignore[method-assign]
 
     return work
 

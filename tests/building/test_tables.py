@@ -10,8 +10,8 @@ from making import digests
 import bushel
 from bushel import Run, build
 from bushel import transforms as t
-from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.errors import MissingName
+from bushel.transforms.chain import Chain
 
 CHAIN = [
     t.fill("age", by="median", indicator=True),
@@ -71,7 +71,7 @@ def test_one_and_two_workers_learn_and_write_the_same(tmp_path, rows, kind):
 
 def test_columns_and_samples_make_the_same_bytes(tmp_path, rows, monkeypatch):
     build(str(rows), tmp_path / "columns", transforms=CHAIN, split="split", run=Run(workers=1))
-    monkeypatch.setattr(BlockEncoder, "_transformed_columns", lambda *_: None)
+    monkeypatch.setattr(Chain, "apply_columns", lambda *_: None)
     monkeypatch.setattr("bushel.building.encode.fitting.ColumnFit", type(None))
     build(str(rows), tmp_path / "samples", transforms=CHAIN, split="split", run=Run(workers=1))
     assert digests(tmp_path / "columns") == digests(tmp_path / "samples")

@@ -104,7 +104,7 @@ def test_a_record_that_no_reader_could_take_is_refused_and_the_others_are_not():
     schema = Schema(features={"x": Feature(dtype="bytes")})
     ends = np.array([0, 5, 5 + (1 << 31), 10 + (1 << 31)])
     block = Block(np.arange(3), {"x": BytesColumn(ends, np.zeros(ends[-1], np.uint8))})
-    pieces, refused = BlockEncoder(schema, schema).encode(block, np.zeros(3, np.uint64), np.ones(3, bool))
+    pieces, refused, *_ = BlockEncoder(schema, schema).encode(block, np.zeros(3, np.uint64), np.ones(3, bool))
     assert [piece.rows.tolist() for piece in pieces] == [[0, 2]]
     assert [(bad.row, bad.stage, bad.reason) for bad in refused] == [(1, "schema", "the record is larger than 2 GiB")]
 
@@ -234,7 +234,7 @@ def test_pixels_of_several_colour_modes_are_told_and_one_mode_is_built(tmp_path)
         def apply(self, sample, draw):
             return {**sample, "image": np.zeros((4, 4, 1 + 2 * (sample["number"] % 2)), np.uint8)}
 
-    said = r"arrays may differ in their first side alone, got \[4, 4, 1\] and \[4, 4, 3\] - at image"
+    said = r"rows may differ in their first size only, got \[4, 4, 1\] and \[4, 4, 3\] - at image"
     with pytest.raises(BushelError, match=said):
         build(Numbers(30), tmp_path / "a", transforms=[Pixels()], run=Run(workers=1))
     build(Numbers(30), tmp_path / "b", transforms=[Pixels(), t.convert_colour("image", 3)], run=Run(workers=1))

@@ -1,7 +1,8 @@
 import msgspec
 import pytest
 
-from bushel.data.schema import Feature, Schema, feature_of, needs_sidecar, read_sidecar, sidecar_path, write_sidecar
+from bushel.data.samples import feature_of
+from bushel.data.schema import Feature, Schema, needs_sidecar, read_sidecar, sidecar_path, write_sidecar
 from bushel.errors import FormatError, SchemaMismatch
 
 SCHEMA = Schema.of(

@@ -84,9 +84,9 @@ def test_the_core_is_asked_once_a_batch(data: dict[str, Path], monkeypatch: pyte
     asked = []
     real = t.tokenise._ids
 
-    def ids(self: Any, texts: BytesColumn) -> Any:
+    def ids(self: Any, texts: BytesColumn, counted: Any) -> Any:
         asked.append(len(texts))
-        return real(self, texts)
+        return real(self, texts, counted)
 
     monkeypatch.setattr(t.tokenise, "_ids", ids)
     batches(data["raw"], [t.clean(), t.tokenise(unit="byte")])

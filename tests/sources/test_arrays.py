@@ -147,7 +147,7 @@ def test_the_fingerprint_changes_with_the_values() -> None:
 
 
 def test_what_is_no_column_is_told() -> None:
-    with pytest.raises(SchemaMismatch, match="a column must have one value a row, got int - at x"):
+    with pytest.raises(SchemaMismatch, match="a column must have one value per row, got int - at x"):
         arrays({"x": 5})
     with pytest.raises(ValueError, match="data must hold at least one row, got none"):
         arrays({"x": []})

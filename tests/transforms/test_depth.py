@@ -18,6 +18,8 @@ from bushel import transforms as t
 from bushel.errors import SchemaMismatch
 from bushel.pixels.decoding import decode_pixels
 from bushel.pixels.depth import decode_wide, encode_wide, is_wide
+from bushel.sources.images.image_checks import ImageCheck
+from bushel.transforms.chain import Chain
 
 DRAW = t.Draw(seed=3, epoch=0, record=5)
 WIDE = np.random.default_rng(7).integers(0, 65536, (40, 60, 4), np.uint16)
@@ -134,7 +136,7 @@ def test_orientation_is_applied_to_16_bits(orientation: int, form: str) -> None:
     wanted = seen_by_opencv(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
     assert np.array_equal(decode_wide(data), wanted)
     if orientation > 1:
-        upright, header = sources.image_checks.ImageCheck(allow=("16-bit",)).check(data)
+        upright, header = ImageCheck(allow=("16-bit",)).check(data)
         assert np.array_equal(seen_by_opencv(upright), wanted)
         assert (header.height, header.width, header.bits) == (*wanted.shape[:2], 16)
 
@@ -308,14 +310,13 @@ def test_raw_images_of_several_kinds_are_refused_in_one_line(tmp_path: Path) -> 
     (folder(tmp_path / "in") / "a" / "grey.png").write_bytes(by_opencv(WIDE[..., :1]))
     source = sources.images(tmp_path / "in", allow=["16-bit"])
     for step in (t.resize_encoded("image", 20, 30, form="raw", dtype="uint16"), t.reencode("image", "raw")):
-        with pytest.raises(SchemaMismatch, match=r"first side alone, got \[.*, 1\] and \[.*, 3\] - at image"):
+        with pytest.raises(SchemaMismatch, match=r"first size only, got \[.*, 1\] and \[.*, 3\] - at image"):
             bushel.build(source, tmp_path / "out", transforms=[step])
 
 
 def test_repeats_for_balance_keep_their_16_bits() -> None:
-    from bushel.transforms.repeated import vary
-
-    made = vary({"image": FILES["PNG rgb"]}, [t.brightness("image", 0.3), t.rotate("image", 20)], DRAW)["image"]
+    chain = Chain.of([t.brightness("image", 0.3), t.rotate("image", 20)])
+    made = chain.vary({"image": FILES["PNG rgb"]})["image"]
     assert is_wide(made)
     assert (seen_by_opencv(made) & 255).any()
 

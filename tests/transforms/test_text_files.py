@@ -1,5 +1,7 @@
 """Files that text is prepared with: tokenizers of Hugging Face, vectors of words."""
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,6 @@ import bushel
 from bushel import transforms as t
 from bushel.data.columns import BytesColumn
 from bushel.transforms import Draw
-from bushel.transforms.counting import counting
 
 DRAW = Draw(0, 0, 0)
 TEXTS = list(documents())
@@ -41,8 +42,8 @@ def test_ids_are_those_of_the_tokenizer(tokenizer_file: Path, special: bool, len
     theirs.no_truncation()
     expected = [encoding.ids for encoding in theirs.encode_batch(TEXTS, add_special_tokens=special)]
     transform = t.tokenise_file(file=str(tokenizer_file), special=special, length=length)
-    with counting() as counted:
-        column: Any = transform.apply_columns({"text": BytesColumn.of(TEXTS)})["text"]
+    counted: Counter[str] = Counter()
+    column: Any = transform.apply_counted({"text": BytesColumn.of(TEXTS)}, counted)["text"]
     if length is None:
         assert column.to_list() == expected
     else:
@@ -92,8 +93,8 @@ def glove(tmp_path: Path) -> str:
 
 
 def test_words_become_vectors_and_those_without_are_counted(glove: str) -> None:
-    with counting() as counted:
-        found = t.embed(file=glove).apply({"text": "the dog, the cat"}, DRAW)["text"]
+    counted: Counter[str] = Counter()
+    found = t.embed(file=glove).apply({"text": "the dog, the cat"}, replace(DRAW, counted=counted))["text"]
     assert found.dtype == np.float32
     assert found.tolist() == [[1, 2, 3], [0, 0, 0], [1, 2, 3], [0.5, -1, 2]]
     assert counted == {"words without a vector in glove.txt (text)": 1}

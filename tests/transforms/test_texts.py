@@ -18,7 +18,6 @@ from bushel import _native
 from bushel import transforms as t
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.transforms import Draw
-from bushel.transforms.counting import counting
 
 DRAW = Draw(0, 0, 0)
 TEXTS = list(documents())
@@ -98,8 +97,8 @@ def test_ids_are_those_that_plain_python_finds(unit: Any, length: int | None) ->
         assert list(transform.fitted.tokens) == ranked
         assert list(transform.fitted.counts) == [counts[token] for token in ranked]
     expected = [[ids.get(token, 1) for token in tokens(text, unit)] for text in TEXTS]
-    with counting() as counted:
-        column = transform.apply_columns({"text": BytesColumn.of(TEXTS)})["text"]
+    counted: Counter[str] = Counter()
+    column = transform.apply_counted({"text": BytesColumn.of(TEXTS)}, counted)["text"]
     if length is None:
         assert column.to_list() == expected
     else:

@@ -197,10 +197,10 @@ class _Build:
         self._look()
         with on_all(self.engine), spooling_into(self.journal.spool if self.engine.is_remote else None):
             made, encoder = self._make_plan(frozen)
-        encoder.schema, encoder.labels = made.facts.schema, made.facts.labels
+        encoder = replace(encoder, schema=made.facts.schema, labels=made.facts.labels)
         self.source = balanced_source(self.source, made.folder, made.facts.originals)
         runner = self._runner(made)
-        made = self._fit(made, encoder, runner)
+        made, encoder = self._fit(made, encoder, runner)
         outcomes, resumed = self._run_tasks(made, encoder, runner)
         self.engine.close()  # a worker that was lost, and whose task another did, may have left something until now
         self.journal.clean()  # of what tasks left whose workers were lost, and that others did
@@ -236,12 +236,11 @@ class _Build:
             raise
         return made, encoder
 
-    def _fit(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> Plan:
+    def _fit(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[Plan, BlockEncoder]:
         """Let transforms learn from the train split, and cut the shards by what they then make of samples."""
         kept = self.journal.fits_path("all")
         if made.facts.is_fitted:
-            encoder.transforms = load_fits(kept) if kept.exists() else encoder.transforms
-            return made
+            return made, replace(encoder, transforms=load_fits(kept)) if kept.exists() else encoder
         try:
             passes = 0
             while (layer := next_layer(encoder.transforms)).fits:
@@ -251,14 +250,15 @@ class _Build:
                 self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
                 with on_all(engine):
                     learnt = load_merged([self.journal.fits_path(task.name) for task in tasks])
-                encoder.transforms = merge_layer(encoder.transforms, layer, learnt)
+                encoder = replace(encoder, transforms=merge_layer(encoder.transforms, layer, learnt))
                 passes += 1
             check_learnt(encoder.transforms)
             save_fits(kept, encoder.transforms, durable=engine.is_remote)
             looked = probe_plan(self.source, made, encoder)
-            return recut(
+            made = recut(
                 made, looked.sizes, looked.schema, shard_size=self.recipe.shard_size, shards=self.recipe.shards
             )
+            return made, replace(encoder, schema=looked.schema)
         except NothingLearnt:
             self.site.give_up()
             raise

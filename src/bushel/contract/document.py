@@ -11,9 +11,9 @@ import numpy as np
 from bushel.contract.preparation import Preparation
 from bushel.contract.stored import StoredArray, StoredValue, load_bytes, load_sample
 from bushel.data.columns import BytesColumn, Ragged
+from bushel.data.samples import Sample
 from bushel.data.schema import Schema
 from bushel.errors import BushelError, FileProblem, FormatError
-from bushel.records.scan import Sample
 from bushel.storage import AnyPath, as_path, open_to_read, write_whole
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms

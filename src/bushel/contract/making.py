@@ -15,10 +15,10 @@ from bushel import __version__
 from bushel.contract.document import Contract, Golden, Input, Resizing, row_value
 from bushel.contract.preparation import Preparation, arrange, as_array
 from bushel.contract.stored import StoredArray, StoredValue, store_array, store_bytes, store_sample
+from bushel.data.samples import sample_at
 from bushel.data.schema import Schema
 from bushel.errors import MissingName
 from bushel.reading import Dataset, Split, Workers, batches
-from bushel.reading.rows import sample_at
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.storage import as_path
 from bushel.transforms import Draw, decode_image, resize
@@ -84,7 +84,7 @@ class _Drawn(Exception):
 
 
 def _refuse_chance(preparation: Preparation, split: Split) -> None:
-    sample = sample_at(split[:1], split.schema, 0)
+    sample = sample_at(split[:1], split.schema.features, 0)
     for number, step in enumerate(preparation.transforms):
         try:
             sample = step.apply(sample, _NoChance(0, 0, 0, number))

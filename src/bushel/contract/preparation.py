@@ -10,16 +10,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import _native
 from bushel.contract.stored import StoredArray, load_bytes, store_bytes
-from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, as_ragged
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, SparseRow, aligned, as_ragged
+from bushel.data.samples import Sample
 from bushel.data.schema import BYTES_KIND, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
-from bushel.reading.rows import Stack, aligned, sample_at
-from bushel.records.scan import Sample
-from bushel.transforms import BatchTransform, Draw, Fittable, Transform
+from bushel.transforms import BatchTransform, Fittable, Transform
 from bushel.transforms.by_name import describe_transforms, make_transforms
+from bushel.transforms.chain import Chain
 from bushel.transforms.fitted import keep, restore
 
 if TYPE_CHECKING:
@@ -113,13 +112,7 @@ def finish(preparation: Preparation, columns: dict[str, Column], schema: Schema,
     """The columns of records after all steps, as a feed of `batches` gives them."""
     made: dict[str, Any] = columns
     if preparation.transforms:
-        stack = Stack(rows, _native.Pool(0))
-        for row in range(rows):
-            sample = sample_at(columns, schema, row)
-            for number, step in enumerate(preparation.transforms):
-                sample = step.apply(sample, Draw(0, 0, row, number))
-            stack.add(sample)
-        made = stack.columns()
+        made = Chain.of(preparation.transforms).apply_rows(columns, schema.features, range(rows)).columns
     for layout in preparation.layout:
         made, _ = layout.apply(made)
     arrays = {name: as_array(name, column) for name, column in made.items()}

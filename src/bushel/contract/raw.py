@@ -11,19 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bushel.contract.document import Contract
+from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.reading import Split
 from bushel.reading import open as open_dataset
-from bushel.reading.rows import sample_at
 from bushel.records.manifest import MANIFEST_NAME
-from bushel.records.scan import Sample
 from bushel.sources import table, text
 from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_checks import ImageCheck
 from bushel.sources.opening import kind_of
 from bushel.storage import AnyPath, as_path, list_files, natural_order
-from bushel.transforms import Draw, Transform
+from bushel.transforms.chain import Chain
 
 __all__ = ["Raw", "read_raw"]
 
@@ -105,28 +104,22 @@ def _rows_of(split: Split, rows: Any, wanted: list[str]) -> Iterator[Raw]:
             yield from _rows_of(split, np.array([row]), wanted)
         return
     for at, row in enumerate(rows.tolist()):
-        yield Raw(f"{split.name}:{row}", sample_at(columns, split.schema, at))
+        yield Raw(f"{split.name}:{row}", sample_at(columns, split.schema.features, at))
 
 
 def _built(contract: Contract, raw: Iterable[Raw]) -> Iterator[Raw]:
     """Samples taken through the transforms of the build."""
-    steps = contract.build_transforms
+    chain = Chain.of(contract.build_transforms)
     for name, sample, why in raw:
         if sample is None:
             yield Raw(name, None, why)
             continue
         try:
-            yield Raw(name, _applied(steps, sample, contract.label))
+            # What is to be predicted need not be there.
+            is_bare = contract.label is not None and contract.label not in sample
+            yield Raw(name, (chain.without(str(contract.label)) if is_bare else chain).apply(sample))
         except BushelError as error:
             yield Raw(name, None, error.message)
-
-
-def _applied(steps: Sequence[Transform], sample: Sample, label: str | None) -> Sample:
-    for number, step in enumerate(steps):
-        if label is not None and label not in sample and getattr(step, "feature", None) == label:
-            continue  # what is to be predicted need not be there
-        sample = step.apply(sample, Draw(0, 0, 0, number))
-    return sample
 
 
 def _options(contract: Contract, names: Sequence[str]) -> dict[str, Any]:
@@ -140,7 +133,7 @@ def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
     check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
     for file in _files_below(path, partial(is_file_of, "images")):
         checked = check.check_all([file.read_bytes()], feature)
-        sample = None if checked.bad else sample_at(checked.columns, contract.schema, 0)
+        sample = None if checked.bad else sample_at(checked.columns, contract.schema.features, 0)
         yield Raw(str(file), sample, checked.bad.get(0, ""))
 
 
@@ -221,7 +214,7 @@ def _blocks(source: Any) -> Iterator[Raw]:
         rows = None if source.reads == "sequence" else np.arange(len(source.list(partition, []).keys))
         for block in source.read(partition, rows):
             found = {
-                int(row): Raw(source.locate(partition, int(row)), sample_at(block.columns, schema, at))
+                int(row): Raw(source.locate(partition, int(row)), sample_at(block.columns, schema.features, at))
                 for at, row in enumerate(block.rows)
             }
             for refused in block.refused:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import SparseRow
-from bushel.records.scan import Sample
+from bushel.data.samples import Sample
 
 __all__ = [
     "StoredArray",

@@ -13,8 +13,8 @@ from bushel.contract.document import Contract, Golden, read, row_value
 from bushel.contract.models import as_tensors, load_model
 from bushel.contract.preparation import Preparation, arrange, prepare, prepare_samples
 from bushel.contract.stored import StoredValue, is_same, load_array, load_sample
+from bushel.data.samples import Sample
 from bushel.errors import BushelError
-from bushel.records.scan import Sample
 from bushel.storage import AnyPath
 from bushel.transforms import Draw, Transform, resize
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.errors import SchemaMismatch
 
 __all__ = [
@@ -18,12 +19,23 @@ __all__ = [
     "Ragged",
     "SparseColumn",
     "SparseRow",
+    "aligned",
+    "aligned_empty",
+    "as_dense",
+    "as_ragged",
+    "byte_size",
     "concatenate",
+    "cut",
     "describe_column",
     "join_sparse",
     "part_sparse",
+    "splits_of",
     "take",
+    "with_missing",
 ]
+
+ALIGNMENT = 64
+_NO_POOL = _native.Pool(0)
 
 Ints: TypeAlias = NDArray[np.int64]
 Array: TypeAlias = NDArray[Any]
@@ -40,9 +52,7 @@ class BytesColumn:
     def of(cls, values: Sequence[bytes | str]) -> BytesColumn:
         """Make a column of Python values; text becomes UTF-8."""
         encoded = [value.encode() if isinstance(value, str) else bytes(value) for value in values]
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(value) for value in encoded], out=offsets[1:])
-        return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+        return cls(splits_of([len(value) for value in encoded]), np.frombuffer(b"".join(encoded), np.uint8))
 
     def __repr__(self) -> str:
         return f"BytesColumn({describe_column(self)})"
@@ -103,8 +113,7 @@ class Ragged:
     @classmethod
     def of(cls, rows: Sequence[Any], dtype: Any = None) -> Ragged:
         """Make a column of sequences."""
-        splits = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=splits[1:])
+        splits = splits_of([len(row) for row in rows])
         flat = [value for row in rows for value in row]
         if any(isinstance(value, bytes | str) for value in flat[:1]):
             return cls(BytesColumn.of(flat), splits)
@@ -201,8 +210,7 @@ class SparseColumn:
     @classmethod
     def of(cls, rows: Sequence[SparseRow]) -> SparseColumn:
         """Make a column of rows of one size."""
-        splits = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row.places) for row in rows], out=splits[1:])
+        splits = splits_of([len(row.places) for row in rows])
         places, values = (np.concatenate(parts) for parts in ([r.places for r in rows], [r.values for r in rows]))
         return cls(places, values, splits, rows[0].size)
 
@@ -302,6 +310,36 @@ def take(column: Column, rows: Array) -> Column:
     return column[rows] if isinstance(column, np.ndarray) else column.take(rows)
 
 
+def cut(column: Any, begin: int, end: int) -> Any:
+    """The rows [begin, end) of any column, without a copy of their values."""
+    if isinstance(column, np.ndarray):
+        return column[begin:end]
+    if isinstance(column, BytesColumn):
+        offsets, first, last = _cut_splits(column.offsets, begin, end)
+        return BytesColumn(offsets, column.data[first:last])
+    splits, first, last = _cut_splits(column.row_splits, begin, end)
+    if isinstance(column, SparseColumn):
+        return SparseColumn(column.places[first:last], column.values[first:last], splits, column.size)
+    present = None if column.present is None else column.present[begin:end]
+    return Ragged(cut(column.values, first, last), splits, present)
+
+
+def _cut_splits(splits: Ints, begin: int, end: int) -> tuple[Ints, int, int]:
+    first, last = int(splits[begin]), int(splits[end])
+    return splits[begin : end + 1] - first, first, last
+
+
+def byte_size(column: Any) -> int:
+    """How many bytes a column takes in memory."""
+    if isinstance(column, BytesColumn):
+        return int(column.data.nbytes + column.offsets.nbytes)
+    if isinstance(column, Ragged):
+        return byte_size(column.values) + int(column.row_splits.nbytes)
+    if isinstance(column, SparseColumn):
+        return int(column.places.nbytes + column.values.nbytes + column.row_splits.nbytes)
+    return int(column.nbytes)
+
+
 def concatenate(columns: Sequence[Column]) -> Column:
     """Join columns end to end. Dense ones of different widths become ragged."""
     if len(columns) == 1:
@@ -325,6 +363,21 @@ def as_ragged(column: Column) -> Ragged:
         return Ragged(column, np.arange(len(column) + 1))
     rows, width = column.shape[:2]
     return Ragged(column.reshape(rows * width, *column.shape[2:]), np.arange(rows + 1) * width)
+
+
+def with_missing(filled: Column, present: NDArray[np.bool_]) -> Ragged:
+    """A column of the rows that have the feature as one of all rows; the others have no values."""
+    ragged = as_ragged(filled)
+    lengths = np.zeros(len(present), np.int64)
+    lengths[present] = ragged.lengths
+    return Ragged(ragged.values, splits_of(lengths), present)
+
+
+def splits_of(lengths: Sequence[int] | Ints) -> Ints:
+    """Where rows of these lengths begin and end, one after the other."""
+    splits = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=splits[1:])
+    return splits
 
 
 def as_dense(column: Column) -> Column:
@@ -373,14 +426,29 @@ def _take_ranges(splits: Ints, rows: Array, lengths: Ints | None = None) -> tupl
     starts = splits[:-1][rows]
     if lengths is None:
         lengths = splits[1:][rows] - starts
-    out = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(lengths, out=out[1:])
+    out = splits_of(lengths)
     return np.repeat(starts - out[:-1], lengths) + np.arange(out[-1]), out
 
 
 def count_of(shape: Sequence[int | None]) -> int:
     """How many values a shape holds; a size that varies counts as one."""
     return math.prod(1 if size is None else size for size in shape)
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: Any, pool: _native.Pool = _NO_POOL) -> Array:
+    """An array that begins at a multiple of 64 bytes, so that frameworks take it without a copy."""
+    dtype = np.dtype(dtype)
+    memory = cast("NDArray[np.uint8]", pool.empty(math.prod(shape) * dtype.itemsize))
+    return cast("Array", memory.view(dtype).reshape(shape))
+
+
+def aligned(array: Array) -> Array:
+    """The array itself if it is aligned and in C order, otherwise a copy that is."""
+    if array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous:
+        return array
+    out = aligned_empty(array.shape, array.dtype)
+    out[...] = array
+    return out
 
 
 def _in_bounds(row: int, rows: int) -> int:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
-import numpy as np
 
-from bushel.errors import FormatError, SchemaMismatch, nearest
+from bushel.errors import FormatError, nearest
 from bushel.storage import AnyPath, as_path, write_whole
 from bushel.storage.file_kinds import IMAGES
 
@@ -252,32 +251,3 @@ def write_sidecar(path: AnyPath, schema: Schema) -> None:
 def needs_sidecar(schema: Schema) -> bool:
     """Whether a file could not be read back as it was written without its schema."""
     return any(f.encoding in ("raw", "sparse") or len(f.shape) > 1 for f in schema.features.values())
-
-
-def feature_of(value: Any, *, name: str) -> Feature:
-    """The feature that a first value makes, where no schema says; the type of an empty list is a guess."""
-    array = value if isinstance(value, np.ndarray) else _as_array(value, name)
-    if array.dtype.kind in "SUO":
-        first = next(iter(array.flat), b"") if array.size else b""
-        return Feature(dtype="str" if isinstance(first, str) else "bytes", shape=array.shape)
-    if array.dtype.kind not in "biuf":
-        raise SchemaMismatch(f"values of dtype {array.dtype} cannot be stored", at=name, help=[_CONVERT])
-    return Feature(dtype="float32" if array.dtype.kind == "f" else "int64", shape=array.shape)
-
-
-_CONVERT = "Convert it to numbers, bytes or str, or declare a raw dtype in the schema."
-
-
-def _as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-    if value is None:
-        raise SchemaMismatch("None cannot be stored", at=name, help=["Leave the feature out of the sample instead."])
-    if isinstance(value, bytes | str):
-        return np.array(value, object)
-    if isinstance(value, list | tuple) and any(isinstance(item, bytes | str) for item in value):
-        if not all(isinstance(item, bytes | str) for item in value):
-            raise SchemaMismatch("text and numbers are mixed in one list", at=name)
-        return np.array(value, object)
-    try:
-        return np.asarray(value)
-    except (ValueError, OverflowError) as error:
-        raise SchemaMismatch(f"a value of type {type(value).__name__} is not an array: {error}", at=name) from None

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, describe_column, take
-from bushel.data.schema import Feature, Schema
+from bushel.data.columns import Column, aligned, cut, describe_column, take
 from bushel.errors import BushelError
 from bushel.printing import html_table
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack
 from bushel.reading.order import Sampler
 from bushel.reading.report import Passed, Tally
-from bushel.reading.rows import Stack, aligned, sample_at
 from bushel.reading.shards import Wanted
 from bushel.storage import is_object
-from bushel.transforms import BatchTransform, Draw, PlacedTransform, Transform
-from bushel.transforms.protocol import is_in_core
+from bushel.transforms import BatchTransform, Transform
+from bushel.transforms.chain import Chain
 
 __all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
 
 Ints: TypeAlias = NDArray[np.int64]
 OnFault: TypeAlias = Literal["raise", "skip", "replace"]
-Steps: TypeAlias = list[tuple[int, Transform]]  # by their number in the chain
 
 _POOLED = 8  # arrays of batches that were dropped, kept to be filled again while the feed lives
 
@@ -229,82 +224,25 @@ class Maker:
         self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally
     ) -> tuple[dict[str, Column], Ints]:
         """The columns transformed, and which rows came through."""
-        numbered = list(enumerate(self.transforms))
-        on_samples = [(number, step) for number, step in numbered if not isinstance(step, BatchTransform)]
-        on_batches = [(number, step) for number, step in numbered if isinstance(step, BatchTransform)]
-        kept = np.arange(len(rows))
-        columns, schema, on_samples = begun(columns, self.split.schema, on_samples)
-        if on_samples:
-            columns, kept = self._transform_samples(columns, schema, rows, epoch, on_samples, tally)
-        if len(kept):
-            for number, change in on_batches:
-                columns = change.apply_batch(columns, Draw(self.seed, epoch, int(rows[0]), number))
-        return columns, kept
+        refused: list[int] = []
 
-    def _transform_samples(
-        self, columns: dict[str, Column], schema: Schema, rows: Ints, epoch: int, steps: Steps, tally: Tally
-    ) -> tuple[dict[str, Column], Ints]:
-        stack = Stack(len(rows), self.pool)
-        *before, (last_number, last) = steps
-        placed = last if isinstance(last, PlacedTransform) else None
-        kept: list[int] = []
-        for at, row in enumerate(rows.tolist()):
-            try:
-                sample = sample_at(columns, schema, at)
-                for number, step in before:
-                    sample = step.apply(sample, Draw(self.seed, epoch, row, number))
-                draw = Draw(self.seed, epoch, row, last_number)
-                sample = placed.apply_at(sample, draw, stack.room) if placed else last.apply(sample, draw)
-            except BushelError as error:
-                self._take_refusal(row, error, tally, is_last=not kept and at == len(rows) - 1)
-                continue
-            stack.add(sample)
-            kept.append(at)
-        return stack.columns(), np.array(kept, np.int64)
+        def refuse(at: int, error: Exception) -> None:
+            refused.append(at)
+            self._take_refusal(int(rows[at]), error, tally, is_last=len(refused) == len(rows))
 
-    def _take_refusal(self, row: int, error: BushelError, tally: Tally, *, is_last: bool) -> None:
-        """Take a record whose data a transform cannot use like one that is damaged.
+        chain, features = Chain.of(self.transforms, self.seed), self.split.schema.features
+        return chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse)
+
+    def _take_refusal(self, row: int, error: Exception, tally: Tally, *, is_last: bool) -> None:
+        """Treat a record whose data a transform cannot use like one that is damaged; any other error names it too.
 
         `is_last` says that no other of its batch is left to stand in for it.
         """
         place = self.split.shards.skipped(row, 0)
+        if not isinstance(error, BushelError):
+            error.add_note(f"It is record {place.record} of {place.path}.")
+            raise error
         if self.on_fault == "raise" or (self.on_fault == "replace" and is_last):
             error.help = (*error.help, f"It is record {place.record} of {place.path}.")[-2:]
             raise error
         tally.passed.append(Passed.of(place, error.message))
-
-
-def begun(columns: dict[str, Column], schema: Schema, steps: Steps) -> tuple[dict[str, Column], Schema, Steps]:
-    """The columns behind the transforms that come first and that the core does, what they are now, and what is left.
-
-    Where one of them fails nothing is begun: sample by sample it is told which record is to blame.
-    """
-    first = list(takewhile(lambda numbered: is_in_core(numbered[1]), steps))
-    changed: dict[str, Any] = columns
-    try:
-        for _, step in first:
-            changed = step.apply_columns(changed)  # type: ignore[attr-defined]
-    except BushelError:
-        return columns, schema, steps
-    features = dict(schema.features)
-    for name, column in changed.items():
-        if column is not columns.get(name):
-            features.pop(name, None)
-            if isinstance(column, BytesColumn):
-                features[name] = Feature(dtype="str")
-    return changed, replace(schema, features=features), steps[len(first) :]
-
-
-def cut(column: Any, begin: int, end: int) -> Any:
-    """Some rows of a column, without a copy of what they hold."""
-    if isinstance(column, np.ndarray):
-        return column[begin:end]
-    if isinstance(column, BytesColumn):
-        first, last = int(column.offsets[begin]), int(column.offsets[end])
-        return BytesColumn(column.offsets[begin : end + 1] - first, column.data[first:last])
-    first, last = int(column.row_splits[begin]), int(column.row_splits[end])
-    if isinstance(column, SparseColumn):
-        splits = column.row_splits[begin : end + 1] - first
-        return SparseColumn(column.places[first:last], column.values[first:last], splits, column.size)
-    present = None if column.present is None else column.present[begin:end]
-    return Ragged(cut(column.values, first, last), column.row_splits[begin : end + 1] - first, present)

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
+from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import split_of_shard
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.printing import html_table
-from bushel.reading.rows import sample_at
 from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
 from bushel.reading.streams import Stream
 from bushel.records.index import hash_keys, row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
-from bushel.records.scan import Sample, shape_column, to_column
+from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
 from bushel.transforms import Transform
@@ -213,7 +213,7 @@ class Split:
         """One sample by number; columns of several by a slice, a list or an array of numbers or booleans."""
         if isinstance(key, int | np.integer):
             rows = self._rows_at(np.array([key], np.int64))
-            return sample_at(self.read(rows), self.schema, 0)
+            return sample_at(self.read(rows), self.schema.features, 0)
         if isinstance(key, slice):
             return self.read(self._rows_at(np.arange(*key.indices(len(self)), dtype=np.int64)))
         numbers = np.asarray(key)

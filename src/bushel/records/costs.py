@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.data.samples import Sample
 from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, Feature, FeatureStatistics, Schema, read_sidecar
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.records.files import open_file
 from bushel.records.manifest import MANIFEST_NAME, read_manifest
-from bushel.records.scan import Sample, scan
+from bushel.records.scan import scan
 from bushel.records.survey import schema_of
 from bushel.storage import AnyPath, as_path, list_files
 

@@ -23,14 +23,13 @@ from bushel.data.columns import (
     join_sparse,
     take,
 )
+from bushel.data.samples import Sample
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.errors import CorruptRecord, Fault, MissingName, SchemaMismatch
 from bushel.records.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skipped, open_file
 from bushel.storage import AnyPath, list_files
 
-__all__ = ["Sample", "SkippedRecords", "payloads", "read", "scan"]
-
-Sample: TypeAlias = dict[str, Any]
+__all__ = ["SkippedRecords", "payloads", "read", "scan"]
 
 _PROBE = 1024  # records that tell which features hold one value, where no schema does
 _SMALL = 1 << 20  # bytes below which a second thread does not pay

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, take
+from bushel.data.samples import feature_of, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, SchemaMismatch
 from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
-from bushel.sources.memory.samples import Census, feature_of_value, misfit, to_columns
+from bushel.sources.memory.census import Census, misfit
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files
@@ -264,7 +265,7 @@ def _add_json(sample: _Member, name: str, value: Any) -> None:
         return
     try:
         if value is not None:
-            feature_of_value(value, name=name)
+            feature_of(value, name=name)
     except SchemaMismatch:
         sample.left_out += 1
         return

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bushel.contract import Contract, arrange, prepare, read
 from bushel.contract.models import as_tensors, load_model
 from bushel.contract.raw import Raw, read_raw
+from bushel.data.samples import Sample
 from bushel.errors import BushelError, FileProblem, SchemaMismatch
-from bushel.records.scan import Sample
 from bushel.storage import AnyPath, as_path
 
 __all__ = ["MODEL_NAME", "Prediction", "Run", "open_run", "predict", "probabilities"]

@@ -21,10 +21,10 @@ from bushel.transforms.augment import (
     rotate,
     saturation,
 )
+from bushel.transforms.chain import apply_all
 from bushel.transforms.classes import encode, multi_hot, one_hot
 from bushel.transforms.embeddings import embed, raw
 from bushel.transforms.encoded import encode_image, reencode, resize_encoded
-from bushel.transforms.fitted import apply_all
 from bushel.transforms.image import center_crop, convert_colour, decode_image, resize
 from bushel.transforms.missing import fill, require
 from bushel.transforms.numbers import bucketise, cast, clip, jitter, log, normalise, scale, window

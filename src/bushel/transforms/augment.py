@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import Column
+from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.pixels.colours import as_pixels, full_of
 from bushel.pixels.geometry import Move, resize_pixels
-from bushel.records.scan import Sample
 from bushel.transforms.image import cut_sample, follow_rotation, moved_sample
 from bushel.transforms.protocol import Draw, image_of
 

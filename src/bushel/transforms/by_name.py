@@ -10,13 +10,37 @@ from typing import Any
 
 import msgspec
 
-from bushel import transforms
 from bushel.errors import nearest
+from bushel.transforms import (
+    augment,
+    classes,
+    embeddings,
+    encoded,
+    image,
+    missing,
+    numbers,
+    scaling,
+    terms,
+    texts,
+    tokens,
+)
 from bushel.transforms.protocol import BatchTransform, Kept, Transform
 
 __all__ = ["describe_transforms", "make_transforms", "name_of"]
 
 NAME = "transform"
+_MODULES = (augment, classes, embeddings, encoded, image, missing, numbers, scaling, terms, texts, tokens)
+
+
+def _tag_of(kind: Any) -> str | None:
+    tag = getattr(getattr(kind, "__struct_config__", None), "tag", None)
+    return tag if isinstance(tag, str) else None
+
+
+# The transforms of bushel's by name: each class has its name as its tag.
+BUILT_IN: dict[str, type] = {
+    tag: kind for module in _MODULES for kind in vars(module).values() if (tag := _tag_of(kind))
+}
 
 
 def describe_transforms(given: Sequence[Transform | BatchTransform]) -> list[dict[str, Any]]:
@@ -46,8 +70,8 @@ def _plain(value: Any) -> Any:
 
 def name_of(kind: type) -> str:
     """What a recipe calls a transform: one of bushel's by its name, any other by its module and class."""
-    tag = getattr(getattr(kind, "__struct_config__", None), "tag", None)
-    if isinstance(tag, str) and getattr(transforms, tag, None) is kind:
+    tag = _tag_of(kind)
+    if tag is not None and BUILT_IN.get(tag) is kind:
         return tag
     return f"{kind.__module__}:{kind.__qualname__}"
 
@@ -109,15 +133,10 @@ def _kind_named(name: str) -> Any:
     try:
         if colon:
             return getattr(importlib.import_module(module), kind)
-        if name in _names():
-            return getattr(transforms, name)
+        if name in BUILT_IN:
+            return BUILT_IN[name]
     except (ImportError, AttributeError, ValueError):
         pass
-    close = None if colon else nearest(name, _names())
+    close = None if colon else nearest(name, BUILT_IN)
     hint = f"; did you mean {close!r}?" if close else ""
     raise ValueError(f"transform must be one of bushel's or module:Class, got {name!r}{hint}")
-
-
-def _names() -> list[str]:
-    """Of all transforms of bushel's: the classes that are called like functions."""
-    return [name for name in transforms.__all__ if name.islower() and isinstance(getattr(transforms, name), type)]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.samples import Sample
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.records.scan import Sample
 from bushel.transforms.protocol import Draw, Fit
 
 __all__ = ["encode", "multi_hot", "one_hot"]

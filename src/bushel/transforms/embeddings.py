@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +15,10 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import FileProblem, SchemaMismatch
-from bushel.records.scan import Sample
-from bushel.transforms.counting import note
-from bushel.transforms.protocol import Draw, array_of
+from bushel.transforms.protocol import Draw, array_of, note
 from bushel.transforms.texts import text_of, texts_of
 from bushel.transforms.tokens import RESERVED, UNKNOWN, Unit, Vocabulary, check_sizes
 
@@ -70,14 +70,18 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
         shape = (width,) if self.pool == "mean" else (self.length, width)
         return {self.out or self.feature: Feature(dtype=self.dtype, shape=shape, encoding="raw")}
 
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Look the words of the text up."""
-        rows = self._rows(BytesColumn.of([text_of(sample, self.feature)]))
+        rows = self._rows(BytesColumn.of([text_of(sample, self.feature)]), draw.counted)
         return {**sample, self.out or self.feature: rows[0]}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Look the words of all texts up."""
-        rows = self._rows(texts_of(columns, self.feature))
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """The same, counting what is cut or unknown."""
+        rows = self._rows(texts_of(columns, self.feature), counted)
         made: Column
         if self.pool == "mean" or self.length is not None:
             made = np.stack(rows) if rows else np.empty((0, *self._shape()), self.dtype)
@@ -90,17 +94,17 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
         width = self._vectors().matrix.shape[1]
         return (self.length, width) if self.pool == "none" and self.length is not None else (width,)
 
-    def _rows(self, texts: BytesColumn) -> list[NDArray[Any]]:
+    def _rows(self, texts: BytesColumn, counted: Counter[str] | None) -> list[NDArray[Any]]:
         vectors = self._vectors()
         found = _native.tokenise(texts.offsets, texts.data, self.unit, vectors.lookup, -1)
         ids, splits, (tokens, unknown, _, _) = found
         if unknown:
             if self.unknown == "refuse":
                 raise SchemaMismatch(f"{unknown} of {tokens} words have no vector", at=self.feature)
-            note(f"words without a vector in {Path(self.file).name} ({self.feature})", unknown)
-        return [self._row(ids[begin:end], vectors.matrix) for begin, end in pairwise(splits)]
+            note(counted, f"words without a vector in {Path(self.file).name} ({self.feature})", unknown)
+        return [self._row(ids[begin:end], vectors.matrix, counted) for begin, end in pairwise(splits)]
 
-    def _row(self, ids: NDArray[np.int64], matrix: NDArray[np.float32]) -> NDArray[Any]:
+    def _row(self, ids: NDArray[np.int64], matrix: NDArray[np.float32], counted: Counter[str] | None) -> NDArray[Any]:
         known = ids != UNKNOWN
         if self.unknown == "leave_out" or self.pool == "mean":
             ids, known = ids[known], known[known]
@@ -110,8 +114,8 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
             return (found.mean(axis=0) if len(found) else np.zeros(matrix.shape[1])).astype(self.dtype)
         if self.length is not None:
             if len(found) > self.length:
-                note(f"texts cut to {self.length} tokens ({self.feature})")
-                note(f"tokens cut off ({self.feature})", len(found) - self.length)
+                note(counted, f"texts cut to {self.length} tokens ({self.feature})")
+                note(counted, f"tokens cut off ({self.feature})", len(found) - self.length)
             found = np.concatenate([found, np.zeros((self.length, matrix.shape[1]), np.float32)])[: self.length]
         return found.astype(self.dtype)
 
@@ -201,25 +205,29 @@ class Raw(msgspec.Struct, frozen=True, tag="raw"):
         """The dtype of features that are stored raw, whatever their shape."""
         return {self.feature: self.dtype}
 
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Cast the values."""
-        return {**sample, self.feature: self._cast(array_of(sample, self.feature))}
+        return {**sample, self.feature: self._cast(array_of(sample, self.feature), draw.counted)}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Cast the values of many samples."""
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """The same, counting what is rounded."""
         column = columns.get(self.feature)
         if isinstance(column, Ragged) and isinstance(column.values, np.ndarray) and column.present is None:
-            return {**columns, self.feature: Ragged(self._cast(column.values), column.row_splits)}
+            return {**columns, self.feature: Ragged(self._cast(column.values, counted), column.row_splits)}
         if not isinstance(column, np.ndarray):
             raise SchemaMismatch("expected numbers", at=self.feature)
-        return {**columns, self.feature: self._cast(column)}
+        return {**columns, self.feature: self._cast(column, counted)}
 
-    def _cast(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _cast(self, values: NDArray[Any], counted: Counter[str] | None) -> NDArray[Any]:
         with np.errstate(over="ignore"):
             made = values.astype(self.dtype)
         if (np.isinf(made) & ~np.isinf(values)).any():
             raise SchemaMismatch(f"a value does not fit {self.dtype}", at=self.feature)
-        note(f"values rounded to {self.dtype} ({self.feature})", int((made != values).sum()))
+        note(counted, f"values rounded to {self.dtype} ({self.feature})", int((made != values).sum()))
         return made
 
 

@@ -8,13 +8,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
 from bushel.pixels.colours import as_pixels
 from bushel.pixels.decoding import format_of, orientation_of
 from bushel.pixels.depth import is_wide
 from bushel.pixels.encoding import ENCODED, encode_pixels
 from bushel.pixels.geometry import Fit, Kernel, moved, place
-from bushel.records.scan import Sample
 from bushel.transforms.image import Depth, base_of, bytes_of, check_depth, check_size, decoded, moved_sample, sized
 from bushel.transforms.protocol import Draw, image_of
 
@@ -49,11 +49,11 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
         check_size(self)
         check_form(self.form, self.quality, self.dtype)
 
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Decode, resize with every pixel counted, and encode."""
         data = bytes_of(sample, self.feature)
         at_least = (self.height, self.width) if self.scaled else None
-        pixels = decoded(data, self.feature, self.dtype, at_least=at_least)
+        pixels = decoded(data, self.feature, draw, self.dtype, at_least=at_least)
         move = place(pixels.shape[:2], self.height, self.width, self.fit)
         made = moved(pixels, move, pixels.dtype, self)
         form = self.form or ("png" if self.dtype == "uint16" else own_form(data, self.feature))
@@ -90,13 +90,13 @@ class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
     def __post_init__(self) -> None:
         check_form(self.form, 95 if self.quality is None else self.quality, self.dtype)
 
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Decode and encode, or leave it."""
         data = bytes_of(sample, self.feature)
         has_bits = self.dtype == "uint8" or is_wide(data)
         if has_bits and self.quality is None and self.form == own_form(data, self.feature, exactly=True):
             return sample
-        pixels = decoded(data, self.feature, self.dtype)
+        pixels = decoded(data, self.feature, draw, self.dtype)
         out = _encoded(pixels, self.form, 95 if self.quality is None else self.quality)
         sizes = sized(sample, self.feature, pixels.shape)
         return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}

@@ -11,15 +11,13 @@ import msgspec
 
 from bushel.errors import BushelError, MissingName
 from bushel.records.manifest import ARTIFACTS_NAME, Manifest
-from bushel.records.scan import Sample
 from bushel.storage import AnyPath, as_path
 from bushel.transforms.by_name import name_of
-from bushel.transforms.protocol import Draw, Fit, Fittable, Kept, Transform
+from bushel.transforms.protocol import Fit, Fittable, Kept, Transform
 
 __all__ = [
     "Keepsakes",
     "Layer",
-    "apply_all",
     "check_features",
     "keep",
     "merge_in_order",
@@ -181,10 +179,3 @@ def _with_fitted(transform: Any, fitted: Any) -> Transform:
         return made  # type: ignore[no-any-return]
     changed: Transform = dataclasses.replace(transform, fitted=fitted)
     return changed
-
-
-def apply_all(transforms: Sequence[Transform], sample: Sample, *, seed: int = 0, record: int = 0) -> Sample:
-    """One raw sample through a chain, as the build does it."""
-    for step, transform in enumerate(transforms):
-        sample = transform.apply(sample, Draw(seed, 0, record, step))
-    return sample

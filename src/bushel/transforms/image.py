@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
 from bushel.pixels.colours import to_channels
 from bushel.pixels.decoding import MODES, decode_pixels
 from bushel.pixels.depth import decode_wide, is_wide
 from bushel.pixels.encoding import encode_pixels
 from bushel.pixels.geometry import FITS, KERNELS, Boxes, Fit, Kernel, Move, moved, place
-from bushel.records.scan import Sample
-from bushel.transforms.counting import note
 from bushel.transforms.protocol import Draw, Room, image_of, value_of
 
 __all__ = ["base_of", "center_crop", "convert_colour", "decode_image", "follow", "follow_rotation", "resize", "sized"]
@@ -170,7 +169,7 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
             return {**sample, self.feature: np.stack(alone)}
         data = bytes_of(sample, self.feature)
         how: dict[str, Any] = {"channels": self.channels, "upright": self.upright, "at_least": self.at_least}
-        pixels = decoded(data, self.feature, self.dtype, **how)
+        pixels = decoded(data, self.feature, draw, self.dtype, **how)
         return {**sample, self.feature: pixels, **sized(sample, self.feature, pixels.shape)}
 
 
@@ -183,6 +182,7 @@ def check_depth(dtype: str) -> None:
 def decoded(
     data: bytes,
     feature: str,
+    draw: Draw,
     dtype: str = "uint8",
     *,
     channels: int | None = None,
@@ -194,7 +194,7 @@ def decoded(
         if dtype == "uint16":
             return decode_wide(data, channels, upright=upright)
         if is_wide(data):
-            note(f"images cut from 16 to 8 bits ({feature})")
+            draw.note(f"images cut from 16 to 8 bits ({feature})")
         return decode_pixels(data, channels, upright=upright, at_least=at_least)
     except (ValueError, OSError, SyntaxError) as error:
         raise SchemaMismatch(f"the image cannot be decoded: {error}", at=feature) from None

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.samples import Sample
 from bushel.errors import BushelError, SchemaMismatch
-from bushel.records.scan import Sample
 from bushel.transforms.protocol import Draw, Fit
 from bushel.transforms.quantiles import Quantiles
 from bushel.transforms.scaling import MomentsFit

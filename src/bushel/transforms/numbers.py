@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.records.scan import Sample
 from bushel.transforms.protocol import Draw, Fit, array_of
 from bushel.transforms.quantiles import Quantiles
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -12,14 +13,16 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import Column
+from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.records.scan import Sample
 
 __all__ = [
     "BatchTransform",
     "ColumnFit",
     "ColumnTransform",
+    "CountingTransform",
+    "Declaring",
     "Draw",
     "Fit",
     "Fittable",
@@ -30,6 +33,7 @@ __all__ = [
     "array_of",
     "image_of",
     "is_in_core",
+    "note",
     "value_of",
 ]
 
@@ -37,9 +41,15 @@ __all__ = [
 _WORD = 2**64 - 1
 
 
+def note(counted: Counter[str] | None, what: str, count: int = 1) -> None:
+    """Count what a transform changed in a way that loses something; nothing happens where nobody counts."""
+    if counted is not None and count:
+        counted[what] += count
+
+
 @dataclass(frozen=True)
 class Draw:
-    """Where the randomness of one sample comes from.
+    """Where the randomness of one sample comes from, and where what is lost of it is counted.
 
     A transform that draws from it changes the same record in the same epoch the same way, whatever the number of
     threads or workers. `step` tells apart the transforms of one sample.
@@ -49,6 +59,11 @@ class Draw:
     epoch: int
     record: int  # its number, or the hash of its key
     step: int = 0
+    counted: Counter[str] | None = field(default=None, compare=False, repr=False)
+
+    def note(self, what: str, count: int = 1) -> None:
+        """Count what a transform cut, left out or did not know, where somebody wants to know."""
+        note(self.counted, what, count)
 
     def generator(self, salt: int = 0) -> np.random.Generator:
         """Make a generator of this draw's own."""
@@ -109,6 +124,15 @@ class ColumnTransform(Protocol):
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Return the changed columns; those given are left as they were."""
+        ...
+
+
+@runtime_checkable
+class CountingTransform(Protocol):
+    """A `ColumnTransform` that counts what it cuts, leaves out or does not know, as `apply` does by `Draw.note`."""
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """Return what `apply_columns` does."""
         ...
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import Column
-from bushel.records.scan import Sample
+from bushel.data.samples import Sample
 from bushel.transforms.numbers import Elementwise, Floats, by_position, check_width, columns_by_position, line_up
 from bushel.transforms.protocol import Fit
 from bushel.transforms.quantiles import Quantiles

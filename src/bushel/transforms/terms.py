@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, SparseColumn, SparseRow
+from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, SchemaMismatch
-from bushel.records.scan import Sample
 from bushel.transforms.numbers import numbers_column
 from bushel.transforms.protocol import Draw, array_of
 from bushel.transforms.texts import learnt_texts, sample_texts, text_of, texts_of

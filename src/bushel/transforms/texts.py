@@ -12,8 +12,8 @@ import numpy as np
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.samples import Sample
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.records.scan import Sample
 from bushel.transforms.protocol import Draw, value_of
 
 __all__ = ["clean", "learnt_texts", "sample_texts", "text_of", "texts_of"]

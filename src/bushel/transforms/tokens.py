@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -15,11 +16,10 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, missing_package
-from bushel.records.scan import Sample
-from bushel.transforms.counting import note
-from bushel.transforms.protocol import Draw, Fit
+from bushel.transforms.protocol import Draw, Fit, note
 from bushel.transforms.texts import learnt_texts, sample_texts, text_of, texts_of
 
 __all__ = [
@@ -155,26 +155,32 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         """With the vocabulary of a file."""
         return msgspec.structs.replace(self, fitted=Vocabulary.from_json(files[_FILE]))
 
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Cut the text and look its tokens up."""
-        ids, _ = self._ids(BytesColumn.of([text_of(sample, self.feature)]))
+        ids, _ = self._ids(BytesColumn.of([text_of(sample, self.feature)]), draw.counted)
         return {**sample, self.out or self.feature: ids}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Cut all texts and look their tokens up."""
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """The same, counting what is cut or unknown."""
         column = texts_of(columns, self.feature)
-        ids, splits = self._ids(column)
+        ids, splits = self._ids(column, counted)
         made = Ragged(ids, splits) if splits is not None else ids.reshape(len(column), self.length or 0)
         return {**columns, self.out or self.feature: made}
 
-    def _ids(self, texts: BytesColumn) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    def _ids(
+        self, texts: BytesColumn, counted: Counter[str] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         length = -1 if self.length is None else self.length
         lookup = None if self.unit == "byte" else self.vocabulary.lookup
         ids, splits, (_, unknown, cut, lost) = _native.tokenise(texts.offsets, texts.data, self.unit, lookup, length)
         if cut:
-            note(f"texts cut to {self.length} tokens ({self.feature})", cut)
-            note(f"tokens cut off ({self.feature})", lost)
-        note(f"tokens not in the vocabulary ({self.feature})", unknown)
+            note(counted, f"texts cut to {self.length} tokens ({self.feature})", cut)
+            note(counted, f"tokens cut off ({self.feature})", lost)
+        note(counted, f"tokens not in the vocabulary ({self.feature})", unknown)
         return ids, splits
 
     @property
@@ -287,20 +293,24 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
         """With the file that was kept."""
         return msgspec.structs.replace(self, fitted=files[_FILE_tokenizer_files].decode())
 
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Tokenise the text."""
-        ids = self._ids([text_of(sample, self.feature)])[0]
+        ids = self._ids([text_of(sample, self.feature)], draw.counted)[0]
         return {**sample, self.out or self.feature: ids}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
         """Tokenise all texts."""
-        rows = self._ids([text.decode() for text in texts_of(columns, self.feature)])
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """The same, counting what is cut or unknown."""
+        rows = self._ids([text.decode() for text in texts_of(columns, self.feature)], counted)
         made: Column = Ragged.of(rows, np.int64)
         if self.length is not None:
             made = np.array(rows, np.int64).reshape(len(rows), self.length)
         return {**columns, self.out or self.feature: made}
 
-    def _ids(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+    def _ids(self, texts: Sequence[str], counted: Counter[str] | None) -> list[NDArray[np.int64]]:
         tokenizer = _load(self._content(), self.file)
         pad = self._pad_id(tokenizer) if self.length is not None else 0
         unknown = _unknown_id(tokenizer)
@@ -314,9 +324,9 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
             missed += 0 if unknown is None else int((ids == unknown).sum())
             found.append(ids)
         if cut:
-            note(f"texts cut to {self.length} tokens ({self.feature})", cut)
-            note(f"tokens cut off ({self.feature})", lost)
-        note(f"tokens not in the vocabulary ({self.feature})", missed)
+            note(counted, f"texts cut to {self.length} tokens ({self.feature})", cut)
+            note(counted, f"tokens cut off ({self.feature})", lost)
+        note(counted, f"tokens not in the vocabulary ({self.feature})", missed)
         return found
 
     def _pad_id(self, tokenizer: Any) -> int:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import Array, BytesColumn, Column, Ragged, as_ragged, concatenate, count_of
+from bushel.data.columns import Array, BytesColumn, Column, Ragged, as_ragged, count_of
+from bushel.data.samples import empty_column
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Feature
 from bushel.errors import SchemaMismatch
 
-__all__ = ["Narrowings", "Stored", "store", "to_any_column"]
+__all__ = ["Narrowings", "Stored", "store"]
 
 EXACT_IN_FLOAT = 1 << 24
 
@@ -68,161 +68,10 @@ class Narrowings(dict[str, tuple[float, float]]):
         if largest > self.get(name, (0.0, 0.0))[0]:
             self[name] = (largest, value)
 
-
-def to_any_column(values: Any, *, name: str) -> Column:
-    """What a user may pass as a column: arrays, lists, lists of lists."""
-    if isinstance(values, np.ndarray | Ragged | BytesColumn):
-        return _from_array(values, name) if isinstance(values, np.ndarray) else values
-    if hasattr(values, "to_numpy"):
-        return _from_array(values.to_numpy(), name)
-    if not isinstance(values, Iterable):
-        raise SchemaMismatch("a column must have one value a row, got a single value", at=name)
-    return _from_list(list(values), name, is_outermost=True)
-
-
-_CONVERT = "Convert it to numbers, bytes or str, or declare a raw dtype in the schema."
-_USE_PRESENT = "Rows that lack a feature are marked by Ragged(..., present=...)."
-
-
-def _from_list(values: list[Any], name: str, *, is_outermost: bool = False) -> Column:
-    """One value a row: numbers, text, arrays, or lists of them to any depth. Never by way of an array of text.
-
-    NumPy would make text of the numbers beside it, and cut the zeros off the end of bytes.
-    """
-
-    def at(row: int) -> str:
-        return f"{name}[{row}]" if is_outermost else name
-
-    for row, value in enumerate(values):
-        if value is None:
-            raise SchemaMismatch("None cannot be stored", at=at(row), help=[_USE_PRESENT])
-    values = [bytes(value) if isinstance(value, bytearray | memoryview) else value for value in values]
-    if any(isinstance(value, bytes | str) for value in values):
-        return _bytes_column(values, name)
-    if values and all(isinstance(value, list | tuple) for value in values):
-        return _from_lists(values, name)
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError):
-        return _from_arrays(values, name)
-    if array.dtype.kind in "fO":
-        for row, value in enumerate(values):
-            if isinstance(value, int) and not -(2**63) <= value < 2**63:
-                raise SchemaMismatch(f"{value} does not fit int64", at=at(row))
-    if array.dtype.kind == "O":
-        raise SchemaMismatch(f"a value of type {type(values[0]).__name__} cannot be stored", at=at(0))
-    return _from_array(array, name)
-
-
-def _from_lists(rows: list[Any], name: str) -> Column:
-    lengths = [len(row) for row in rows]
-    flat = [value for row in rows for value in row]
-    if not flat:
-        return np.empty((len(rows), 0), np.float32)
-    inner = _from_list(flat, name)
-    if isinstance(inner, np.ndarray) and len(set(lengths)) == 1:
-        return inner.reshape(len(rows), lengths[0], *inner.shape[1:])
-    return Ragged(inner, _splits_of(lengths))
-
-
-def _from_arrays(rows: list[Any], name: str) -> Ragged:
-    """Arrays, or lists and arrays, that differ in their first size."""
-    if not all(isinstance(row, list | tuple | np.ndarray) for row in rows):
-        raise SchemaMismatch("single values and lists are mixed in one column", at=name)
-    columns = [_from_list(list(row), name) for row in rows]
-    filled = [column for column in columns if len(column)]
-    if not all(isinstance(column, np.ndarray) for column in filled):
-        raise SchemaMismatch("rows differ in more than their first size", at=name)
-    arrays: list[Array] = list(filled)  # type: ignore[arg-type]
-    if len({array.shape[1:] for array in arrays}) > 1:
-        raise SchemaMismatch("rows differ in more than their first size", at=name)
-    return Ragged(np.concatenate(arrays), _splits_of([len(column) for column in columns]))
-
-
-def _splits_of(lengths: list[int]) -> NDArray[np.int64]:
-    splits = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=splits[1:])
-    return splits
-
-
-def _from_array(array: Array, name: str) -> Column:
-    if array.ndim == 0:
-        raise SchemaMismatch("a column must have one value a row, got a single value", at=name)
-    if array.dtype.kind not in "SUO":
-        return array
-    if array.ndim == 1 and all(isinstance(value, bytes | str) for value in array.tolist()):
-        return _bytes_column(array.tolist(), name)
-    if array.dtype.kind == "O":
-        return _from_list(array.tolist(), name, is_outermost=True)
-    flat = _bytes_column(array.reshape(-1).tolist(), name)
-    return Ragged(flat, np.arange(len(array) + 1) * count_of(array.shape[1:]))
-
-
-def _bytes_column(values: Sequence[Any], name: str) -> BytesColumn:
-    for row, value in enumerate(values):
-        if not isinstance(value, bytes | str):
-            raise SchemaMismatch(f"expected text, got {type(value).__name__}", at=f"{name}[{row}]")
-    try:
-        return BytesColumn.of(values)
-    except UnicodeEncodeError as error:
-        row = next(i for i, value in enumerate(values) if value == error.object)
-        raise SchemaMismatch("the text holds characters that UTF-8 cannot encode", at=f"{name}[{row}]") from None
-
-
-def one_row(value: Any, feature: Feature, *, name: str) -> Column:
-    """The value of one sample as a column of one row."""
-    if value is None:
-        raise SchemaMismatch("None cannot be stored", at=name, help=["Leave the feature out of the sample instead."])
-    if feature.sequence:
-        steps = list(value)
-        step = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding)
-        rows = [one_row(value, step, name=f"{name}[{i}]") for i, value in enumerate(steps)]
-        inner = concatenate(rows) if rows else _no_rows(step)
-        return Ragged(inner, np.array([0, len(steps)], np.int64))
-    if feature.kind == BYTES_KIND and feature.encoding != "raw":
-        if feature.is_one_value or isinstance(value, bytes | str):
-            return _bytes_column([value], name)
-        return Ragged(_bytes_column(list(value), name), np.array([0, len(value)], np.int64))
-    array = np.asarray(value)
-    if array.dtype.kind == "O":
-        raise SchemaMismatch(f"expected {feature.describe()}, got {type(value).__name__}", at=name)
-    if feature.is_ragged and array.ndim:
-        return Ragged(array, np.array([0, len(array)], np.int64))
-    return array[None]
-
-
-def _no_rows(feature: Feature) -> Column:
-    if feature.kind == BYTES_KIND and feature.encoding != "raw":
-        texts = BytesColumn.of([])
-        return texts if feature.is_one_value else Ragged(texts, np.zeros(1, np.int64))
-    dtype = np.int64 if feature.kind == INT_KIND else np.dtype(feature.dtype)
-    empty = np.empty((0, *(size or 0 for size in feature.shape if size is not None)), dtype)
-    return Ragged(empty, np.zeros(1, np.int64)) if feature.is_ragged else empty
-
-
-def infer_feature(column: Column) -> Feature:
-    """The feature that a column makes, where no schema says."""
-    if isinstance(column, BytesColumn):
-        return Feature(dtype="bytes")
-    if isinstance(column, Ragged):
-        values = column.values
-        required = column.present is None
-        if isinstance(values, Ragged) and not isinstance(values.values, BytesColumn):
-            raise SchemaMismatch("rows differ in more than their first size", at="column")
-        if isinstance(values, np.ndarray):
-            return Feature(dtype=_dtype_of(values), shape=(None, *values.shape[1:]), required=required)
-        return Feature(dtype="bytes", shape=(None,), required=required)
-    return Feature(dtype=_dtype_of(column), shape=column.shape[1:])
-
-
-def _dtype_of(array: Array) -> str:
-    if array.dtype.kind not in "biuf":
-        raise SchemaMismatch(
-            f"values of dtype {array.dtype} cannot be stored",
-            at="column",
-            help=[_CONVERT],
-        )
-    return "float32" if array.dtype.kind == "f" else "int64"
+    def merge(self, others: Narrowings) -> None:
+        """Keep the largest of each feature."""
+        for name, (largest, value) in others.items():
+            self.add(name, largest, value)
 
 
 def store(name: str, feature: Feature, column: Column, narrowings: Narrowings) -> Stored:
@@ -230,7 +79,7 @@ def store(name: str, feature: Feature, column: Column, narrowings: Narrowings) -
     if feature.sequence:
         steps = as_ragged(column)
         inner = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding, cast=feature.cast)
-        stored = store(name, inner, steps.values if len(steps.values) else _no_rows(inner), narrowings)
+        stored = store(name, inner, steps.values if len(steps.values) else empty_column(inner), narrowings)
         _check_splits(name, steps.row_splits, stored.steps)
         return stored._replace(sequence=True, step_splits=_contiguous(steps.row_splits, np.int64))
     if feature.encoding == "raw":

@@ -13,21 +13,10 @@ from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.schema import IMAGE_ENCODINGS, Feature
 
-__all__ = ["broken_rows", "cut_column"]
+__all__ = ["broken_rows"]
 
 Broken = Iterator[tuple[int, str]]  # row, why
 _USUAL = Constraint()
-
-
-def cut_column(column: Column, begin: int, end: int) -> Column:
-    """The rows [begin, end) of a column, without a copy."""
-    if isinstance(column, np.ndarray):
-        return column[begin:end]
-    if isinstance(column, BytesColumn):
-        return BytesColumn(column.offsets[begin : end + 1], column.data)
-    splits = column.row_splits[begin : end + 1]
-    values = cut_column(column.values, int(splits[0]), int(splits[-1]))
-    return Ragged(values, splits - splits[0], None if column.present is None else column.present[begin:end])
 
 
 def broken_rows(name: str, feature: Feature, column: Column, constraint: Constraint = _USUAL) -> Broken:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.encode.samples import to_sample
 from bushel.building.planning.plan_files import Plan
 from bushel.data.columns import Column, take
+from bushel.data.samples import Sample, sample_at
 from bushel.errors import BushelError
-from bushel.records.scan import Sample
 from bushel.sources.protocol import Block, Source
 from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import write_whole
-from bushel.transforms import ColumnTransform, Draw, Fit, Transform
+from bushel.transforms import Fit, Transform
 from bushel.transforms.by_name import name_of
 from bushel.transforms.fitted import Layer, merge_in_order, needs_fit, next_layer
 from bushel.transforms.protocol import ColumnFit
@@ -118,10 +118,12 @@ class Learner:
 
     def __post_init__(self) -> None:
         self.fits: list[Any] = [self.encoder.transforms[place].begin_fit() for place in self.layer.fits]  # type: ignore[attr-defined]
-        running = [self.encoder.transforms[place] for place in self.layer.runs]
-        self._by_column = all(isinstance(fit, ColumnFit) for fit in self.fits) and all(
-            isinstance(transform, ColumnTransform) for transform in running
-        )
+        self._by_column = all(isinstance(fit, ColumnFit) for fit in self.fits)
+        # What runs before each of them learns, after the one before it.
+        chain, ends = self.encoder.chain, (-1, *self.layer.fits)
+        self._parts = [
+            chain.only([place for place in self.layer.runs if begin < place < end]) for begin, end in pairwise(ends)
+        ]
 
     def add_block(self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]) -> int:
         """Learn from the wanted rows; those that will be refused teach nothing. Returns how many there were."""
@@ -135,21 +137,19 @@ class Learner:
             hashes = hashes[keep]
         if not (self._by_column and self._add_columns(columns)):
             features = self.encoder.coded_features()
-            self.add_samples([to_sample(columns, row, features) for row in range(len(hashes))], hashes)
+            self.add_samples([sample_at(columns, features, row) for row in range(len(hashes))], hashes)
         return int(keep.sum())
 
     def _add_columns(self, columns: dict[str, Column]) -> bool:
         seen: list[dict[str, Column]] = []
-        for place, transform in enumerate(self.encoder.transforms):
-            if place in self.layer.fits:
-                seen.append(columns)
-            elif place in self.layer.runs:
-                try:
-                    columns = transform.apply_columns(columns)  # type: ignore[attr-defined]
-                except Exception:  # some row is to blame: sample by sample it is found, and passed over
-                    return False
-        for fit, given in zip(self.fits, seen, strict=True):
-            fit.add_columns(given)
+        for part in self._parts:
+            changed = part.apply_columns(columns)
+            if changed is None:  # sample by sample, one at fault is found and passed over
+                return False
+            columns = changed
+            seen.append(columns)
+        for fit, stage in zip(self.fits, seen, strict=True):
+            fit.add_columns(stage)
         return True
 
     def add_samples(self, samples: Sequence[Sample], hashes: Sequence[int] | NDArray[np.uint64]) -> None:
@@ -169,11 +169,9 @@ class Learner:
     def _stages(self, sample: Sample, key_hash: int) -> list[Sample]:
         """The sample as each transform that learns sees it."""
         stages = []
-        for step, transform in enumerate(self.encoder.transforms):
-            if step in self.layer.fits:
-                stages.append(sample)
-            elif step in self.layer.runs:
-                sample = transform.apply(sample, Draw(self.encoder.seed, 0, key_hash, step))
+        for part in self._parts:
+            sample = part.apply(sample, record=key_hash)
+            stages.append(sample)
         return stages
 
 
@@ -236,12 +234,9 @@ def check_learnt(transforms: Sequence[Transform]) -> None:
 
 def fit_here(encoder: BlockEncoder, samples: Sequence[Sample], hashes: Sequence[int]) -> list[Transform]:
     """The transforms fitted to a few samples: enough to tell what records will look like."""
-    before = encoder.transforms
-    try:
-        while any(map(needs_fit, encoder.transforms)):
-            learner = Learner(encoder, next_layer(encoder.transforms))
-            learner.add_samples(samples, hashes)
-            encoder.transforms = merge_layer(encoder.transforms, learner.layer, iter([learner.fits]))
-        return list(encoder.transforms)
-    finally:
-        encoder.transforms = before
+    while any(map(needs_fit, encoder.transforms)):
+        learner = Learner(encoder, next_layer(encoder.transforms))
+        learner.add_samples(samples, hashes)
+        fitted = merge_layer(encoder.transforms, learner.layer, iter([learner.fits]))
+        encoder = replace(encoder, transforms=fitted)
+    return list(encoder.transforms)

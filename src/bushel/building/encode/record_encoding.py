@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -13,27 +14,25 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.building.encode.column_encoding import Narrowings, Stored, store
-from bushel.building.encode.constraints import broken_rows, cut_column
-from bushel.building.encode.samples import check_sample, features_of, to_columns, to_sample
+from bushel.building.encode.constraints import broken_rows
 from bushel.building.recipe import Constraint
-from bushel.data.columns import Column, Ragged, SparseColumn, part_sparse, take
+from bushel.data.columns import Column, Ragged, SparseColumn, cut, part_sparse, take
 from bushel.data.labels import UNKNOWN, Labels
+from bushel.data.samples import Sample, check_sample, features_of, sample_at, to_columns
 from bushel.data.schema import Feature, Schema, record_kind, wire_features
 from bushel.errors import BushelError, MissingName, SchemaMismatch, reason_of
-from bushel.records.scan import Sample
 from bushel.sources.protocol import Block, Refused
-from bushel.transforms import ColumnTransform, Draw, Transform
-from bushel.transforms.counting import counting
-from bushel.transforms.repeated import vary
+from bushel.transforms import Transform
+from bushel.transforms.chain import Chain
 
-__all__ = ["BlockEncoder", "Piece"]
+__all__ = ["BlockEncoder", "Encoded", "Piece", "stored_schema"]
 
 FRAMING = 16
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Framed records, one behind the other."""
+    """Framed records, one after the other."""
 
     rows: NDArray[np.int64]  # in their partition
     data: Any
@@ -41,49 +40,77 @@ class Piece:
     labels: NDArray[Any] | None
 
 
-@dataclass
+class Encoded(NamedTuple):
+    """The records of a block, what was refused of it, and what was lost on the way."""
+
+    pieces: list[Piece]
+    refused: list[Refused]
+    counted: Counter[str]  # what transforms cut or did not know
+    narrowings: Narrowings
+
+
+@dataclass(frozen=True)
 class BlockEncoder:
-    """Turns blocks into records as one recipe says."""
+    """Turns blocks into records as one recipe says: a value, which `dataclasses.replace` changes."""
 
     source_schema: Schema
     schema: Schema
     labels: Labels | None = None
-    constraints: dict[str, Constraint] = field(default_factory=dict)
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
     transforms: Sequence[Transform] = ()
     seed: int = 0
-    augment: Sequence[Transform] = ()  # of what comes again, behind the transforms
-    narrowings: Narrowings = field(default_factory=Narrowings)
-    counted: Counter[str] = field(default_factory=Counter)  # what transforms cut or did not know
-    probed: dict[int, Sample] = field(default_factory=dict)  # what was transformed already, by the hash of its key
+    augment: Sequence[Transform] = ()  # of samples that are repeated, after the transforms
+
+    @property
+    def chain(self) -> Chain:
+        """The transforms of every sample."""
+        return Chain.of(self.transforms, self.seed)
+
+    @property
+    def variation(self) -> Chain:
+        """What changes samples that are repeated, after the transforms."""
+        return Chain.of(self.augment, self.seed, first=len(self.transforms))
 
     def encode(
-        self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]
-    ) -> tuple[list[Piece], list[Refused]]:
-        """Records of the wanted rows, and those of them that were refused; `hashes` are of the rows' keys."""
+        self,
+        block: Block,
+        hashes: NDArray[np.uint64],
+        wanted: NDArray[np.bool_],
+        known: Mapping[int, Sample] = MappingProxyType({}),
+    ) -> Encoded:
+        """Records of the wanted rows, and those of them that were refused; `hashes` are of the rows' keys.
+
+        `known` are samples that were transformed already, by the hash of their key.
+        """
         rows = np.asarray(block.rows, np.int64)
         columns, refused = self.coded(block)
         refused = [(place, why) for place, why in refused if wanted[place]]
         places = np.arange(len(rows))
         left_out = set(np.flatnonzero(~wanted).tolist())
+        counted, narrowings = Counter[str](), Narrowings()
         varies = block.is_repeat and bool(self.augment)
         if self.transforms or varies:
             places = _without(np.flatnonzero(wanted), refused)
-            columns, failed = self._transformed(columns, places, hashes, varies=varies)
-            refused += failed
-            places = _without(places, failed)
-            left_out = set()
+            changed = None if varies else self._transform_columns(columns, places, counted)
+            if changed is None:
+                variation = self.variation if varies else None
+                changed, failed = self._transform_samples(columns, places, hashes, known, variation, counted)
+                refused += failed
+                places = _without(places, failed)
+            columns, left_out = changed, set()
         else:
             left_out |= {place for place, _ in refused}
-        pieces, broken = self._encode_rows(columns, rows[places], left_out)
+        pieces, broken = self._encode_rows(columns, rows[places], left_out, narrowings)
         refused += [(int(places[at]), why) for at, why in broken]
-        return pieces, _one_each(refused, rows, wanted)
+        return Encoded(pieces, _one_each(refused, rows, wanted), counted, narrowings)
 
     def _encode_rows(
-        self, columns: dict[str, Column], rows: NDArray[np.int64], left_out: set[int]
+        self, columns: dict[str, Column], rows: NDArray[np.int64], left_out: set[int], narrowings: Narrowings
     ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
         columns = _on_wire(columns)
-        stored, refused = self._stored(columns, len(rows))
-        pieces, too_large = self._encode_ranges(columns, stored, rows, left_out | {place for place, _ in refused})
+        stored, refused = self._stored(columns, len(rows), narrowings)
+        left_out = left_out | {place for place, _ in refused}
+        pieces, too_large = self._encode_ranges(columns, stored, rows, left_out, narrowings)
         return pieces, [*refused, *too_large]
 
     def coded(self, block: Block) -> tuple[dict[str, Column], list[tuple[int, Refused]]]:
@@ -112,46 +139,51 @@ class BlockEncoder:
             values = column.values if isinstance(column, Ragged) else column
             place = at if not isinstance(column, Ragged) else int(np.searchsorted(column.row_splits, at, "right")) - 1
             text = values[at]
-            what = f"{name} is empty" if not text else f"{name} {text!r} is no class of the dataset"
+            what = f"{name} is empty" if not text else f"{name} {text!r} is not a class of the dataset"
             bad.append((place, what))
         return bad
 
-    def _transformed(self, columns: dict[str, Column], places: Any, hashes: Any, *, varies: bool) -> Any:
-        if not varies and (changed := self._transformed_columns(columns, places)) is not None:
-            return changed, []
+    def _transform_samples(
+        self,
+        columns: dict[str, Column],
+        places: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+        known: Mapping[int, Sample],
+        variation: Chain | None,
+        counted: Counter[str],
+    ) -> tuple[dict[str, Any], list[tuple[int, Refused]]]:
+        """The samples at these places after their transforms, as columns, and those that could not be transformed."""
+        chain, features = self.chain, self.coded_features()
         samples, refused = [], []
         for place in places.tolist():
+            key_hash, noted = int(hashes[place]), Counter[str]()
             try:
-                key_hash = int(hashes[place])
-                with counting() as counted:
-                    sample = self.transform(to_sample(columns, place, self.coded_features()), key_hash)
-                    if varies:
-                        sample = vary(sample, self.augment, Draw(self.seed, 0, key_hash, len(self.transforms)))
+                sample = known.get(key_hash)
+                if sample is None:
+                    sample = chain.apply(sample_at(columns, features, place), record=key_hash, counted=noted)
+                if variation is not None:
+                    sample = variation.vary(sample, record=key_hash, counted=noted)
                 samples.append(check_sample(sample, self.schema.features))
-                self.counted.update(counted)
+                counted.update(noted)
             except SchemaMismatch as error:
                 refused.append((place, _refusal("schema", error.message)))
             except Exception as error:  # whatever a transform raises, it is this sample's fault until it is all of them
                 refused.append((place, _refusal("transform", reason_of(error))))
         return to_columns(samples, self.schema.features), refused
 
-    def _transformed_columns(self, columns: dict[str, Column], places: Any) -> dict[str, Column] | None:
-        """All rows at once, where every transform can and no row is to blame for anything."""
-        if not all(isinstance(transform, ColumnTransform) for transform in self.transforms):
-            return None
+    def _transform_columns(
+        self, columns: dict[str, Column], places: NDArray[np.int64], counted: Counter[str]
+    ) -> dict[str, Column] | None:
+        """All rows at once, where every transform can and no row is at fault."""
         rows = len(next(iter(columns.values()))) if columns else 0
         if len(places) < rows:
             columns = {name: take(column, places) for name, column in columns.items()}
-        try:
-            with counting() as counted:
-                for transform in self.transforms:
-                    columns = transform.apply_columns(columns)  # type: ignore[attr-defined]
-        except Exception:  # sample by sample it is told which
+        noted = Counter[str]()
+        changed = self.chain.apply_columns(columns, noted)
+        if changed is None or not all(name in self.schema for name in changed):
             return None
-        if not all(name in self.schema for name in columns):
-            return None
-        self.counted.update(counted)
-        return columns
+        counted.update(noted)
+        return changed
 
     def coded_features(self) -> dict[str, Feature]:
         """The features of the source, with the label as it is coded."""
@@ -160,15 +192,9 @@ class BlockEncoder:
             features[self.labels.feature] = self.labels.stored(features[self.labels.feature])
         return features
 
-    def transform(self, sample: Sample, key_hash: int) -> Sample:
-        """The sample as it is written."""
-        if (known := self.probed.pop(key_hash, None)) is not None:
-            return known
-        for step, transform in enumerate(self.transforms):
-            sample = transform.apply(sample, Draw(self.seed, 0, key_hash, step))
-        return sample
-
-    def _stored(self, columns: dict[str, Column], rows: int) -> tuple[dict[str, Stored], list[tuple[int, Refused]]]:
+    def _stored(
+        self, columns: dict[str, Column], rows: int, narrowings: Narrowings
+    ) -> tuple[dict[str, Stored], list[tuple[int, Refused]]]:
         """The columns that can be stored whole, and the rows that do not hold what schema and constraints say."""
         refused: list[tuple[int, Refused]] = []
         stored: dict[str, Stored] = {}
@@ -181,14 +207,19 @@ class BlockEncoder:
             column = columns[name]
             broken = list(broken_rows(name, feature, column, self.constraints.get(name, Constraint())))
             try:
-                stored[name] = store(name, feature, column, self.narrowings)
+                stored[name] = store(name, feature, column, narrowings)
             except BushelError:
                 broken += _rows_not_stored(name, feature, column, 0)
             refused += [(place, _refusal("schema", why)) for place, why in broken]
         return stored, refused
 
     def _encode_ranges(
-        self, columns: dict[str, Column], stored: dict[str, Stored], rows: NDArray[np.int64], left_out: set[int]
+        self,
+        columns: dict[str, Column],
+        stored: dict[str, Stored],
+        rows: NDArray[np.int64],
+        left_out: set[int],
+        narrowings: Narrowings,
     ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
         """Records of all rows but those left out: at once, or, where a column cannot be stored whole, in stretches."""
         pieces: list[Piece] = []
@@ -201,12 +232,14 @@ class BlockEncoder:
         while stops:
             end = stops.pop(0)
             if end > begin:
-                cut = [
-                    self._cut(name, features[name], columns[name], stored, (begin, end))
-                    for name in columns
+                piece = [
+                    stored[name].cut(begin, end)
+                    if name in stored
+                    else store(name, features[name], cut(column, begin, end), narrowings)
+                    for name, column in columns.items()
                     if name in features
                 ]
-                encoded: Any = _native.encode(cut, end - begin, 1)
+                encoded: Any = _native.encode(piece, end - begin, 1)
                 if isinstance(encoded, int):
                     refused.append((begin + encoded, _refusal("schema", "the record is larger than 2 GiB")))
                     stops[:0] = [begin + encoded, end]
@@ -239,17 +272,10 @@ class BlockEncoder:
             return [Piece(rows[order], encoded[0][0], lengths, self._label_values(label, 0, len(order)))], refused
         return [], refused
 
-    def _cut(
-        self, name: str, feature: Feature, column: Column, stored: dict[str, Stored], rows: tuple[int, int]
-    ) -> Stored:
-        if name in stored:
-            return stored[name].cut(*rows)
-        return store(name, feature, cut_column(column, *rows), self.narrowings)
-
     def _label_values(self, columns: dict[str, Column], begin: int, end: int) -> NDArray[Any] | None:
         if self.labels is None or self.labels.feature not in columns or self.labels.task == "multi_label":
             return None
-        column = cut_column(columns[self.labels.feature], begin, end)
+        column = cut(columns[self.labels.feature], begin, end)
         values = column.values if isinstance(column, Ragged) else column
         if not isinstance(values, np.ndarray) or values.size != end - begin:
             return None
@@ -291,8 +317,8 @@ def _rows_not_stored(name: str, feature: Feature, column: Column, first: int) ->
             return [(first, error.message)]
     half = len(column) // 2
     return [
-        *_rows_not_stored(name, feature, cut_column(column, 0, half), first),
-        *_rows_not_stored(name, feature, cut_column(column, half, len(column)), first + half),
+        *_rows_not_stored(name, feature, cut(column, 0, half), first),
+        *_rows_not_stored(name, feature, cut(column, half, len(column)), first + half),
     ]
 
 

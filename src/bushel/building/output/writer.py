@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from bushel import _native
-from bushel.building.encode.column_encoding import Narrowings, Stored, infer_feature, one_row, store, to_any_column
+from bushel.building.encode.column_encoding import Narrowings, Stored, store
 from bushel.building.output.atomic_file import Sink
 from bushel.data.columns import Column, SparseColumn, SparseRow, part_sparse
+from bushel.data.samples import as_column, column_of, feature_of, feature_of_column
 from bushel.data.schema import (
     Feature,
     Schema,
-    feature_of,
     needs_sidecar,
     record_kind,
     sidecar_path,
@@ -88,7 +88,7 @@ class Writer:
         """Write many samples at once: for each feature, an array or list with one row a sample."""
         try:
             columns = self._parted(columns)
-            stored = [self._store(name, to_any_column(values, name=name)) for name, values in columns.items()]
+            stored = [self._store(name, as_column(values, name=name)) for name, values in columns.items()]
         except SchemaMismatch as error:
             raise SchemaMismatch(error.what, at=f"{self.path}: {error.at}", help=error.help) from None
         rows = {column.rows for column in stored}
@@ -191,7 +191,7 @@ class Writer:
         if name not in self._features:
             if self._declared is not None:
                 raise MissingName("feature", name, self._declared, where=self.path)
-            self._learn(name, _with(infer_feature(column), required=self.records == 0))
+            self._learn(name, _with(feature_of_column(column, name=name, is_text=False), required=self.records == 0))
         feature = self._features[name]
         if self._declared is None:
             feature = self._loosened(name, feature, column)
@@ -199,7 +199,7 @@ class Writer:
 
     def _loosened(self, name: str, feature: Feature, column: Column) -> Feature:
         """What is known of a feature without a schema, made to hold this column too if that is possible."""
-        found = infer_feature(column)
+        found = feature_of_column(column, name=name, is_text=False)
         if found.shape != feature.shape and len(found.shape) <= 1 and len(feature.shape) <= 1:
             feature = _with(feature, shape=(None,))
         if not found.required:
@@ -242,8 +242,10 @@ class Writer:
         stored = []
         for name, value in sample.items():
             try:
-                column = one_row(value, self._features[name], name=name)
-                stored.append(self._store(name, column))
+                if value is None:
+                    help = ["Leave the feature out of the sample instead."]
+                    raise SchemaMismatch("None cannot be stored", at=name, help=help)
+                stored.append(self._store(name, column_of([value], self._features[name], name=name)))
             except SchemaMismatch as error:
                 place = error.at.removeprefix(name).removeprefix("[0]")
                 raise SchemaMismatch(error.what, at=self._at(name) + place, help=error.help) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def plan_build(
     """List the source, decide where each sample goes, probe a few for their size, and write the plan to `folder`."""
     listed = list_source(source, recipe, folder, frozen)
     draft = make_plan(source, recipe, listed, frozen, known)
-    encoder.labels = listed.labels
+    encoder = replace(encoder, labels=listed.labels)
     if not draft.samples():
         raise NothingToAdd("every sample of the source is in the dataset already")
     if recipe.balance is not None:

@@ -17,14 +17,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.encode.constraints import cut_column
 from bushel.building.planning import plan_files as plans
 from bushel.building.planning.plan_files import Plan, PlanFacts, Rows
 from bushel.building.planning.probe import Probe, ToProbe
 from bushel.building.recipe import Recipe
 from bushel.data import splits
 from bushel.data.categories import Categories, hash_values, text_of
-from bushel.data.columns import BytesColumn
+from bushel.data.columns import BytesColumn, cut
 from bushel.data.labels import Label, Labels, labels_of
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.records.manifest import Balanced
@@ -126,14 +125,14 @@ def _load_source(pickled: Path) -> Source:
 def _list_part(source: Source, number: int, asked: list[str], folder: Path, rows_left: int | None) -> _ListedPart:
     listing = source.list(number, asked)
     keep = _kept(source, len(listing.keys), rows_left)
-    keys = cut_column(listing.keys, 0, keep)
+    keys = cut(listing.keys, 0, keep)
     assert isinstance(keys, BytesColumn)
     plans.save_keys(folder, number, keys)
     columns = {name: Categories(name) for name in asked}
     for name, column in columns.items():
         if name not in listing.columns:
             raise MissingName("column", name, source.schema().features, where="source")
-        column.add(cut_column(listing.columns[name], 0, keep))
+        column.add(cut(listing.columns[name], 0, keep))
     sizes = None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64)
     return _ListedPart(hash_values(keys), sizes, columns, dict(listing.counted))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 from bushel.building.encode.column_encoding import Narrowings, store
 from bushel.building.encode.fitting import fit_here
 from bushel.building.encode.record_encoding import BlockEncoder, stored_schema
-from bushel.building.encode.samples import check_sample, to_columns, to_sample
 from bushel.building.planning.plan_files import Plan, Rows
-from bushel.data.columns import BytesColumn, Column, take
+from bushel.data.columns import byte_size, take
+from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError, FileProblem, reason_of
-from bushel.records.scan import Sample
 from bushel.sources.protocol import Block, Refused, Source
-from bushel.transforms import Draw, Transform
+from bushel.transforms import Transform
 from bushel.transforms.fitted import needs_fit, touched
 from bushel.transforms.protocol import Declaring
-from bushel.transforms.repeated import vary
 
 __all__ = ["Probe", "ToProbe", "probe", "probe_plan"]
 
@@ -75,33 +73,30 @@ def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
     """
     begun = time.perf_counter()
     blocks = _blocks(given)
-    before = encoder.transforms
-    try:
-        if any(map(needs_fit, encoder.transforms)):
-            encoder.transforms = _fitted_for_now(given, encoder, blocks)
-        encoder.schema = _schema(given, encoder, blocks)
-        rows, lengths, refused = _encoded(given, encoder, blocks)
-    finally:
-        encoder.transforms, encoder.probed = before, {}
+    if any(map(needs_fit, encoder.transforms)):
+        encoder = replace(encoder, transforms=_fitted_for_now(given, encoder, blocks))
+    schema, known = _schema(given, encoder, blocks)
+    encoder = replace(encoder, schema=schema)
+    rows, lengths, refused = _encoded(given, encoder, blocks, known)
     if not rows:
         first = f"The first: {refused[0].stage}: {refused[0].reason}" if refused else "The source gave none of them."
         raise BushelError(f"all of the {len(refused)} samples that were probed were refused", help=[first])
     found = np.concatenate(lengths)
     seconds = (time.perf_counter() - begun) / max(1, len(found) + len(refused))
-    return Probe(encoder.schema, _sizes(given, np.concatenate(rows), found), seconds)
+    return Probe(schema, _sizes(given, np.concatenate(rows), found), seconds)
 
 
 def _encoded(
-    given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]
+    given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]], known: Mapping[int, Sample]
 ) -> tuple[list[Rows], list[Rows], list[Refused]]:
     starts, rows, lengths = given.starts, [], []
     refused: list[Refused] = []
     for partition, block in blocks:
         hashes = given.hashes[starts[partition] + block.rows]
-        pieces, bad = encoder.encode(block, hashes, np.ones(len(block.rows), bool))
-        refused += [*block.refused, *bad]
-        rows += [starts[partition] + piece.rows for piece in pieces]
-        lengths += [piece.lengths for piece in pieces]
+        encoded = encoder.encode(block, hashes, np.ones(len(block.rows), bool), known)
+        refused += [*block.refused, *encoded.refused]
+        rows += [starts[partition] + piece.rows for piece in encoded.pieces]
+        lengths += [piece.lengths for piece in encoded.pieces]
     return rows, lengths, refused
 
 
@@ -117,22 +112,12 @@ def _blocks(given: ToProbe) -> list[tuple[int, Block]]:
             wanted = picked[partitions == partition] - starts[partition]
             for block in source.read(partition, wanted):
                 found.append((partition, block))
-                if (seen := seen + _block_bytes(block)) > _BYTES:
+                if (seen := seen + sum(map(byte_size, block.columns.values()))) > _BYTES:
                     return found
         return found
     filled = np.flatnonzero(given.partition_rows)
     picked = filled[:: max(1, len(filled) // _PARTITIONS)][:_PARTITIONS]
     return [(partition, _first_rows(source, given.partition_rows, partition)) for partition in picked.tolist()]
-
-
-def _block_bytes(block: Block) -> int:
-    return sum(_column_bytes(column) for column in block.columns.values())
-
-
-def _column_bytes(column: Column) -> int:
-    if isinstance(column, np.ndarray):
-        return column.nbytes
-    return column.data.nbytes if isinstance(column, BytesColumn) else _column_bytes(column.values)
 
 
 def _first_rows(source: Source, partition_rows: list[int], partition: int) -> Block:
@@ -152,7 +137,7 @@ def _samples(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Bloc
     for partition, block in blocks:
         columns, bad = encoder.coded(block)
         for place in sorted(set(range(len(block.rows))) - {place for place, _ in bad}):
-            yield to_sample(columns, place, features), int(starts[partition] + block.rows[place])
+            yield sample_at(columns, features, place), int(starts[partition] + block.rows[place])
 
 
 def _fitted_for_now(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> list[Transform]:
@@ -163,28 +148,29 @@ def _fitted_for_now(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[in
     return fit_here(encoder, [sample for sample, _ in chosen], [int(given.hashes[row]) for _, row in chosen])
 
 
-def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Schema:
+def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> tuple[Schema, dict[int, Sample]]:
+    """The schema of records, and the samples that were transformed to learn it, by the hash of their key."""
     if not encoder.transforms:
         schema = stored_schema(encoder.source_schema, encoder.labels, None)
         if encoder.augment:
             _check_augment(encoder, (sample for sample, _ in _samples(given, encoder, blocks)), schema)
-        return schema
+        return schema, {}
     samples, error = [], None
+    chain = encoder.chain
     known: dict[int, Sample] = {}
     for sample, row in _samples(given, encoder, blocks):
         try:
-            samples.append(encoder.transform(sample, int(given.hashes[row])))
+            samples.append(chain.apply(sample, record=int(given.hashes[row])))
             known[int(given.hashes[row])] = samples[-1]
         except Exception as raised:  # of some samples only, or it is raised below
             error = raised
     if not samples and error is not None:
         raise _failing("transforms", error)
-    encoder.probed = known  # images are not resized twice to learn their size
     schema = stored_schema(encoder.source_schema, encoder.labels, samples)
     schema = _with_required(_as_declared(schema, encoder.transforms), encoder.transforms)
     if encoder.augment:
         _check_augment(encoder, samples, schema)
-    return schema
+    return schema, known  # images are not resized twice to learn their size
 
 
 def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Schema) -> None:
@@ -193,7 +179,7 @@ def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Sch
     names = {str(getattr(transform, "feature", "")) for transform in encoder.augment}
     for sample in samples:
         try:
-            varied = vary(sample, encoder.augment, Draw(encoder.seed, 0, 0, len(encoder.transforms)))
+            varied = encoder.variation.vary(sample)
             columns = to_columns([check_sample(varied, schema.features)], schema.features)
             for name in names & columns.keys():
                 store(name, schema.features[name], columns[name], Narrowings())

@@ -113,8 +113,6 @@ def load_job(path: str) -> Job:
 
 def perform(job: Job, task: Task) -> Outcome:
     """Do one task and note it in the journal. Done twice, it does the same."""
-    job.encoder.narrowings = Narrowings()
-    job.encoder.counted = Counter()
     work = _Work(job, task)
     try:
         outcome = work.do()
@@ -134,6 +132,7 @@ class _Work:
         self.job, self.plan, self.task = job, job.plan, task
         self.quarantine = Quarantine(job.journal.refused_path(task.name))
         self.counted: Counter[str] = Counter()
+        self.narrowings = Narrowings()
         self.progress = job.counters.begin(task.slot)
 
     def do(self) -> Outcome:
@@ -232,8 +231,7 @@ class _Work:
     def _outcome(self, **facts: Any) -> Outcome:
         facts.setdefault("refused", self.quarantine.count)
         facts.setdefault("records", facts["samples"] - facts["refused"])
-        narrowed = dict(self.job.encoder.narrowings)
-        counted = dict(self.counted + self.job.encoder.counted)
+        narrowed, counted = dict(self.narrowings), dict(self.counted + Counter())
         return Outcome(task=self.task.name, narrowed=narrowed, counted=counted, **facts)
 
     @property
@@ -284,12 +282,14 @@ class _Work:
         is_listed = rows < self.plan.facts.partition_rows[partition]
         wanted = is_listed if place is None else is_listed & (place[np.where(is_listed, rows, 0)] >= 0)
         hashes = self.plan.hashes[begin + np.where(is_listed, rows, 0)]
-        pieces, refused = self.job.encoder.encode(block, hashes, wanted)
+        pieces, refused, counted, narrowings = self.job.encoder.encode(block, hashes, wanted)
         listed = self.plan.facts.partition_rows[partition]
         unread = [bad for bad in block.refused if bad.row < listed and (place is None or place[bad.row] >= 0)]
         for bad in (*unread, *refused):
             self._refuse(partition, bad)
         self.counted.update(block.counted)
+        self.counted.update(counted)
+        self.narrowings.merge(narrowings)
         seen = int(wanted.sum()) + len(unread)
         self.progress[0] += seen
         if place is not None:

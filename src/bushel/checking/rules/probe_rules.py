@@ -17,15 +17,15 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.model_rules import ModelFacts, model_place, size_of
 from bushel.checking.rules.registry import rule
 from bushel.contract import Contract
+from bushel.data.samples import Sample
 from bushel.errors import BushelError
-from bushel.records.scan import Sample, scan
-from bushel.transforms import Draw, decode_image, resize
+from bushel.records.scan import scan
+from bushel.transforms import apply_all, decode_image, resize
 
 __all__ = ["Probe", "probe_batch", "run_probes"]
 
 ROWS = 64
 _USUAL_SIDE = 160  # of images for a model that takes any size
-_DRAW = Draw(0, 0, 0)
 PROBE_STEPS = 120
 LEAST_STEPS = 40  # fewer say nothing of what a model cannot do
 
@@ -196,12 +196,7 @@ def _images(facts: ModelFacts, rows: list[Sample], image: str, label: str) -> Fe
         decode_image(image, channels=1 if channels == 1 else 3),
         resize(image, height, width, antialias=True, dtype="float32"),
     )
-    pixels = []
-    for row in rows:
-        sample = {image: row[image]}
-        for step in steps:
-            sample = step.apply(sample, _DRAW)
-        pixels.append(sample[image])
+    pixels = [apply_all(steps, {image: row[image]})[image] for row in rows]
     span = facts.expects or "0..1"
     scale, shift = {"0..255": (1.0, 0.0), "-1..1": (127.5, -1.0)}.get(span, (255.0, 0.0))
     x = np.stack(pixels) / np.float32(scale) + np.float32(shift)

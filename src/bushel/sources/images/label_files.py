@@ -41,9 +41,9 @@ def read_label_file(
     rows = _row_numbers(paths)
     if isinstance(given, Mapping):
         places = _places(rows, [str(name).encode() for name in given])
-        from bushel.sources.memory.values import as_column
+        from bushel.sources.memory.values import nullable_column
 
-        labels = as_column([*given.values()], name="labels")
+        labels = nullable_column([*given.values()], name="labels")
         return {"label": _spread(labels, places, len(paths))}, _strangers(places)
     source = table(given)
     file_column = _file_column(source, rows, given)

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, join_sparse, take
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
-from bushel.sources.memory.values import as_column, feature_of_column, is_sparse, number_keys, rows_that_fit, typed
+from bushel.sources.memory.values import is_sparse, nullable_column, number_keys, rows_that_fit, typed
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of, fingerprint_of_arrays
 from bushel.storage import as_path, open_to_read
 from bushel.storage.cache import local_copy
@@ -84,25 +85,25 @@ def _named(data: Any) -> dict[str, Any]:
             raise ValueError("data must hold at least one array, got none")
         return named
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
-        return {str(name): as_column(data[name], name=str(name)) for name in data.columns}
+        return {str(name): nullable_column(data[name], name=str(name)) for name in data.columns}
     if isinstance(data, tuple) and len(data) == 2:
-        return {"x": as_column(data[0], name="x"), "label": as_column(data[1], name="label")}
+        return {"x": nullable_column(data[0], name="x"), "label": nullable_column(data[1], name="label")}
     if is_sparse(data):
-        return {"x": as_column(data, name="x")}
+        return {"x": nullable_column(data, name="x")}
     if isinstance(data, np.ndarray):
-        return _of_structured(data) if data.dtype.names else {"x": as_column(data, name="x")}
+        return _of_structured(data) if data.dtype.names else {"x": nullable_column(data, name="x")}
     raise ValueError(
         f"data must be a path, a dict of arrays, a pair (x, y), a DataFrame or an array; got {type(data).__name__}"
     )
 
 
 def _of_structured(data: NDArray[Any]) -> dict[str, Any]:
-    return {name: as_column(np.ascontiguousarray(data[name]), name=name) for name in data.dtype.names or ()}
+    return {name: nullable_column(np.ascontiguousarray(data[name]), name=name) for name in data.dtype.names or ()}
 
 
 def _of_value(values: Any, name: str) -> Any:
     if not isinstance(values, str | PathLike):
-        return as_column(values, name=name)
+        return nullable_column(values, name=name)
     places = _of_file(as_path(values))
     if len(places) != 1:
         raise ValueError(f"{name} must be one array, got the {len(places)} of {values}")
@@ -113,12 +114,12 @@ def _of_bunch(bunch: Mapping[str, Any]) -> dict[str, Any]:
     """scikit-learn's: `data` is a matrix, a frame or a list of texts; `target` the label."""
     data, target = bunch["data"], bunch["target"]
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
-        named = {str(name): as_column(data[name], name=str(name)) for name in data.columns}
+        named = {str(name): nullable_column(data[name], name=str(name)) for name in data.columns}
     elif isinstance(data, list) and data and isinstance(data[0], str | bytes):
-        named = {"text": as_column(data, name="text")}
+        named = {"text": nullable_column(data, name="text")}
     else:
-        named = {"x": as_column(data, name="x")}
-    return named | {"label": as_column(target, name="label")}
+        named = {"x": nullable_column(data, name="x")}
+    return named | {"label": nullable_column(target, name="label")}
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ class ArraySource:
     def columns(self) -> dict[str, Column]:
         """All columns; those in files are mapped when first asked for."""
         return {
-            name: as_column(values.load(), name=name) if isinstance(values, _Place) else values
+            name: nullable_column(values.load(), name=name) if isinstance(values, _Place) else values
             for name, values in self.given.items()
         }
 

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column
+from bushel.data.samples import to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.sources.memory.samples import Census, misfit, to_columns
+from bushel.sources.memory.census import Census, misfit
 from bushel.sources.memory.values import number_keys
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
 

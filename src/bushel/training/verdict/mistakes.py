@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from bushel.data.samples import sample_at
 from bushel.errors import BushelError
 from bushel.reading import Split
-from bushel.reading.rows import sample_at
 from bushel.training.inputs.inputs import Preparation
 from bushel.training.inputs.task import Task
 from bushel.training.verdict.scores import Predictions
@@ -47,7 +47,7 @@ def worst_mistakes(split: Split, preparation: Preparation, task: Task, found: Pr
 def _mistake(split: Split, preparation: Preparation, task: Task, found: Predictions, at: int) -> Mistake:
     row = int(found.rows[at])
     names = [*preparation.columns, *(["key"] if "key" in split.schema else [])]
-    sample = sample_at(split.read(np.array([row], np.int64), names), split.schema, 0)
+    sample = sample_at(split.read(np.array([row], np.int64), names), split.schema.features, 0)
     shard, record = split.shards.locate(row)
     where = str(sample.get("key") or f"{shard.path.name}: record {record}")
     truth, said = _words(task, found, at)
