@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from build import Memory
 
-from bushel.records.scan import available_cores
+from bushel.parallel.threads import available_cores
 
 SIZE, QUALITY = 224, 90
 KERNELS = {"area": "INTER_AREA", "bilinear": "INTER_LINEAR"}

@@ -13,6 +13,7 @@ SOURCE = ROOT / "src" / "bushel"
 # In the order of the data flow; rooms of one line do not know each other.
 ROOMS = [
     ["errors", "printing"],
+    ["parallel"],
     ["storage"],
     ["data"],
     ["pixels"],

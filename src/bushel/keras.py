@@ -11,11 +11,11 @@ from bushel.data.columns import BytesColumn
 from bushel.data.schema import Schema
 from bushel.errors import SchemaMismatch, missing_package
 from bushel.feeding.request import Data, Request, fields_of, open_split, probe, request_of
+from bushel.parallel.threads import available_cores
 from bushel.reading import Order, Workers
 from bushel.reading.batch import OnFault, Part, Place, Task
 from bushel.reading.layout import Layout
 from bushel.reading.prepare import Settings, prepare
-from bushel.records.scan import available_cores
 from bushel.transforms import BatchTransform, Transform
 
 __all__ = ["py_dataset"]

@@ -15,7 +15,8 @@ import bushel.ray
 from bushel import Run
 from bushel.errors import FileProblem
 from bushel.records.manifest import read_manifest
-from bushel.storage import ObjectPath, as_path
+from bushel.storage import as_path
+from bushel.storage.objects import ObjectPath
 
 
 def stored_digests(url: str) -> dict[str, str]:

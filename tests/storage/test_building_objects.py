@@ -17,10 +17,11 @@ from storage_server import SECRET
 
 import bushel
 from bushel.building import Run
-from bushel.building.output import store_lock as claims
 from bushel.errors import FileProblem, TooManyRefused
 from bushel.records.manifest import read_manifest
-from bushel.storage import ObjectPath, as_path
+from bushel.storage import as_path
+from bushel.storage import lock as claims
+from bushel.storage.objects import ObjectPath
 
 
 def columns(rows: int = 2000, seed: int = 0) -> dict[str, Any]:
@@ -72,17 +73,17 @@ import sys, os, signal, threading, time
 import numpy as np
 import bushel
 from bushel.building import Run
-from bushel.building.output.output_store import Delivery
+from bushel.building.tasks import tasks
 out, after = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
 columns = {"x": rng.normal(size=(2000, 50)).astype(np.float32), "label": rng.integers(0, 4, 2000)}
-taken, real = [], Delivery.take
-def take(self, folder, outcome):
+taken, real = [], tasks.deliver
+def deliver(folder, target, outcome):
     if len(taken) == after:
         os.kill(os.getpid(), signal.SIGKILL)
-    real(self, folder, outcome)
+    real(folder, target, outcome)
     taken.append(outcome)
-Delivery.take = take
+tasks.deliver = deliver
 bushel.build(columns, out, shard_size="50K", run=Run(workers=1))
 """
 
@@ -296,7 +297,7 @@ def test_a_build_that_lost_its_folder_publishes_nothing(bucket: str, monkeypatch
         real(self)
 
     monkeypatch.setattr(claims.Holding, "check", taken_over)
-    with pytest.raises(FileProblem, match="another build took this folder over while this one was not heard of"):
+    with pytest.raises(FileProblem, match="another build took this folder over because this one was silent"):
         bushel.build(columns(), f"{bucket}/there", shards=2)
     assert "dataset.json" not in names_below(f"{bucket}/there")
 

@@ -11,8 +11,9 @@ import pytest
 from storage_server import forget_clients
 
 import bushel
-from bushel.storage import ObjectPath, as_path
+from bushel.storage import as_path
 from bushel.storage.cache import Cache, local_copy, the_cache
+from bushel.storage.objects import ObjectPath
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -143,8 +144,8 @@ READING = """
 import sys
 import numpy as np
 import bushel
-from bushel.reading import objects
-objects.BLOCK_BYTES = 64 << 10
+from bushel.storage import cache
+cache.BLOCK_BYTES = 64 << 10
 feed = bushel.batches(
     bushel.open(sys.argv[1])["train"], batch_size=50, order=bushel.Order(shuffle=True, seed=int(sys.argv[2])), epochs=2
 )

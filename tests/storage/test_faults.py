@@ -13,9 +13,9 @@ from test_building_objects import digests, names_below
 
 import bushel
 from bushel.errors import FileProblem
-from bushel.reading import objects as reading
-from bushel.storage import ObjectPath, as_path, stores
-from bushel.storage import streams as ahead
+from bushel.storage import as_path, cache, stores
+from bushel.storage import objects as ahead
+from bushel.storage.objects import ObjectPath
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_a_build_through_a_failing_store_has_the_same_bytes(bucket: str, flaky: 
 def test_reading_through_a_failing_store_loses_and_doubles_nothing(
     bucket: str, flaky: FlakyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "BLOCK_BYTES", 16 << 10)
+    monkeypatch.setattr(cache, "BLOCK_BYTES", 16 << 10)
     monkeypatch.setattr(ahead, "SEGMENT_BYTES", 16 << 10)
     monkeypatch.setattr(ahead, "SMALL_BYTES", 0)
     flaky.share = 0

@@ -11,7 +11,8 @@ from flaky_proxy import FlakyProxy
 from storage_server import SECRET, forget_clients, put_many
 
 from bushel.errors import FileProblem
-from bushel.storage import ObjectPath, as_path, list_files, write_whole
+from bushel.storage import as_path, list_files, write_whole
+from bushel.storage.objects import ObjectPath
 
 
 def put(url: str, data: bytes) -> ObjectPath:
@@ -156,10 +157,10 @@ def test_a_listing_of_twenty_thousand_objects_is_a_request_for_each_thousand(
             "https://key:kQ7-this-is-the-secret-9fZ@bucket.s3.amazonaws.com/x",
             "a path must not hold credentials; got https://…@bucket.s3.amazonaws.com",
         ),
-        ("hdfs://node/x", "a path must be of this machine or begin with one of s3://, gs://, az://; got hdfs://…"),
+        ("hdfs://node/x", "a path must be on this machine or begin with one of s3://, gs://, az://; got hdfs://…"),
         ("s3:///x", "a path must name a bucket, as in s3://bucket/name; got 's3:///x'"),
         ("s3://buck*/x", "a path must name a bucket, as in s3://bucket/name; got 's3://buck*/x'"),
-        ("file:///x", "a file of this machine is named by its path alone, without file://; got 'file:///x'"),
+        ("file:///x", "a file on this machine is named by its path alone, without file://; got 'file:///x'"),
     ],
 )
 def test_a_path_that_cannot_be_is_refused_in_one_line(path: str, words: str) -> None:

@@ -13,9 +13,10 @@ from storage_server import forget_clients
 import bushel
 from bushel.errors import CorruptRecord
 from bushel.reading import Workers
-from bushel.reading import objects as reading
+from bushel.reading import fetched_shards as reading
 from bushel.records.index import StaleIndex, load_index
-from bushel.storage import ObjectPath, as_path, stores
+from bushel.storage import as_path, cache, stores
+from bushel.storage.objects import ObjectPath
 
 ROWS = 700
 
@@ -38,7 +39,7 @@ def built(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def remote(built: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(reading, "BLOCK_BYTES", 64 << 10)  # so that a small dataset has many
+    monkeypatch.setattr(cache, "BLOCK_BYTES", 64 << 10)  # so that a small dataset has many
     upload(built, f"{bucket}/data")
     return f"{bucket}/data"
 
@@ -84,7 +85,7 @@ def test_each_block_is_fetched_once_for_two_readers(remote: str, monkeypatch: py
         asked.append((key.name, start, stop))
         return real(key, start, stop, etag)
 
-    monkeypatch.setattr(reading, "get", get)
+    monkeypatch.setattr(cache, "get", get)
     for seed in range(2):
         feed = bushel.batches(bushel.open(remote)["train"], batch_size=64, order=bushel.Order(shuffle=True, seed=seed))
         assert sum(len(batch.rows) for batch in feed) == ROWS
@@ -102,10 +103,10 @@ def test_neighbouring_blocks_come_with_one_request(remote: str, monkeypatch: pyt
         asked.append(stop - start)
         return real(key, start, stop, etag)
 
-    monkeypatch.setattr(reading, "get", get)
+    monkeypatch.setattr(cache, "get", get)
     split = bushel.open(remote)["train"]
     split[0:150]
-    assert len(asked) < sum(-(-path.stat().st_size // reading.BLOCK_BYTES) for path in split.paths[:1])
+    assert len(asked) < sum(-(-path.stat().st_size // cache.BLOCK_BYTES) for path in split.paths[:1])
 
 
 def test_opening_a_dataset_asks_for_no_shard(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,13 +224,13 @@ def test_bytes_that_came_wrong_once_are_read_again(
 def test_records_at_random_that_came_wrong_once_are_read_again(
     built: Path, remote: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flipped = flipping(monkeypatch, reading, 60, times=1)
+    flipped = flipping(monkeypatch, cache, 60, times=1)
     assert same(bushel.open(remote)["train"][:5], bushel.open(built)["train"][:5])
     assert flipped
 
 
 def test_bytes_that_stay_wrong_are_reported_with_file_and_record(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    flipped = flipping(monkeypatch, reading, 60, times=100)
+    flipped = flipping(monkeypatch, cache, 60, times=100)
     split = bushel.open(remote)["train"]
     with pytest.raises(CorruptRecord) as caught:
         split[:5]
@@ -244,7 +245,7 @@ def test_a_compressed_object_that_came_wrong_once_is_read_again(
     packed = gzip.compress(first.read_bytes())
     as_path(f"{bucket}/a.tfrecord.gz").write_bytes(packed)
     path = as_path(f"{bucket}/a.tfrecord.gz")
-    file = bushel.records.files.open_file(path)
+    file = bushel.records.files.RecordFile(path, "gzip", len(packed))
     flipped = flipping(monkeypatch, stores, len(packed) // 2, times=1)
     assert sum(len(chunk.extents) for chunk in file.chunks()) == bushel.info(first).records
     assert flipped

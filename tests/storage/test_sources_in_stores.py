@@ -14,7 +14,8 @@ from PIL import Image
 from test_building_objects import digests
 
 import bushel
-from bushel.storage import ObjectPath, as_path
+from bushel.storage import as_path
+from bushel.storage.objects import ObjectPath
 
 
 def upload(folder: Path, url: str) -> None:

@@ -14,15 +14,15 @@ import msgspec
 from bushel.building.engines import Engine
 from bushel.building.engines.local import LocalEngine
 from bushel.building.output.journal import versions
-from bushel.building.output.output_folder import Site
+from bushel.building.output.output_folder import OutputFolder
 from bushel.building.planning.plan_files import Plan
 from bushel.building.progress import ProgressHandler
 from bushel.building.recipe import Recipe
 from bushel.errors import FileProblem
-from bushel.records.scan import available_cores
+from bushel.parallel.threads import available_cores
 from bushel.sources.protocol import Source
 from bushel.sources.spreading import spreading
-from bushel.storage import AnyPath, as_path, is_object
+from bushel.storage import AnyPath, as_path, local_paths
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
 from bushel.transforms.protocol import is_in_core
@@ -96,9 +96,10 @@ def _is_small_table(source: Mapping[str, Any] | AnyPath | None) -> bool:
     """Whether a source is one file of text or a table, which is read before processes would be there."""
     if isinstance(source, Mapping):
         source = source.get("path") if "image_column" not in source else None
-    if not isinstance(source, str | PathLike) or is_object(path := as_path(source)):
-        return False
-    return path.suffix.lower() in _TABLES and path.is_file() and path.stat().st_size < _SMALL_TABLE
+    paths = local_paths([source]) if isinstance(source, str | PathLike) else []
+    return any(
+        path.suffix.lower() in _TABLES and path.is_file() and path.stat().st_size < _SMALL_TABLE for path in paths
+    )
 
 
 def on_all(engine: Engine) -> AbstractContextManager[None]:
@@ -126,15 +127,15 @@ def check_outside(source: Source, out: Path) -> None:
 _KEY_HELP = "The key tells which samples are there already: --key COL"
 
 
-def same_recipe(site: Site, recipe: Recipe, source: dict[str, Any]) -> Recipe:
+def same_recipe(output: OutputFolder, recipe: Recipe, source: dict[str, Any]) -> Recipe:
     """The recipe with its source; that of the dataset for an addition, which may not ask for another."""
-    if site.manifest is None:
+    if output.manifest is None:
         return msgspec.structs.replace(recipe, source=source)
-    before = msgspec.convert(site.manifest.recipe, Recipe)
+    before = msgspec.convert(output.manifest.recipe, Recipe)
     default = Recipe()
     if source.get("key") != before.source.get("key"):
         raise FileProblem(
-            site.out,
+            output.out,
             f"was built with key {before.source.get('key')!r}, and what is added must be too",
             help=[_KEY_HELP],
         )
@@ -142,18 +143,18 @@ def same_recipe(site: Site, recipe: Recipe, source: dict[str, Any]) -> Recipe:
         mine, theirs = getattr(recipe, name), getattr(before, name)
         if name not in ("source", "out", "limit") and mine not in (getattr(default, name), theirs):
             raise FileProblem(
-                site.out, f"was built with {name} {theirs!r}, and what is added must be too; got {mine!r}"
+                output.out, f"was built with {name} {theirs!r}, and what is added must be too; got {mine!r}"
             )
     return msgspec.structs.replace(before, source=source, limit=recipe.limit)
 
 
-def check_schema(site: Site, made: Plan) -> None:
+def check_schema(output: OutputFolder, made: Plan) -> None:
     """Refuse an addition whose features are others than those of the dataset."""
-    if site.manifest is None:
+    if output.manifest is None:
         return
-    if found := site.manifest.schema.differences(made.facts.schema):
+    if found := output.manifest.schema.differences(made.facts.schema):
         raise FileProblem(
-            site.out,
+            output.out,
             f"what is to be added differs from what is there: {found[0]}",
             help=[str(difference) for difference in found[1:3]],
         )

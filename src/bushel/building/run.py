@@ -30,7 +30,7 @@ from bushel.building.engines import Engine
 from bushel.building.engines.local import LocalEngine
 from bushel.building.options import Run, check_outside, check_schema, on_all, paths_in, same_recipe
 from bushel.building.output.journal import Identity, Journal, Outcome, versions
-from bushel.building.output.output_folder import open_site
+from bushel.building.output.output_store import open_output
 from bushel.building.output.publish import largest_narrowings, publish
 from bushel.building.output.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
 from bushel.building.planning.outlines import NothingToAdd, encoder_of, open_any, plan_build
@@ -154,38 +154,38 @@ class _Build:
     ) -> None:
         check_outside(source, out)
         self.source, self.run, self.engine = source, run, engine
-        self.site = open_site(out, overwrite=run.overwrite, append=run.append)
-        self.recipe = same_recipe(self.site, recipe, source.describe())
+        self.output = open_output(out, overwrite=run.overwrite, append=run.append)
+        self.recipe = same_recipe(self.output, recipe, source.describe())
         self.transforms = self._frozen_transforms(transforms)
-        self.journal: Journal = self.site.journal
+        self.journal: Journal = self.output.journal
         self.begun = time.perf_counter()
 
     def _frozen_transforms(self, given: Sequence[Transform]) -> Sequence[Transform]:
         """Those asked for; for an addition those of the dataset, with what they learnt when it was built."""
-        manifest = self.site.manifest
+        manifest = self.output.manifest
         if manifest is None:
             return given
-        return restore_all(given or make_transforms(self.recipe.transforms), manifest, self.site.out)
+        return restore_all(given or make_transforms(self.recipe.transforms), manifest, self.output.out)
 
     def do(self) -> Built:
         """Build, and give back what was built."""
-        with self.site.hold() as check_held:
+        with self.output.hold() as check_held:
             try:
                 return self._do(check_held)
             except NothingToAdd:
-                return self._built(None, self.site.manifest, [], 0)
+                return self._built(None, self.output.manifest, [], 0)
             except TooManyRefused:
                 parts = sorted(self.journal.refused.glob("*.jsonl"))
-                join_quarantines(parts, self.site.folder / QUARANTINE_NAME, keep=self.site.manifest is not None)
-                self.site.show_refused()
+                join_quarantines(parts, self.output.folder / QUARANTINE_NAME, keep=self.output.manifest is not None)
+                self.output.show_refused()
                 raise
             except OSError as error:
                 if error.errno == errno.ENOSPC:
-                    raise _disk_full(self.site.out) from None
+                    raise _disk_full(self.output.out) from None
                 raise
 
     def _do(self, check_held: Callable[[], None]) -> Built:
-        frozen = self.site.frozen
+        frozen = self.output.frozen
         identity = Identity(
             recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)),
             fingerprint=self.source.fingerprint(),
@@ -193,7 +193,7 @@ class _Build:
             generation=frozen.generation if frozen else 0,
             code=code_of(self.transforms),
         )
-        self.site.prepare(identity)
+        self.output.prepare(identity)
         self._look()
         with on_all(self.engine), spooling_into(self.journal.spool if self.engine.is_remote else None):
             made, encoder = self._make_plan(frozen)
@@ -205,17 +205,17 @@ class _Build:
         self.engine.close()  # a worker that was lost, and whose task another did, may have left something until now
         self.journal.clean()  # of what tasks left whose workers were lost, and that others did
         check_held()
-        manifest = publish(self.site, self.recipe, made, encoder, outcomes)
-        self.site.finish()
+        manifest = publish(self.output, self.recipe, made, encoder, outcomes)
+        self.output.finish()
         return self._built(made, manifest, outcomes, resumed)
 
     def _look(self) -> None:
         """Have all workers say what they see. If one does not, nothing is left that would hinder a second try."""
         try:
-            self.engine.look(paths_in(self.source.describe()), self.site.written_to, versions())
+            self.engine.look(paths_in(self.source.describe()), self.output.written_to, versions())
         except BaseException:
             if load_plan(self.journal.plan) is None:
-                self.site.give_up()
+                self.output.give_up()
             raise
 
     def _make_plan(self, frozen: Frozen | None) -> tuple[Plan, BlockEncoder]:
@@ -224,15 +224,15 @@ class _Build:
         try:
             encoder = encoder_of(self.source, self.recipe, self.transforms)
             if made is None:
-                known = self.site.known_keys()
+                known = self.output.known_keys()
                 with watch_plan(self.run.progress):
                     fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
-                check_schema(self.site, fresh)
+                check_schema(self.output, fresh)
                 self._check_disk(fresh)
                 made = fresh
         except BaseException:
             if made is None:
-                self.site.give_up()
+                self.output.give_up()
             raise
         return made, encoder
 
@@ -260,7 +260,7 @@ class _Build:
             )
             return made, replace(encoder, schema=looked.schema)
         except NothingLearnt:
-            self.site.give_up()
+            self.output.give_up()
             raise
 
     def _run_tasks(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[list[Outcome], int]:
@@ -297,12 +297,12 @@ class _Build:
         return Job(
             source=self.source if has_source else None,
             encoder=encoder,
-            out=self.site.folder,
+            out=self.output.folder,
             compression=self.recipe.compression,
             max_refused=self.run.allowed(made.samples),
             check=self.run.check,
             counters=counters,
-            delivery=self.site.delivery,
+            deliver_to=self.output.deliver_to,
         )
 
     def _run_stage(
@@ -344,15 +344,15 @@ class _Build:
             return
         task = next(outcome.task for outcome in done.values() if outcome.refused)
         first = next(read_quarantine(self.journal.refused_path(task)))
-        raise TooManyRefused(self.site.out, refused, job.max_refused, first=f"The first: {first}")
+        raise TooManyRefused(self.output.out, refused, job.max_refused, first=f"The first: {first}")
 
     def _check_disk(self, made: Plan) -> None:
         in_runs = self.source.reads == "sequence" or _rows_of_part(made) > 0
-        needed = self.site.bytes_needed(made.bytes, in_runs=in_runs)
-        free = shutil.disk_usage(self.site.folder).free
+        needed = self.output.bytes_needed(made.bytes, in_runs=in_runs)
+        free = shutil.disk_usage(self.output.folder).free
         if needed > free:
             raise FileProblem(
-                self.site.out,
+                self.output.out,
                 f"the build needs about {readable_size(needed)}, and {readable_size(free)} are free on its disk",
             )
 
@@ -361,7 +361,7 @@ class _Build:
         written = [outcome for outcome in outcomes if outcome.path]
         refused = sum(outcome.refused for outcome in written)
         return Built(
-            path=str(self.site.out),
+            path=str(self.output.out),
             manifest=manifest,
             samples=made.samples if made else 0,
             records=sum(outcome.records for outcome in written),

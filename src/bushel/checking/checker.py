@@ -25,7 +25,7 @@ from bushel.checking.rules.registry import (
 )
 from bushel.checking.rules.registry import select as select_rules
 from bushel.errors import BushelError, FileProblem
-from bushel.storage import AnyPath, as_path, is_object
+from bushel.storage import AnyPath, local_paths
 
 __all__ = ["Report", "check", "explain"]
 
@@ -89,7 +89,7 @@ def check(
     all_rules()
     with rules_as_they_were():
         paths = _paths_of(data)
-        folders = [folder for path in paths or () if not is_object(folder := as_path(path)) and folder.is_dir()]
+        folders = [path for path in local_paths(paths or ()) if path.is_dir()]
         settings = load_settings([Path(), *folders])
         run = _Run(_select(settings, select, ignore), plan or Plan(), progress, engine)
         try:
@@ -127,12 +127,6 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
 
     opened = paths_of_opened(data)
     return None if opened is None else list(opened)
-
-
-def _seen_by_all(paths: Iterable[AnyPath]) -> list[Path]:
-    """Those that machines may see or not; a store is seen by all that have its credentials."""
-    found = [as_path(path) for path in paths]
-    return [path for path in found if not is_object(path)]
 
 
 class _Run:
@@ -187,7 +181,7 @@ class _Run:
             raise missing[0]
         try:
             if self.engine is not None:
-                self.engine.look(_seen_by_all([*paths, *against]), (), {})
+                self.engine.look(local_paths([*paths, *against]), (), {})
             self.data = read_data(
                 files,
                 manifest=manifest,

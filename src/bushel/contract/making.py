@@ -53,7 +53,7 @@ def make(
     rows = _golden_rows(chosen, label, golden)
     columns = [name for name in (*preparation.features, label) if name is not None]
     feed = batches(
-        chosen if chosen.stream is not None else chosen.select(rows),
+        chosen if chosen.is_sequential else chosen.select(rows),
         batch_size=1,
         columns=list(dict.fromkeys(columns)),
         transforms=preparation.transforms,
@@ -95,7 +95,7 @@ def _refuse_chance(preparation: Preparation, split: Split) -> None:
 def _golden_rows(split: Split, label: str | None, count: int) -> Any:
     """Records spread over the split, the first of each class before a second of any."""
     count = min(max(count, 1), len(split))
-    if split.stream is not None:  # compressed shards are read from their beginning
+    if split.is_sequential:  # compressed shards are read from their beginning
         return np.arange(count)
     spread = np.linspace(0, len(split) - 1, count).astype(np.int64)
     feature = split.schema.features.get(label) if label else None

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from bushel import __version__
 from bushel.errors import BushelError, FileProblem, missing_package
-from bushel.records.scan import available_cores
-from bushel.storage import ObjectPath
+from bushel.parallel.threads import available_cores
+from bushel.storage import fixed_part, local_paths, paths_below
 
 __all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray"]
 
@@ -171,7 +170,7 @@ def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, s
     tokens = [folder / f".seen-{uuid.uuid4().hex}" for folder in writes]
     for token in tokens:
         token.write_text(token.name)
-    stored = [str(_without_pattern(path)) for path in reads if isinstance(path, ObjectPath)]
+    stored = [str(fixed_part(path)) for path in reads if not local_paths([path])]
     ask = ray.remote(num_cpus=0, max_retries=1)(
         _question(list(expected), [path for path, _ in seen], stored, [str(token.absolute()) for token in tokens])
     )
@@ -208,12 +207,9 @@ def _as_seen_here(paths: Sequence[Path]) -> list[tuple[str, tuple[int, int]]]:
     from itertools import islice
 
     found: list[Path] = []
-    for path in paths:
-        if isinstance(path, ObjectPath):
-            continue
+    for path in local_paths(paths):
         if path.is_dir():
-            below = islice((Path(at) / name for at, _, names in os.walk(path) for name in names), 10_000)
-            found += [path, *_some(list(below))]
+            found += [path, *_some(list(islice(paths_below(path), 10_000)))]
         elif path.exists():
             found.append(path)
         elif glob.has_magic(str(path)):
@@ -228,14 +224,6 @@ def _some(paths: list[Path]) -> list[Path]:
 def _facts(path: Path) -> tuple[int, int]:
     status = path.stat()
     return (-1, 0) if path.is_dir() else (status.st_size, int(status.st_mtime))
-
-
-def _without_pattern(path: ObjectPath) -> Path:
-    """The folder of a store in which a pattern is looked for; the path itself if it is none."""
-    import glob
-
-    parts = list(takewhile(lambda part: not glob.has_magic(part), path.parts))
-    return type(path)(*parts)
 
 
 def _question(names: list[str], reads: list[str], stored: list[str], tokens: list[str]) -> Any:
@@ -335,9 +323,9 @@ def _judge_writing(node: Node, writes: Sequence[Path], answer: Mapping[str, Any]
     for folder, fault in zip(writes, answer["written"], strict=True):
         if not fault:
             continue
-        if isinstance(folder, ObjectPath):
+        if not local_paths([folder]):
             raise FileProblem(folder.parent, f"node {node.name} cannot write here: {fault}", help=[_CREDENTIALS])
-        goes_on = any(isinstance(other, ObjectPath) for other in writes)
+        goes_on = len(local_paths(writes)) < len(writes)
         help = "BUSHEL_WORK must name" if goes_on else "OUT must be"
         place = folder.parent.parent if goes_on else folder.parent
         raise FileProblem(

@@ -108,7 +108,7 @@ def _reads(
     Where records are read at random, tasks are ranges of the whole; a compressed shard is read by one task.
     """
     first = split.shards.first
-    if split.rows is None and split.shards.is_compressed:
+    if split.rows is None and split.is_sequential:
         groups = np.array_split(np.arange(len(split.paths)), min(max(1, parallelism), len(split.paths)))
         for group in groups:
             part = Split(split.name, [split.paths[i] for i in group], split.schema, label=split.label)

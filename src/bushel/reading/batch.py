@@ -19,7 +19,6 @@ from bushel.reading.layout import Bucket, Layout, Pack
 from bushel.reading.order import Sampler
 from bushel.reading.report import Passed, Tally
 from bushel.reading.shards import Wanted
-from bushel.storage import is_object
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.chain import Chain
 
@@ -126,13 +125,10 @@ class Maker:
         return made
 
     def ahead(self, tasks: Iterator[Task]) -> Iterator[Task]:
-        """The same tasks; where shards are in a store, what the next ones need is on its way before they begin."""
-        if self.split.stream is not None or not is_object(self.split.paths[0]):
-            return tasks
-        from bushel.reading.objects import read_ahead
-
-        asked = ((t, self._rows(t, np.concatenate([part.positions for part in t.parts]))) for t in tasks)
-        return read_ahead(self.split.shards, asked)
+        """The same tasks; shards that are fetched are asked for the records of the next ones in advance."""
+        return self.split.shards.ahead(
+            tasks, lambda task: self._rows(task, np.concatenate([part.positions for part in task.parts]))
+        )
 
     def _rows(self, task: Task, positions: Ints) -> Ints:
         if task.parts[0].bins is not None:  # packed: the plan has already looked the records up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -18,13 +18,15 @@ from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidec
 from bushel.data.splits import split_of_shard
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.printing import html_table
-from bushel.reading.shards import Decoded, ShardSet, Wanted, open_shards
-from bushel.reading.streams import Stream
+from bushel.reading.fetched_shards import FetchedShards
+from bushel.reading.inflated_shards import InflatedShards
+from bushel.reading.shards import Decoded, MappedShards, Shard, ShardSet, Wanted, load_indexes
 from bushel.records.index import hash_keys, row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
+from bushel.storage.cache import is_fetched
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms
 from bushel.transforms.fitted import restore_all
@@ -135,6 +137,19 @@ class Dataset:
         return restore_all(make_transforms(self.manifest.recipe.get("transforms", ())), self.manifest, self.where)
 
 
+def open_shards(paths: Sequence[Path], counts: Sequence[int] | None = None) -> ShardSet:
+    """Find the records of files, by their indexes where those are fresh. `counts` are those of the manifest."""
+    fetched = is_fetched(paths)
+    if not fetched:
+        counts = None  # indexes on disk cost nothing, and say what is damaged
+    shards = [Shard(path, records) for path, records in zip(paths, counts or repeat(None), strict=False)]
+    if fetched:
+        load_indexes(shards if counts is None else shards[:1])
+    if any(shard.index.compression is not None for shard in (shards if counts is None else shards[:1])):
+        return InflatedShards(shards, counts)  # all shards of a dataset are alike
+    return FetchedShards(shards, counts) if fetched else MappedShards(shards)
+
+
 class Share:
     """One of the splits that a mixture draws from: its first record, how many it has, and its weight."""
 
@@ -180,13 +195,17 @@ class Split:
         """What the records hold."""
         return self._schema or probe_schema(self.paths[0])
 
-    @cached_property
-    def stream(self) -> Stream | None:
-        """How compressed shards are read; None where records are read at random."""
-        return Stream(self.shards) if self.shards.is_compressed else None
+    @property
+    def is_sequential(self) -> bool:
+        """Whether shards are compressed, so that records cannot be read at random."""
+        return self.shards.is_sequential
 
     def __len__(self) -> int:
-        return len(self.shards) if self.rows is None else len(self.rows)
+        if self.rows is not None:
+            return len(self.rows)
+        if self.counts is not None and is_fetched(self.paths):
+            return sum(self.counts)  # no index need be fetched for that
+        return len(self.shards)
 
     @property
     def summary(self) -> str:
@@ -254,7 +273,7 @@ class Split:
 
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode records by their number in the shards."""
-        return self.shards.decode(rows, wanted) if self.stream is None else self.stream.decode(rows, wanted)
+        return self.shards.decode(rows, wanted)
 
     def shape(self, decoded: Decoded, wanted: Wanted, rows: Ints) -> dict[str, Column]:
         """Give decoded columns the types and shapes of the schema."""
@@ -314,7 +333,7 @@ class Split:
         return np.concatenate([row_lengths(to_column(piece.columns[0])) for piece in pieces] or [rows])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("shards", "stream")}
+        return {key: value for key, value in self.__dict__.items() if key != "shards"}
 
     def where(self, name: str, value: Any) -> Split:
         """The records whose feature has this value, or one of these values."""

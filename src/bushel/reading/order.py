@@ -86,7 +86,7 @@ def sampler_of(split: Split, order: Order) -> Sampler:
     size = len(split)
     if size == 0:
         return Sampler(0, lambda _, positions: positions)
-    if split.stream is not None:
+    if split.is_sequential:
         return _streamed(split, order)
     if order.weights is not None or order.balance is not None:
         return _selected(split, Sampler(size, _weighted(*_weights(split, order), order)))
@@ -224,15 +224,13 @@ def _streamed(split: Split, order: Order) -> Sampler:
     shards, size = split.shards, len(split)
     if not order.shuffle:
         return Sampler(size, lambda _, positions: positions)
-    assert split.stream is not None
     warnings.warn(
         f"{split.paths[0]}: compressed shards cannot be read at random: shuffled by shard, and in a buffer of "
         f"{order.buffer} records",
         BufferedShuffle,
         stacklevel=5,
     )
-    mean = sum(int(shard.index.lengths.sum()) for shard in shards.shards) / size + 16
-    split.stream.hold(int(3 * order.buffer * mean))
+    shards.hold(3 * order.buffer)
     arranged = lru_cache(maxsize=4)(lambda epoch: _arrange_shards(shards, order.seed, epoch))
 
     def rows(epoch: int, positions: Ints) -> Ints:

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from bushel.parallel.threads import available_cores
 from bushel.reading.batch import Maker, OnFault
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack, bucketed, check_layout
 from bushel.reading.order import Order, sampler_of
 from bushel.reading.plan import Plan
 from bushel.reading.steps import Steps
-from bushel.records.scan import available_cores
 
 __all__ = ["Settings", "Workers", "prepare", "tasks_ahead", "threads_of"]
 
@@ -73,13 +73,9 @@ def tasks_ahead(settings: Settings, batches_at_once: int) -> int:
 
 def prepare(split: Split, settings: Settings) -> tuple[Maker, Plan]:
     """What makes batches, and what says which."""
-    if split.stream is None:
-        split.shards.map()  # once, not by each thread
     order = settings.order
-    if split.stream is None and order.shuffle and order.block is None:
-        split.shards.warn_of_refetching()
-    if order.shuffle and order.block is not None:
-        split.shards.hold(order.block * order.window)
+    shuffled_in_blocks = None if order.block is None else order.block * order.window
+    split.shards.begin(shuffled_among=shuffled_in_blocks if order.shuffle else 0)
     wanted = split.wanted(settings.columns)
     sampler = sampler_of(split, order)
     pack: Pack | None = None

@@ -1,13 +1,13 @@
-"""Records of many shards by one number, decoded from where they lie."""
+"""Records of many shards by one number, decoded where they lie."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +16,54 @@ from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem
 from bushel.records.files import FOOTER, HEADER, Skipped
 from bushel.records.index import Index, obtain_index
-from bushel.storage import describe_os_error, is_object
+from bushel.storage import describe_os_error, status_of
 
-__all__ = ["Decoded", "Shard", "ShardSet", "Wanted", "open_shards"]
+__all__ = ["Decoded", "MappedShards", "Shard", "ShardSet", "Wanted", "load_indexes"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Wanted: TypeAlias = list[tuple[str, bool, int]]  # name, is a feature list, kind
 RowFaults: TypeAlias = list[tuple[int, int, int]]  # row, fault, column or -1
+T = TypeVar("T")
+_INDEXES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """Columns as the core gives them, the rows at fault, and how long the records took to be in memory."""
+    """Columns as the core returns them, the rows at fault, and how long it took to have the records in memory."""
 
     columns: list[dict[str, Any]]
     faults: RowFaults
     seconds_fetching: float
 
 
-@dataclass(frozen=True)
 class Shard:
-    """One file and where its records are."""
+    """One file; where its records are is found out when it is first needed."""
 
-    path: Path
-    size: int
-    index: Index
-    damage: dict[int, Skipped]
+    def __init__(self, path: Path, records: int | None = None) -> None:
+        self.path = path
+        self._records = records  # according to the manifest
+        try:
+            self.size = status_of(path).size
+        except FileNotFoundError:
+            raise FileProblem(path, "there is no such file") from None
+
+    @cached_property
+    def indexed(self) -> tuple[Index, dict[int, Skipped]]:
+        """The index, and the places in it that hold no record but damage."""
+        index, damage = obtain_index(self.path)
+        if self._records is not None and len(index) != self._records:
+            raise FileProblem(self.path, f"has {len(index):,} records, and the manifest says {self._records:,}")
+        return index, damage
+
+    @property
+    def index(self) -> Index:
+        """Where its records are."""
+        return self.indexed[0]
+
+    @property
+    def damage(self) -> dict[int, Skipped]:
+        """The places that hold no record."""
+        return self.indexed[1]
 
     def skipped(self, record: int, fault: int) -> Skipped:
         """A record at fault in full."""
@@ -51,57 +73,49 @@ class Shard:
         return Skipped(str(self.path), record, offset, HEADER + length + FOOTER, Fault(fault))
 
 
-class ShardSet:
-    """Shards whose records are numbered through, the first shard's first."""
+def load_indexes(shards: Iterable[Shard]) -> None:
+    """Load the indexes of shards, several at a time, if they are not loaded."""
+    missing = [shard for shard in shards if "indexed" not in shard.__dict__]
+    if len(missing) == 1:
+        len(missing[0].index)
+    elif missing:
+        with ThreadPoolExecutor(_INDEXES_AT_ONCE) as pool:
+            list(pool.map(lambda shard: len(shard.index), missing))
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
+
+class ShardSet:
+    """Shards whose records are numbered consecutively. What decodes them is up to the kind of shards."""
+
+    is_sequential = False  # records can only be read from the beginning of their shard
+
+    def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
         self.shards = tuple(shards)
         self.first: Ints = np.zeros(len(self.shards) + 1, np.int64)
-        np.cumsum([len(shard.index) for shard in self.shards], out=self.first[1:])
+        np.cumsum(counts or [len(shard.index) for shard in self.shards], out=self.first[1:])
+        known = () if counts else zip(self.first, self.shards, strict=False)
         self._damaged = {
-            int(start) + record: shard.damage[record]
-            for start, shard in zip(self.first, self.shards, strict=False)
-            for record in shard.damage
+            int(start) + record: skipped for start, shard in known for record, skipped in shard.damage.items()
         }
 
     def __len__(self) -> int:
         return int(self.first[-1])
 
-    @property
-    def is_compressed(self) -> bool:
-        """Whether any shard must be inflated, so that none can be read at random."""
-        return any(shard.index.compression is not None for shard in self.shards)
-
-    @cached_property
-    def _core(self) -> _native.Shards:
-        places = zip(self.shards, self._mapping.starts, strict=True)
-        indexes = [(shard.index.offsets, shard.index.lengths, start) for shard, start in places]
-        return _native.Shards(self._mapping, indexes)
-
-    @cached_property
-    def _mapping(self) -> _native.Mapping:
-        try:
-            return _native.Mapping([(str(shard.path), shard.size) for shard in self.shards])
-        except OSError as error:
-            raise describe_os_error(Path(error.filename), error) from None
-
-    def map(self) -> None:
-        """Map all shards now rather than when the first record is asked for."""
-        len(self._core)
+    def begin(self, *, shuffled_among: int | None) -> None:
+        """Get ready; `shuffled_among` is how many records are mixed at a time, 0 if none are, None if all are."""
 
     def hold(self, records: int) -> None:
-        """Be ready to go to and fro among so many records; what is mapped is."""
-
-    def warn_of_refetching(self) -> None:
-        """Say it if reading at random costs more than once; it does not where files are mapped."""
+        """Get ready to go back and forth among this many records."""
 
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode features of the records, in the order given."""
-        columns, faults, seconds = self._core.decode(rows, wanted)
-        return Decoded(columns, self.with_damage(rows, faults), seconds)
+        raise NotImplementedError
+
+    def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:  # noqa: ARG002
+        """The same tasks; shards that are fetched are asked in advance for what `rows_of` says a task needs."""
+        return tasks
 
     def with_damage(self, rows: Ints, faults: RowFaults) -> RowFaults:
-        """Add to faults the rows that stand for damage, whatever they look like."""
+        """Add the rows that stand for damage, whatever they look like, to the faults."""
         if not self._damaged:
             return faults
         known = {row for row, _, _ in faults}
@@ -123,26 +137,36 @@ class ShardSet:
         place = self.skipped(row, fault)
         return CorruptRecord(place.path, record=place.record, offset=place.offset, fault=place.fault, feature=feature)
 
+    def load_indexes(self, numbers: Iterable[int]) -> None:
+        """Load the indexes of these shards, several at a time, if they are not loaded."""
+        load_indexes(self.shards[number] for number in numbers)
+
     def values(self, name: str) -> NDArray[Any] | None:
         """What the indexes carry under a name, over all records; None if one of them does not."""
+        self.load_indexes(range(len(self.shards)))
         if not all(name in shard.index.values for shard in self.shards):
             return None
         carried: NDArray[Any] = np.concatenate([shard.index.values[name] for shard in self.shards])
         return carried
 
 
-def open_shards(paths: Sequence[Path], counts: Sequence[int] | None = None) -> ShardSet:
-    """Find the records of files: by their indexes where those are fresh. `counts` is how many each has, if known."""
-    if any(is_object(path) for path in paths):
-        from bushel.reading.objects import ObjectShards
+class MappedShards(ShardSet):
+    """Shards on disk, which the system maps into memory."""
 
-        return ObjectShards(paths, counts)
-    return ShardSet([_open_shard(path) for path in paths])
+    @cached_property
+    def _core(self) -> _native.Shards:
+        try:
+            mapping = _native.Mapping([(str(shard.path), shard.size) for shard in self.shards])
+        except OSError as error:
+            raise describe_os_error(Path(error.filename), error) from None
+        places = zip(self.shards, mapping.starts, strict=True)
+        return _native.Shards(mapping, [(shard.index.offsets, shard.index.lengths, start) for shard, start in places])
 
+    def begin(self, *, shuffled_among: int | None) -> None:  # noqa: ARG002
+        """Map all shards: once, and not in each thread."""
+        len(self._core)
 
-def _open_shard(path: Path) -> Shard:
-    try:
-        index, damage = obtain_index(path)
-        return Shard(path, os.stat(path).st_size, index, damage)  # noqa: PTH116 (a thousand of these count)
-    except FileNotFoundError:
-        raise FileProblem(path, "there is no such file") from None
+    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        """Decode features of the records, in the order given."""
+        columns, faults, seconds = self._core.decode(rows, wanted)
+        return Decoded(columns, self.with_damage(rows, faults), seconds)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import IO, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -19,10 +15,10 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem
-from bushel.storage import ObjectPath, describe_os_error, is_object, open_to_read
+from bushel.parallel.threads import iterate_ahead
+from bushel.storage import describe_os_error, open_in_order
 from bushel.storage.compression import SHARD_CODECS, Compression
 from bushel.storage.file_kinds import what_is
-from bushel.storage.streams import ObjectFile, open_in_order, park
 
 __all__ = ["Chunk", "Compression", "OnFault", "RecordFile", "Skipped", "open_file"]
 
@@ -86,21 +82,13 @@ class RecordFile:
 
     def chunks(self, *, on_fault: FaultHandler = raise_fault, max_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """All records, some at a time; memory is bounded by `max_bytes` or the largest record."""
-        if is_object(self.path):
-            return self._object_chunks(on_fault, max_bytes)
-        pieces = _mapped(self) if self.compression is None else _ahead(_inflated(self, max_bytes))
-        return _cut_into_chunks(self, pieces, max_bytes, on_fault)
-
-    def _object_chunks(self, on_fault: FaultHandler, max_bytes: int) -> Iterator[Chunk]:
-        """What a store gave wrong is read again, once, before it counts as damage."""
         if self.compression is not None:
-            yield from _cut_into_chunks(self, _ahead(_inflated(self, max_bytes)), max_bytes, on_fault)
+            yield from _cut_into_chunks(self, iterate_ahead(_inflated(self, max_bytes)), max_bytes, on_fault)
             return
-        assert isinstance(self.path, ObjectPath)
-        with open_in_order(self.path.key, self.path.status()) as opened:
+        with open_in_order(self.path) as opened:
             pieces = (_Piece(data, base, base + len(data) == self.size) for base, data in opened.pieces())
             for chunk in _cut_into_chunks(self, pieces, max_bytes, on_fault, opened.read_again):
-                yield _verified(chunk, opened.read_again)
+                yield chunk if opened.read_again is None else _verified(chunk, opened.read_again)
 
 
 @dataclass(frozen=True)
@@ -111,27 +99,20 @@ class _Piece:
     fault: Fault | None = None  # why there is no more, if that is not the end
 
 
-def _mapped(file: RecordFile) -> Iterator[_Piece]:
-    if file.size == 0:  # nothing can be mapped
-        return
-    with open_to_read(file.path) as opened:
-        yield _Piece(mmap.mmap(opened.fileno(), file.size, access=mmap.ACCESS_READ), 0, is_last=True)
-
-
 def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
     """What the file inflates to, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
     assert file.compression is not None
     is_first = True
-    with open_to_read(file.path) as opened:
-        stream = _Inflater(opened, file.compression)
+    with open_in_order(file.path) as opened:
+        stream = _Inflater(cast("IO[bytes]", opened), file.compression)
         base = 0
         while True:
             data = stream.read(max_bytes)
-            if stream.fault is not None and is_first and isinstance(opened, ObjectFile):
-                is_first = False  # what a store gave is asked for twice before it counts as damaged
+            if stream.fault is not None and is_first and opened.read_again is not None:
+                is_first = False  # what a store gave is requested twice before it counts as damaged
                 opened.forget()
                 opened.seek(0)
-                stream = _Inflater(opened, file.compression)
+                stream = _Inflater(cast("IO[bytes]", opened), file.compression)
                 _skip(stream, base)
                 continue
             is_last = len(data) < max_bytes
@@ -226,35 +207,6 @@ class _Inflater:
         return bytes(out[:max_length])
 
 
-def _ahead(pieces: Iterator[_Piece]) -> Iterator[_Piece]:
-    """The same pieces, the next one made while this one is worked on."""
-    wanted: SimpleQueue[bool] = SimpleQueue()
-    made: SimpleQueue[tuple[_Piece | None, BaseException | None]] = SimpleQueue()
-
-    def make() -> None:
-        while wanted.get():
-            try:
-                made.put((next(pieces, None), None))
-            except BaseException as error:
-                made.put((None, error))
-
-    Thread(target=make, daemon=True).start()
-    wanted.put(True)
-    try:
-        while True:
-            piece, error = made.get()
-            if error is not None:
-                raise error
-            if piece is None:
-                return
-            wanted.put(True)
-            yield piece
-    finally:
-        # No lock is taken and no thread waited for: an iterator that was left is ended by the garbage collector, which
-        # may run anywhere, even where the threading module holds its own locks.
-        wanted.put(False)
-
-
 def _cut_into_chunks(
     file: RecordFile,
     pieces: Iterator[_Piece],
@@ -307,36 +259,20 @@ def open_file(path: Path) -> RecordFile:
     Raises `FileProblem` for a file that is something else, and says what.
     """
     try:
-        if isinstance(path, ObjectPath):
-            return _open_object(path)
-        with open_to_read(path) as file:
-            size = os.fstat(file.fileno()).st_size
+        file = open_in_order(path)
+        try:
             head = file.read(512)
             if not head:
                 return _empty(path)
             if _begins_with_record(head):
-                return RecordFile(path, None, size)
-            return RecordFile(path, _compression_of(path, file, head), size)
+                return RecordFile(path, None, file.size)
+            return RecordFile(path, _compression_of(path, cast("IO[bytes]", file), head), file.size)
+        finally:
+            file.put_back()
     except FileProblem:
         raise
     except OSError as error:
         raise describe_os_error(path, error) from None
-
-
-def _open_object(path: ObjectPath) -> RecordFile:
-    """The same of an object, whose other bytes are on their way for whoever reads it next."""
-    file = open_in_order(path.key, path.status())
-    head = file.read(512)
-    if not head:
-        file.close()
-        return _empty(path)
-    is_plain = _begins_with_record(head)
-    found = RecordFile(path, None if is_plain else _compression_of(path, cast("IO[bytes]", file), head), file.size)
-    if is_plain:
-        park(file)
-    else:
-        file.close()
-    return found
 
 
 def _empty(path: Path) -> RecordFile:

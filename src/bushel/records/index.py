@@ -20,7 +20,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, count_
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
 from bushel.records.files import FOOTER, HEADER, RecordFile, Skipped, open_file
 from bushel.records.scan import to_column
-from bushel.storage import AnyPath, ObjectPath, as_path, is_object, list_files, write_whole
+from bushel.storage import AnyPath, as_path, list_files, load_bytes, may_write_beside, status_of, write_whole
 
 __all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
 
@@ -163,7 +163,7 @@ def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
     index, damage = scan_index(path)
     if not damage:
         with contextlib.suppress(FileProblem):
-            save_index(path, index, beside=not is_object(as_path(path)))  # nobody asked to write into their bucket
+            save_index(path, index, beside=may_write_beside(as_path(path)))
     return index, damage
 
 
@@ -274,17 +274,17 @@ def _round_up(size: int) -> int:
 
 def tie_of(path: Path) -> Tie:
     """What ties an index to a file as it is now."""
+    status = status_of(path)
     with path.open("rb", buffering=0) as file:
-        status = path.stat() if is_object(path) else os.fstat(file.fileno())
         head = file.read(_TIE)
-        file.seek(max(0, status.st_size - _TIE))
+        file.seek(max(0, status.size - _TIE))
         tail = file.read(_TIE)
     return Tie(
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
+        size=status.size,
+        mtime_ns=status.mtime_ns,
         head_crc=_native.crc32c(head),
         tail_crc=_native.crc32c(tail),
-        etag=path.status().etag if isinstance(path, ObjectPath) else "",
+        etag=status.etag,
     )
 
 
@@ -293,21 +293,12 @@ def load_index(path: AnyPath) -> Index | None:
     path = as_path(path)
     for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to tell
         place = place_of(path)
-        if isinstance(place, ObjectPath):
-            try:
-                return _parse(path, place, np.frombuffer(place.read_bytes(), np.uint8))
-            except FileNotFoundError:
-                continue
-        if place.exists():
-            return _load(path, place)
+        try:
+            memory = load_bytes(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        return _parse(path, place, np.frombuffer(memory, np.uint8))
     return None
-
-
-def _load(path: Path, place: Path) -> Index:
-    # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
-    size = place.stat().st_size
-    memory = cast("NDArray[np.uint8]", _native.Mapping([(str(place), size)]).memory)[:size]  # less the rest of its page
-    return _parse(path, place, memory)
 
 
 def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
@@ -347,13 +338,9 @@ def _array(memory: NDArray[np.uint8], column: _ColumnHeader, records: int, place
 
 
 def _check_tie(path: Path, tie: Tie) -> None:
-    if isinstance(path, ObjectPath):
-        now_is = path.status()
-        is_same = now_is.size == tie.size and bool(tie.etag) and now_is.etag == tie.etag
-    else:
-        status = path.stat()
-        is_same = status.st_size == tie.size and status.st_mtime_ns == tie.mtime_ns
-    if is_same:
+    status = status_of(path)
+    is_unchanged = status.etag == tie.etag if status.etag else status.mtime_ns == tie.mtime_ns
+    if status.size == tie.size and is_unchanged:
         return
     # A copy has another time, but the same bytes at both ends.
     now = tie_of(path)

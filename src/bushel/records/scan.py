@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from bushel.data.columns import (
 from bushel.data.samples import Sample
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.errors import CorruptRecord, Fault, MissingName, SchemaMismatch
+from bushel.parallel.threads import available_cores
 from bushel.records.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skipped, open_file
 from bushel.storage import AnyPath, list_files
 
@@ -113,13 +113,6 @@ def shape_columns(joined: dict[str, Column], schema: Schema) -> dict[str, Column
         elif part == "values":
             shaped[sparse] = join_sparse(sparse, joined[f"{sparse}/indices"], column, schema[sparse].shape[0] or 0)
     return shaped
-
-
-def available_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 Wanted: TypeAlias = dict[str, tuple[bool, int]]  # name -> is a feature list, kind

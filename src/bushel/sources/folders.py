@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.splits import SPLITS
-from bushel.errors import FileProblem, nearest
 from bushel.sources.protocol import fingerprint_of
 from bushel.sources.spreading import do_all, is_spread
-from bushel.storage import ObjectPath, as_path
+from bushel.storage import Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
 __all__ = [
@@ -102,12 +101,12 @@ class _Branch(NamedTuple):
     """A folder to be walked: its path below the root, and which folders it is in."""
 
     relative: bytes
-    above: tuple[tuple[int, int], ...]
+    above: tuple[Any, ...]
 
 
 class _Walk:
-    def __init__(self, root: bytes, leave_out: LeaveOut) -> None:
-        self.root = root
+    def __init__(self, scanner: Scanner, leave_out: LeaveOut) -> None:
+        self.scanner = scanner
         self.leave_out = leave_out
         self.data = bytearray()
         self.ends = array("q", [0])
@@ -125,37 +124,31 @@ class _Walk:
     def open(self, branch: _Branch) -> list[_Branch]:
         """List one folder, and give back those in it; a link back to a folder above is not followed."""
         relative, above = branch
-        place = os.path.join(self.root, relative) if relative else self.root  # noqa: PTH118 (bytes)
-        status = os.stat(place)  # noqa: PTH116
-        identity = (status.st_dev, status.st_ino)
+        identity, entries = self.scanner.scan(relative)
         if identity in above:
             self.counted["links back to a folder above"] += 1
             return []
-        try:
-            files, folders = self._list(place)
-        except PermissionError:
-            raise FileProblem(os.fsdecode(place), "there is no permission to list this folder") from None
+        files, folders = self._chosen(entries)
         self._add(relative, files)
         prefix = relative + b"/" if relative else b""
         return [_Branch(prefix + name, (*above, identity)) for name in sorted(folders)]
 
-    def _list(self, place: bytes) -> tuple[list[tuple[bytes, int, int]], list[bytes]]:
+    def _chosen(self, entries: list[Any]) -> tuple[list[tuple[bytes, int, int]], list[bytes]]:
         files: list[tuple[bytes, int, int]] = []
         folders: list[bytes] = []
-        with os.scandir(place) as found:
-            for entry in found:
-                name = entry.name
-                if _is_hidden(name):
-                    self.counted["hidden files"] += 1
-                elif entry.is_dir():
-                    folders.append(name)
-                elif (why := self.leave_out(name)) is not None:
-                    self.counted[why] += 1
-                elif entry.is_file():
-                    status = entry.stat()
-                    files.append((name, status.st_size, status.st_mtime_ns))
-                else:
-                    self.counted["broken links"] += 1
+        for entry in entries:
+            name = entry.name
+            if _is_hidden(name):
+                self.counted["hidden files"] += 1
+            elif entry.is_dir():
+                folders.append(name)
+            elif (why := self.leave_out(name)) is not None:
+                self.counted[why] += 1
+            elif entry.is_file():
+                status = entry.stat()
+                files.append((name, status.st_size, status.st_mtime_ns))
+            else:
+                self.counted["broken links"] += 1
         files.sort()
         return files, folders
 
@@ -201,73 +194,34 @@ class _Walk:
 _BRANCHES, _LEVELS = 64, 3  # folders that are enough to keep a cluster busy, and how deep they are looked for
 
 
-def _walk_on_all(root: bytes, leave_out: LeaveOut) -> _Walk:
+def _walk_on_all(scanner: Scanner, leave_out: LeaveOut) -> _Walk:
     """Open the folders at the top here, and have those below them walked wherever work is done."""
     steps: list[_Walk | _Branch] = [_Branch(b"", ())]
     for _ in range(_LEVELS):
         if sum(isinstance(step, _Branch) for step in steps) >= _BRANCHES:
             break
-        steps = [deeper for step in steps for deeper in _opened(step, root, leave_out)]
-    below = iter(do_all(partial(_walk_branch, root, leave_out), [step for step in steps if isinstance(step, _Branch)]))
-    found = _Walk(root, leave_out)
+        steps = [deeper for step in steps for deeper in _opened(step, scanner, leave_out)]
+    below = iter(
+        do_all(partial(_walk_branch, scanner, leave_out), [step for step in steps if isinstance(step, _Branch)])
+    )
+    found = _Walk(scanner, leave_out)
     for step in steps:
         found.join(next(below) if isinstance(step, _Branch) else step)
     return found
 
 
-def _opened(step: _Walk | _Branch, root: bytes, leave_out: LeaveOut) -> list[_Walk | _Branch]:
+def _opened(step: _Walk | _Branch, scanner: Scanner, leave_out: LeaveOut) -> list[_Walk | _Branch]:
     if not isinstance(step, _Branch):
         return [step]
-    own = _Walk(root, leave_out)
+    own = _Walk(scanner, leave_out)
     below = own.open(step)
     return [own, *below]
 
 
-def _walk_branch(root: bytes, leave_out: LeaveOut, branch: _Branch) -> _Walk:
-    found = _Walk(root, leave_out)
+def _walk_branch(scanner: Scanner, leave_out: LeaveOut, branch: _Branch) -> _Walk:
+    found = _Walk(scanner, leave_out)
     found.visit(branch)
     return found
-
-
-class _ObjectWalk(_Walk):
-    """The same of a store: one listing has everything, and is put into the order of a walk."""
-
-    def __init__(self, root: ObjectPath, leave_out: LeaveOut) -> None:
-        super().__init__(os.fsencode(root), leave_out)
-        self.tree: dict[bytes, tuple[list[tuple[bytes, int, int]], set[bytes]]] = {b"": ([], set())}
-        depth = len(root.parts)
-        for path in root.below():
-            assert path.known is not None
-            *folders, name = (os.fsencode(part) for part in path.parts[depth:])
-            above = b""
-            for folder in folders:
-                self.tree[above][1].add(folder)
-                above = above + b"/" + folder if above else folder
-                self.tree.setdefault(above, ([], set()))
-            self.tree[above][0].append((name, path.known.size, path.known.mtime_ns))
-        if self.tree == {b"": ([], set())}:
-            raise FileProblem(root, "is an object, not a folder" if root.is_file() else "there is no such folder")
-
-    def list(self) -> FileList:
-        """All files that are not left out."""
-        self._visit(b"")
-        return self.result()
-
-    def _visit(self, relative: bytes) -> None:
-        there, folders = self.tree[relative]
-        hidden = {name for name in (*folders, *(file[0] for file in there)) if _is_hidden(name)}
-        self.counted["hidden files"] += len(hidden)
-        files = []
-        for file in sorted(there):
-            if file[0] in hidden:
-                continue
-            if (why := self.leave_out(file[0])) is not None:
-                self.counted[why] += 1
-                continue
-            files.append(file)
-        self._add(relative, files)
-        for name in sorted(folders - hidden):
-            self._visit(relative + b"/" + name if relative else name)
 
 
 def _is_hidden(name: bytes) -> bool:
@@ -276,18 +230,10 @@ def _is_hidden(name: bytes) -> bool:
 
 def walk(folder: Path, leave_out: LeaveOut) -> FileList:
     """List the files below a folder; hidden ones, and those that `leave_out` names, are counted only."""
-    if isinstance(folder, ObjectPath):
-        return _ObjectWalk(folder, leave_out).list()
-    if not folder.exists():
-        close = nearest(folder.name, [p.name for p in folder.parent.iterdir()]) if folder.parent.is_dir() else None
-        raise FileProblem(
-            folder, "there is no such folder", help=[f"Did you mean {folder.with_name(close)}?"] if close else []
-        )
-    if not folder.is_dir():
-        raise FileProblem(folder, "is a file, not a folder")
-    root = os.fsencode(folder)
-    found = _walk_on_all(root, leave_out) if is_spread() else _walk_branch(root, leave_out, _Branch(b"", ()))
-    return found.result()
+    scanner = scanner_of(folder)
+    if is_spread() and not scanner.is_one_listing:
+        return _walk_on_all(scanner, leave_out).result()
+    return _walk_branch(scanner, leave_out, _Branch(b"", ())).result()
 
 
 def walk_or_take(path: Path, leave_out: LeaveOut) -> FileList:

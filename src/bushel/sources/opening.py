@@ -29,7 +29,7 @@ from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts.text_files import text
 from bushel.sources.videos.clips import video
-from bushel.storage import AnyPath, ObjectPath, as_path, list_files
+from bushel.storage import AnyPath, as_path, list_files, names_below
 from bushel.storage.file_kinds import KINDS, kind_of_bytes, kind_of_name, what_is
 
 __all__ = ["SOURCES", "kind_of", "open_source"]
@@ -145,7 +145,7 @@ def _kind_of_folder(folder: Path) -> str:
         return "voc"
     if is_yolo(folder):
         return "yolo"
-    names = [name for name in islice(_names_below(folder), _LOOKED_AT) if not name.startswith((".", "_"))]
+    names = [name for name in islice(names_below(folder), _LOOKED_AT) if not name.startswith((".", "_"))]
     if not names:
         raise FileProblem(folder, "there are no files in this folder")
     kinds: dict[str, int] = {}
@@ -161,17 +161,6 @@ def _kind_of_folder(folder: Path) -> str:
         f"there is nothing in this folder that bushel reads: {shown}",
         help=["Images, text, tables, TFRecords or tars were looked for."],
     )
-
-
-def _names_below(folder: Path) -> Any:
-    if isinstance(folder, ObjectPath):
-        depth = len(folder.parts)
-        inside = (path for path in folder.below() if not any(part[0] in "._" for part in path.parts[depth:-1]))
-        yield from (path.name for path in inside)
-        return
-    for _, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        yield from sorted(files)
 
 
 def _kind_of_name(name: str) -> str | None:

@@ -26,8 +26,7 @@ from bushel.sources.memory.values import number_keys
 from bushel.sources.options import recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.sources.tables.table_columns import as_text, named
-from bushel.storage import AnyPath, as_path, list_files, open_to_read, shard_paths
-from bushel.storage.cache import local_copy
+from bushel.storage import AnyPath, as_path, list_files, local_copy, open_to_read, shard_paths
 
 __all__ = ["RecordSource", "records"]
 

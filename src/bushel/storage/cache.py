@@ -1,7 +1,7 @@
-"""Bytes of objects on this machine's disk: shared by its processes, up to a size, the least recently used leave first.
+"""Bytes of objects on this machine's disk, shared by its processes, up to a size; the least recently used go first.
 
-A file of the cache is written under another name and renamed, and never changed: whoever finds it finds it whole, and
-whoever has it open keeps it when it is removed. Two processes that fetch the same bytes both write them; one stays.
+A file of the cache is written under another name and renamed, and never changed: whoever finds it finds it complete,
+and whoever has it open keeps it when it is removed. Two processes that fetch the same bytes both write them; one stays.
 """
 
 from __future__ import annotations
@@ -15,34 +15,39 @@ import re
 import tempfile
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import lru_cache
+from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from bushel.storage import stores
+from bushel.errors import FileProblem
+from bushel.parallel.threads import Ahead, in_background
 from bushel.storage.objects import ObjectPath
-from bushel.storage.stores import Status
-from bushel.storage.streams import in_background
+from bushel.storage.stores import Status, get
 
-__all__ = ["Cache", "local_copy", "the_cache"]
+__all__ = ["BLOCK_BYTES", "Block", "Blocks", "Cache", "is_fetched", "local_copy", "the_cache"]
 
 DEFAULT_SIZE = 16 << 30
 _COPY_RANGE = 32 << 20
 _UNDER_WAY = 4
 _PINNED = 128  # copies that a process holds at most: each takes a descriptor
-_ABANDONED = 3600  # seconds after which what is half written is taken to be left behind
+_ABANDONED = 3600  # seconds after which a half-written file counts as abandoned
+BLOCK_BYTES = 4 << 20
+_IN_ONE_REQUEST = 8  # blocks
+_HELD_MAPPED, _HELD_IN_MEMORY = 256, 32  # blocks at hand, where there is a cache on disk and where there is none
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Cache:
-    """Files in a folder, together no larger than `limit` bytes but for what is in use."""
+    """Files in a folder, together no larger than `limit` bytes, except for what is in use."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
-        self._added: int | None = None  # bytes since the folder was last looked at
+        self._added: int | None = None  # bytes since the folder was last listed
         self._pins: OrderedDict[str, int] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -57,7 +62,7 @@ class Cache:
             return None
 
     def add(self, name: str, data: Any) -> None:
-        """Keep bytes. A disk that is full, or cannot be written, only means that they are not kept."""
+        """Keep bytes, unless the disk is full or cannot be written."""
         if len(data) > self.limit:
             return
         with contextlib.suppress(OSError):
@@ -86,26 +91,18 @@ class Cache:
         self._make_room(status.size)
         with self._new_file() as (descriptor, temporary):
             os.truncate(descriptor, status.size)
-            starts = iter(range(0, status.size, _COPY_RANGE))
 
             def copy(start: int) -> None:
                 stop = min(start + _COPY_RANGE, status.size)
-                _write_all(descriptor, stores.get(path.key, start, stop, status.etag), start)
+                _write_all(descriptor, get(path.key, start, stop, status.etag), start)
 
-            under_way = [in_background(copy, start) for start, _ in zip(starts, range(_UNDER_WAY), strict=False)]
-            try:
-                while under_way:
-                    under_way.pop(0).result()
-                    under_way.extend(in_background(copy, start) for start, _ in zip(starts, range(1), strict=False))
-            finally:
-                for future in under_way:
-                    future.cancel()
-                    with contextlib.suppress(BaseException):
-                        future.result()
+            starts = range(0, status.size, _COPY_RANGE)
+            with Ahead(copy, starts, threads=_UNDER_WAY, ahead=_UNDER_WAY - 1) as copies:
+                deque(copies, maxlen=0)
             temporary.rename(self.folder / name)
 
     def _pin(self, name: str) -> bool:
-        """Hold a file so that nobody removes it; False if it is gone already."""
+        """Hold a file so that no process removes it; False if it was removed already."""
         with self._lock:
             if name in self._pins:
                 self._pins.move_to_end(name)
@@ -143,10 +140,10 @@ class Cache:
             yield descriptor, Path(name)
         finally:
             os.close(descriptor)
-            Path(name).unlink(missing_ok=True)  # it has its own name by now, unless something failed
+            Path(name).unlink(missing_ok=True)  # it has been renamed, unless something failed
 
     def _make_room(self, size: int) -> None:
-        """Look at the folder now and then, so that all processes together keep to the limit."""
+        """List the folder now and then, so that all processes together keep to the limit."""
         with self._lock:
             is_due = self._added is None or (self._added + size) * 16 > self.limit
             self._added = size if is_due else (self._added or 0) + size
@@ -154,7 +151,7 @@ class Cache:
             self.evict(room=size + self.limit // 16)
 
     def evict(self, room: int = 0) -> None:
-        """Remove what was used longest ago until there is room; one process does it, the others go on."""
+        """Remove what was used longest ago until there is room; one process does it at a time."""
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.folder / "lock-evict", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -206,9 +203,9 @@ def _write_all(descriptor: int, data: Any, at: int) -> None:
 
 
 def name_of(path: ObjectPath, status: Status) -> str:
-    """What an object is called in the cache: another version of it is another object."""
-    told = f"{path}\0{status.etag or status.mtime_ns}\0{status.size}"
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    """The name of an object in the cache; another version of it has another name."""
+    identity = f"{path}\0{status.etag or status.mtime_ns}\0{status.size}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1)
@@ -230,5 +227,107 @@ def _limit() -> int:
 
 
 def local_copy(path: Path) -> Path:
-    """A file of this machine with the same bytes: the path itself, or a copy in the cache."""
+    """A file on this machine with the same bytes: the path itself, or a copy in the cache."""
     return the_cache().copy_of(path) if isinstance(path, ObjectPath) else path
+
+
+Block: TypeAlias = tuple[int, int]  # number of the file, and of the block in it
+
+
+def is_fetched(paths: Sequence[Path]) -> bool:
+    """Whether files are fetched in blocks, since they cannot be mapped. Files of both kinds are an error."""
+    stored = [isinstance(path, ObjectPath) for path in paths]
+    if any(stored) and not all(stored):
+        raise FileProblem(paths[0], "files on this machine and objects in a store cannot be one split")
+    return any(stored)
+
+
+class Blocks:
+    """Blocks of files in a store, at hand or on their way; those used longest ago are dropped first. Thread-safe.
+
+    A block is a fixed range of a file. Neighbouring blocks come with one request, several requests at a time; each is
+    fetched once for all processes of a machine, for as long as the cache has room for it.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = [path for path in paths if isinstance(path, ObjectPath)]
+        self._cache = the_cache()
+        most = min(_HELD_MAPPED, self._cache.limit // (4 * BLOCK_BYTES))
+        self.most = max(most, _HELD_IN_MEMORY)
+        self._held: OrderedDict[Block, Any] = OrderedDict()  # bytes, or a future of those of several blocks
+        self._last: Block | None = None  # that was requested
+        self._lock = threading.Lock()
+
+    def get(self, blocks: Sequence[Block]) -> list[Any]:
+        """Their bytes; waits for them."""
+        return [found.result()[block] if isinstance(found, Future) else found for block, found in self.ask_for(blocks)]
+
+    def ask_for(self, blocks: Sequence[Block]) -> list[tuple[Block, Any]]:
+        """Each block with its bytes, or with the future of a fetch that brings them."""
+        with self._lock:
+            missing = []
+            for block in blocks:
+                if block not in self._held:
+                    found = self._cache.find(self._name(block))
+                    if found is None:
+                        missing.append(block)
+                        continue
+                    self._held[block] = found
+                self._held.move_to_end(block)
+            for run in map(self._extended, _neighbours(missing)):
+                future = in_background(self._fetch, run)
+                self._held.update(dict.fromkeys(run, future))
+            asked = [(block, self._held[block]) for block in blocks]
+            while len(self._held) > self.most:
+                self._held.popitem(last=False)
+        return asked
+
+    def _extended(self, run: list[Block]) -> list[Block]:
+        """Where blocks are requested one after the other, a request brings the next ones too."""
+        (shard, number), last = run[0], self._last
+        if last == (shard, number - 1):
+            count = -(-self._paths[shard].status().size // BLOCK_BYTES)
+            following = range(run[-1][1] + 1, min(number + _IN_ONE_REQUEST, count))
+            more = takewhile(lambda block: block not in self._held, ((shard, place) for place in following))
+            run = [*run, *more]
+        self._last = run[-1]
+        return run
+
+    def _fetch(self, run: list[Block]) -> dict[Block, Any]:
+        """Neighbouring blocks, with one request."""
+        try:
+            path = self._paths[run[0][0]]
+            status = path.status()
+            start, stop = run[0][1] * BLOCK_BYTES, min((run[-1][1] + 1) * BLOCK_BYTES, status.size)
+            data = get(path.key, start, stop, status.etag)
+            found: dict[Block, Any] = {}
+            for at, block in enumerate(run):
+                piece = data[at * BLOCK_BYTES : (at + 1) * BLOCK_BYTES]
+                self._cache.add(self._name(block), piece)
+                found[block] = piece
+        except BaseException:
+            self.forget(run)  # whoever asks next tries again
+            raise
+        with self._lock:
+            for block in run:
+                if block in self._held and (mapped := self._cache.find(self._name(block))) is not None:
+                    self._held[block] = mapped  # memory of the system, not of this process
+        return found
+
+    def forget(self, blocks: Iterable[Block]) -> None:
+        """Fetch them again when they are next needed."""
+        for block in blocks:
+            with self._lock:
+                self._held.pop(block, None)
+            self._cache.forget(self._name(block))
+
+    def _name(self, block: Block) -> str:
+        path = self._paths[block[0]]
+        return f"{name_of(path, path.status())}.{block[1]}"
+
+
+def _neighbours(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    """Neighbouring blocks, some at a time."""
+    for _, group in groupby(enumerate(blocks), lambda pair: (pair[1][0], pair[1][1] - pair[0])):
+        run = [block for _, block in group]
+        yield from (run[begin : begin + _IN_ONE_REQUEST] for begin in range(0, len(run), _IN_ONE_REQUEST))

@@ -43,7 +43,7 @@ def compression_named(name: str) -> str | None:
     return next((name for name, codec in CODECS.items() if suffix in codec.suffixes), None)
 
 
-def inflated(file: IO[bytes] | Path, compression: str) -> IO[bytes]:
+def inflated(file: IO[bytes] | str, compression: str) -> IO[bytes]:
     """A compressed file as a stream of what it holds."""
     if compression == "gzip":
         from isal import igzip
@@ -51,5 +51,5 @@ def inflated(file: IO[bytes] | Path, compression: str) -> IO[bytes]:
         return igzip.open(file, "rb")  # type: ignore[no-any-return]
     import pyarrow as pa
 
-    stream: Any = pa.input_stream(str(file) if isinstance(file, Path) else file, compression=compression)
+    stream: Any = pa.input_stream(file, compression=compression)
     return stream  # type: ignore[no-any-return]

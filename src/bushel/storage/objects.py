@@ -1,4 +1,4 @@
-"""Paths of objects: what `s3://bucket/name` is to the rest of bushel."""
+"""Objects as paths and as files: what `s3://bucket/name` is to the rest of bushel."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import io
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Generator, Iterator
 from pathlib import Path, PosixPath
+from threading import Lock
 from typing import IO, Any
 
 from bushel.errors import FileProblem
+from bushel.parallel.threads import Ahead, iterate_ahead
 from bushel.storage import stores
 from bushel.storage.stores import Key, Status
-from bushel.storage.streams import ObjectFile
 
-__all__ = ["ObjectPath", "is_object", "parse_object"]
+__all__ = ["ObjectFile", "ObjectPath", "parse_object", "take_parked"]
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://(.*)$", re.DOTALL)
 _FLATTENED = re.compile(rf"^({'|'.join(stores.SCHEMES)}):/([^/].*)$", re.DOTALL)  # what `Path` makes of it
@@ -25,13 +27,170 @@ _FLATTENED = re.compile(rf"^({'|'.join(stores.SCHEMES)}):/([^/].*)$", re.DOTALL)
 _SIGNED = re.compile(r"[?&](X-Amz-|X-Goog-|AWSAccessKeyId=|Signature=|sig=|se=|sv=)", re.IGNORECASE)
 
 
-class ObjectPath(PosixPath):
-    """A path in an object store. It takes the place of a `Path` wherever bushel lists, reads and writes.
+FIRST_BYTES = 1 << 18  # of a read that may be the only one
+SMALL_BYTES = 4 << 20  # left of an object that one request fetches
+SEGMENT_BYTES = 160 << 20  # of one request: a shard of the usual size; a larger object comes with several at once
+_REQUESTS = 4
+_AHEAD = 8  # pieces of a request that wait to be read
 
-    Folders are what names have in common up to a `/`: they need not be made, and are gone with their last object.
+
+class _Stream:
+    """The rest of an object from some offset on, as it comes in."""
+
+    def __init__(self, key: Key, start: int, status: Status) -> None:
+        self.at = start
+        ends = ((begin, min(begin + SEGMENT_BYTES, status.size)) for begin in range(start, status.size, SEGMENT_BYTES))
+        self._waiting = (iterate_ahead(stores.stream(key, *extent, status), _AHEAD) for extent in ends)
+        self._coming: deque[Ahead[memoryview]] = deque()
+
+    def next(self) -> memoryview:
+        """The piece that begins at `at`."""
+        while True:
+            while len(self._coming) < _REQUESTS and (segment := next(self._waiting, None)) is not None:
+                segment.start()
+                self._coming.append(segment)
+            piece = next(self._coming[0], None)
+            if piece is not None:
+                self.at += len(piece)
+                return piece
+            self._coming.popleft()
+
+    def close(self) -> None:
+        """Ask for no more."""
+        for segment in self._coming:
+            segment.close(wait=False)
+
+
+class ObjectFile(io.RawIOBase):
+    """An object that is open for reading. Once it is read on from where it was left, the next bytes come in advance.
+
+    `in_order` means that all of it will be read, so that the first bytes come with the others.
     """
 
-    known: Status | None = None  # told by a listing, so that it need not be asked for
+    def __init__(self, key: Key, status: Status, *, in_order: bool = False) -> None:
+        super().__init__()
+        self._in_order = in_order
+        self.name = str(key)
+        self.size = status.size
+        self.key, self.etag, self._status = key, status.etag, status
+        self._at = 0
+        self._read_to = -1  # where the last read ended
+        self._held, self._held_at = memoryview(b""), 0
+        self._stream: _Stream | None = None
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to another offset."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, except at the end."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        """Everything that is left."""
+        return self.read(-1)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read this many bytes; fewer only at the end."""
+        stop = self.size if size is None or size < 0 else min(self._at + size, self.size)
+        pieces = []
+        while self._at < stop:
+            pieces.append(self._piece(stop))
+        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+
+    def pieces(self) -> Iterator[tuple[int, memoryview]]:
+        """What is left, as it comes in: offsets and bytes."""
+        while self._at < self.size:
+            yield self._at, self._piece(self.size)
+
+    def forget(self) -> None:
+        """Read on with bytes that are requested again."""
+        self._held = memoryview(b"")
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def read_again(self, start: int, stop: int) -> memoryview:
+        """Request bytes again."""
+        return stores.get(self.key, start, stop, self.etag)
+
+    def _piece(self, stop: int) -> memoryview:
+        """Bytes from the present offset to `stop`, or fewer, and move on to their end."""
+        if not self._held_at <= self._at < self._held_at + len(self._held):
+            self._held_at, self._held = self._at, self._fetch(stop)
+        piece = self._held[self._at - self._held_at : stop - self._held_at]
+        self._at += len(piece)
+        self._read_to = self._at
+        return piece
+
+    def _fetch(self, stop: int) -> memoryview:
+        if self._stream is not None and self._stream.at != self._at:
+            self._stream.close()
+            self._stream = None
+        left = self.size - self._at
+        if self._stream is None:
+            reads_on = self._in_order or self._at == self._read_to or stop - self._at > FIRST_BYTES
+            if left <= SMALL_BYTES and reads_on:
+                return stores.get(self.key, self._at, self.size, self.etag)
+            if not reads_on:
+                return stores.get(self.key, self._at, self._at + min(left, FIRST_BYTES), self.etag)
+            self._stream = _Stream(self.key, self._at, self._status)
+        return self._stream.next()
+
+    def close(self) -> None:
+        """Stop fetching."""
+        self.forget()
+        super().close()
+
+    def put_back(self) -> None:
+        """Keep the file for whoever reads it next from its beginning: the request for its bytes is under way."""
+        with _parking:
+            old, _parked[:] = list(_parked), [self]
+        for other in old:
+            if other is not self:
+                other.close()
+
+
+_parked: list[ObjectFile] = []  # at most one: the last that was looked into, and that is most likely read next
+_parking = Lock()
+
+
+def take_parked(path: ObjectPath) -> ObjectFile | None:
+    """The file that was put back last, if it is this one, at its beginning."""
+    with _parking:
+        parked = _parked.pop() if _parked else None
+    if parked is None:
+        return None
+    if (parked.key, parked.etag) == (path.key, path.status().etag) and not parked.closed:
+        parked.seek(0)
+        return parked
+    parked.close()
+    return None
+
+
+class ObjectPath(PosixPath):
+    """A path in an object store, which stands in for a `Path` wherever bushel lists, reads and writes.
+
+    Folders are what names have in common up to a `/`: they need not be made, and disappear with their last object.
+    """
+
+    known: Status | None = None  # from a listing, so that it need not be requested
 
     def __str__(self) -> str:
         scheme, *rest = self.parts
@@ -99,7 +258,7 @@ class ObjectPath(PosixPath):
             return False
 
     def iterdir(self) -> Generator[ObjectPath, None, None]:
-        """Objects and folders right below; what is known of each object is kept with it."""
+        """Objects and folders right below; each object keeps what the listing says of it."""
         objects, folders = stores.list_folder(self.key)
         yield from (self._of(found) for found in objects)
         yield from (self._named(name) for name in folders)
@@ -121,7 +280,7 @@ class ObjectPath(PosixPath):
         yield from (self / pattern).matching()
 
     def rglob(self, pattern: str, **_: Any) -> Generator[ObjectPath, None, None]:
-        """The objects that a pattern matches, however deep."""
+        """The objects at any depth that a pattern matches."""
         yield from (self / "**" / pattern).matching()
 
     def matching(self) -> list[ObjectPath]:
@@ -180,7 +339,7 @@ class ObjectPath(PosixPath):
         return stores.put(self.key, file)
 
     def unlink(self, missing_ok: bool = True) -> None:
-        """Remove it; whether it was there is not known."""
+        """Remove it; a missing one is no error."""
         self.known = None
         stores.delete(self.key, [self.key.name])
 
@@ -199,7 +358,7 @@ class ObjectPath(PosixPath):
         """Nothing: a folder without objects is not there."""
 
     def absolute(self) -> ObjectPath:
-        """It is."""
+        """It always is."""
         return self
 
     def resolve(self, strict: bool = False) -> ObjectPath:
@@ -220,13 +379,8 @@ def _regex_of(part: str, *, is_last: bool) -> str:
     return f"(?:{within})" if is_last else f"(?:{within})/"
 
 
-def is_object(path: Any) -> bool:
-    """Whether a path is of an object store."""
-    return isinstance(path, ObjectPath)
-
-
 def parse_object(path: str | os.PathLike[str]) -> ObjectPath | None:
-    """The object that a path names; None if it is one of this machine."""
+    """The object that a path names; None if the path is on this machine."""
     if isinstance(path, ObjectPath):
         return path
     text = os.fspath(path)
@@ -241,10 +395,10 @@ def parse_object(path: str | os.PathLike[str]) -> ObjectPath | None:
     if _SIGNED.search(rest):
         raise ValueError(f"a path must not hold credentials; got {scheme}://{rest.partition('?')[0]}?…")
     if scheme == "file":
-        raise ValueError(f"a file of this machine is named by its path alone, without file://; got {text!r}")
+        raise ValueError(f"a file on this machine is named by its path alone, without file://; got {text!r}")
     if scheme not in stores.SCHEMES:
         known = ", ".join(f"{name}://" for name in stores.SCHEMES)
-        raise ValueError(f"a path must be of this machine or begin with one of {known}; got {scheme}://…")
+        raise ValueError(f"a path must be on this machine or begin with one of {known}; got {scheme}://…")
     if not bucket or glob.has_magic(bucket):
         raise ValueError(f"a path must name a bucket, as in {scheme}://bucket/name; got {text!r}")
     stores.require(scheme)

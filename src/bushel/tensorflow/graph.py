@@ -13,7 +13,7 @@ from bushel.reading.order import BufferedShuffle
 from bushel.reading.prepare import Settings
 from bushel.reading.steps import Steps
 from bushel.records.files import open_file
-from bushel.storage import is_object
+from bushel.storage import local_paths
 from bushel.tensorflow.layouts import bucket_records, lay_out
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
 from bushel.tensorflow.parsing import parse_fn
@@ -161,7 +161,7 @@ def _blocks(request: Request) -> Any:
 def _files(request: Request) -> Any:
     """Where the records are, and how each file is compressed."""
     paths = request.split.paths
-    if is_object(paths[0]):
+    if len(local_paths(paths)) < len(paths):
         raise ValueError(f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too')
     kinds = [(open_file(path).compression or "").upper() for path in paths]
     return load().data.Dataset.from_tensor_slices(([str(path.absolute()) for path in paths], kinds))

@@ -89,7 +89,7 @@ def _of_data(parts: Parts, task: Task, options: Options, notes: list[str]) -> li
         notes.append(f"the data checks read {len(paths):,} of the shards; for all: bushel check {parts.data.where}")
     train = parts.train
     records = len(train)
-    buffer = records if train.stream is None else min(records, options.shuffle_buffer)
+    buffer = records if not train.is_sequential else min(records, options.shuffle_buffer)
     plan = Plan(options.batch_size, buffer if options.shuffle else 1, len(task.classes) or None)
     report = check(paths, label=task.label, plan=plan, select=_before("data"), ignore=options.ignore)
     return [finding for finding in report if finding.severity != "info"]
@@ -201,6 +201,6 @@ def fit_baselines(
         )
         outputs["augmented"] = linear_outputs(task, fit_linear(task, changed, labels), judged)
     count = len(parts.judged)
-    is_stream = parts.judged.stream is not None
+    is_stream = parts.judged.is_sequential
     numbers = np.arange(len(truth)) if is_stream else np.unique(np.linspace(0, count - 1, min(ROWS, count)).astype(int))
     return Baselines(numbers.astype(np.int64), truth, outputs)

@@ -6,7 +6,6 @@ import fcntl
 import importlib.metadata
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from bushel import __version__
 from bushel.building.recipe import changed_code
 from bushel.errors import FileProblem, FormatError
 from bushel.storage import write_whole
+from bushel.storage.lock import boot_of_machine
 
 __all__ = ["JOURNAL_NAME", "Identity", "Journal", "Outcome", "versions"]
 
@@ -36,14 +36,6 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def boot_of_machine() -> str:
-    """Something that changes when the machine is started anew."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return f"{round((time.time() - time.monotonic()) / 60)}"  # the minute of it
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,13 @@
-"""Where a build writes: into a new folder, where one was stopped, beside what it replaces, or into a dataset."""
+"""Where a build writes: a new folder, one where a build was stopped, one beside a dataset to replace, or a dataset."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -22,13 +20,10 @@ from bushel.building.recipe import RECIPE_NAME
 from bushel.errors import FileProblem
 from bushel.records.index import load_index
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
-from bushel.storage import is_object, shard_paths, sync_folder
+from bushel.storage import shard_paths, sync_folder
 from bushel.storage.compression import SHARD_CODECS
 
-if TYPE_CHECKING:
-    from bushel.building.output.output_store import Delivery
-
-__all__ = ["Site", "open_site"]
+__all__ = ["OutputFolder", "check_before", "check_only_ours", "open_folder", "wipe"]
 
 BOUNDS_NAME = "split.json"
 _OURS = {MANIFEST_NAME, RECIPE_NAME, QUARANTINE_NAME, JOURNAL_NAME, ARTIFACTS_NAME, "_index"}
@@ -37,22 +32,23 @@ _SHARD = re.compile(rf".+-\d{{5}}-of-\d{{5}}\.tfrecord({_SUFFIXES})?$|^\..*\.par
 
 
 @dataclass(frozen=True)
-class Site:
+class OutputFolder:
     """`out` is where the dataset will be, `folder` where it is written until it is complete."""
 
     out: Path
     folder: Path
-    manifest: Manifest | None = None  # of the dataset that is added to
+    manifest: Manifest | None = None  # of the dataset that samples are added to
     may_wipe: bool = False
+    deliver_to: Path | None = None  # where finished shards go, if they do not stay in `folder`
 
     @property
     def journal(self) -> Journal:
-        """Of the build that writes here."""
+        """The journal of the build that writes here."""
         return Journal(self.folder)
 
     @property
     def frozen(self) -> Frozen | None:
-        """What an addition may not change."""
+        """What an addition must not change."""
         if self.manifest is None:
             return None
         path = self.out / ARTIFACTS_NAME / BOUNDS_NAME
@@ -65,7 +61,7 @@ class Site:
         )
 
     def known_keys(self) -> NDArray[np.uint64] | None:
-        """Hashes of the keys of all records that are there."""
+        """Hashes of the keys of all records in the dataset."""
         if self.manifest is None:
             return None
         found = []
@@ -78,7 +74,7 @@ class Site:
         return np.concatenate([*found, np.empty(0, np.uint64)])
 
     def prepare(self, identity: Identity) -> None:
-        """Begin here, or continue; where everything may be replaced, another unfinished build is."""
+        """Start here or continue. Where everything may be replaced, so may another unfinished build."""
         if self.may_wipe and self.journal.is_begun and self.journal.differences(identity):
             wipe(self.folder)
         self.journal.begin(identity)
@@ -86,34 +82,29 @@ class Site:
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[], None]]:
-        """Keep other builds away for as long as this one lives; what is given raises if one came nevertheless."""
+        """Lock the folder. The function returned raises if another build took it over nevertheless."""
         with self.journal.lock():
             yield lambda: None
 
     @property
     def written_to(self) -> list[Path]:
-        """Where tasks write."""
+        """The folders that tasks write to."""
         return [self.journal.folder]
 
     @property
-    def delivery(self) -> Delivery | None:
-        """Where tasks hand over what they finished; None where they write it into its place."""
-        return None
-
-    def sizes(self) -> dict[str, int]:
-        """Bytes of each file, by name: one listing."""
-        with os.scandir(self.folder) as entries:
-            return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+    def target(self) -> Path:
+        """Where finished shards are."""
+        return self.deliver_to or self.folder
 
     def bytes_needed(self, planned: int, *, in_runs: bool) -> int:
         """How much of the disk the build takes."""
         return planned * (2 if in_runs else 1)
 
     def show_refused(self) -> None:
-        """Let what was refused be seen, although the build stopped: it is where it can be."""
+        """Put the list of refused samples where it can be read, although the build stopped; it is there already."""
 
     def finish(self) -> None:
-        """Put the finished dataset into the place of the one before, and remove what only the build needed."""
+        """Let the finished dataset replace the one before, and remove what only the build needed."""
         if self.folder != self.out:
             replaced = _replaced(self.out)
             self.out.rename(replaced)
@@ -123,37 +114,31 @@ class Site:
         Journal(self.out).remove()
 
     def give_up(self) -> None:
-        """Leave nothing of a build that could not be planned, but for shards that an earlier start finished."""
+        """Remove a build that could not be planned, except for shards that an earlier run finished."""
         if self.journal.has_shards:
             return
         self.journal.remove()
-        with suppress(OSError):  # it is not empty: a dataset that was to be added to
+        with suppress(OSError):  # it is not empty: it holds the dataset to add to
             self.folder.rmdir()
 
 
-def open_site(out: Path, *, overwrite: bool, append: bool) -> Site:
-    """Find out what is at `out`, and whether the build may go there."""
-    if overwrite and append:
-        raise ValueError("overwrite and append cannot both be given")
-    if is_object(out):
-        from bushel.building.output.output_store import open_object_site
-
-        return open_object_site(out, overwrite=overwrite, append=append)
+def open_folder(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
+    """Find out what is at `out`, and whether the build may write there."""
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, and a dataset is a folder")
     _finish_swap(out)
     is_complete = (out / MANIFEST_NAME).exists()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
     if append:
-        return _open_to_append(out)
+        return OutputFolder(out, out, _manifest_to_add_to(out))
     check_only_ours(out)
     folder = _beside(out) if is_complete else out
     folder.mkdir(parents=True, exist_ok=True)
-    return Site(out, folder, may_wipe=overwrite)
+    return OutputFolder(out, folder, may_wipe=overwrite)
 
 
 def check_before(out: Path, *, is_complete: bool, overwrite: bool, append: bool) -> None:
-    """Refuse to add to what is not there, and to replace what was not to be."""
+    """Refuse to add to a dataset that is not there, and to replace one unasked."""
     if append and not is_complete:
         raise FileProblem(out, "there is no finished dataset here to add to", help=["Leave out --append."])
     if is_complete and not overwrite and not append:
@@ -164,22 +149,22 @@ def check_before(out: Path, *, is_complete: bool, overwrite: bool, append: bool)
         )
 
 
-def _open_to_append(out: Path) -> Site:
+def _manifest_to_add_to(out: Path) -> Manifest:
     manifest = read_manifest(out)
     journal = Journal(out)
     if journal.is_begun and journal.generation <= manifest.generation:
         journal.remove()  # it was published; only this was left to do
-    return Site(out, out, manifest)
+    return manifest
 
 
 def check_only_ours(out: Path) -> None:
-    """Refuse a folder that holds what no build wrote."""
+    """Refuse a folder with files that no build wrote."""
     if not out.exists():
         return
     for path in sorted(out.iterdir()):
         if path.name not in _OURS and not _SHARD.search(path.name):
             raise FileProblem(
-                out, f"holds {path.name!r}, which no build wrote", help=["Choose a new folder, or move that away."]
+                out, f"holds {path.name!r}, which no build wrote", help=["Choose a new folder, or move that file away."]
             )
     names = {path.name for path in out.iterdir()}
     if names and not names & {MANIFEST_NAME, JOURNAL_NAME}:
@@ -189,7 +174,7 @@ def check_only_ours(out: Path) -> None:
 
 
 def wipe(folder: Path) -> None:
-    """Forget an unfinished build, but hold its folder."""
+    """Forget an unfinished build, but keep its folder locked."""
     Journal(folder).empty()
     for path in folder.iterdir():
         if path.name != JOURNAL_NAME:
@@ -205,7 +190,7 @@ def _replaced(out: Path) -> Path:
 
 
 def _finish_swap(out: Path) -> None:
-    """A build was killed while it put its dataset into place: do what was left."""
+    """Finish for a build that was killed while it replaced a dataset."""
     replaced = _replaced(out)
     if not replaced.exists():
         return

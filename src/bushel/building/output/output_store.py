@@ -1,6 +1,6 @@
-"""Building into an object store: tasks work in a folder of this machine, and hand over what is finished.
+"""Building into an object store: tasks work in a folder on this machine, and upload what is finished.
 
-A shard is uploaded with its index and its keys, and then one object of the journal says so; the manifest comes last. A
+A shard is uploaded with its index and keys, then an object in the journal that says so; the manifest comes last. A
 build that is started again, here or elsewhere, lists what is there and makes the rest.
 """
 
@@ -12,81 +12,47 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from bushel.building.output.journal import JOURNAL_NAME, Identity, Journal, Outcome, unfinished
-from bushel.building.output.output_folder import Site, check_before, check_only_ours, wipe
+from bushel.building.output.journal import JOURNAL_NAME, Identity, Journal, unfinished
+from bushel.building.output.output_folder import OutputFolder, check_before, check_only_ours, open_folder, wipe
 from bushel.building.output.quarantine import QUARANTINE_NAME
-from bushel.building.output.store_lock import hold
 from bushel.building.recipe import RECIPE_NAME
-from bushel.building.tasks.shard_files import keys_path
 from bushel.errors import FileProblem
-from bushel.records.index import index_path, load_index, save_index, tie_of
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
-from bushel.storage import ObjectPath
+from bushel.storage import copy_file, local_paths, paths_below, remove_below, sibling, sizes_in
+from bushel.storage.lock import hold
 
-__all__ = ["Delivery", "ObjectSite", "open_object_site"]
+__all__ = ["OutputStore", "open_output"]
 
 _CLAIM = "claim.json"
 _AT_ONCE = 16  # small objects that are read or copied
 
 
 @dataclass(frozen=True)
-class Delivery:
-    """Where tasks hand over what they finished."""
-
-    target: ObjectPath
-
-    def take(self, folder: Path, outcome: Outcome) -> None:
-        """Upload a shard and what belongs to it, note that it is there, and let go of it here."""
-        journal, path = Journal(folder), folder / outcome.path
-        status = (self.target / outcome.path).put(path)
-        index = load_index(path)
-        assert index is not None, "a shard is written with its index"
-        tie = msgspec.structs.replace(tie_of(path), etag=status.etag, mtime_ns=0)
-        save_index(self.target / outcome.path, index, tie=tie)
-        _object(keys_path(self.target / outcome.path)).put(keys_path(path))
-        refused = journal.refused_path(outcome.task)
-        if refused.exists():
-            _object(Journal(self.target).refused_path(outcome.task)).put(refused)
-        Journal(self.target).write(outcome)
-        for done in (path, index_path(path), keys_path(path)):
-            done.unlink()
-
-
-@dataclass(frozen=True)
-class ObjectSite(Site):
-    """`folder` is on this machine; `target` is where the dataset grows: at `out`, or beside what it replaces."""
-
-    target: ObjectPath = field(kw_only=True)
+class OutputStore(OutputFolder):
+    """`folder` is on this machine; `deliver_to` is where the dataset grows: at `out`, or beside the one to replace."""
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[], None]]:
-        """Keep other builds away, on this machine and on others."""
+        """Lock the folder, on this machine and in the store."""
         with self.journal.lock(), hold(self.target / JOURNAL_NAME / _CLAIM, self.out) as holding:
             yield holding.check
 
     @property
     def written_to(self) -> list[Path]:
-        """Where tasks write: a folder of machines, and the store."""
+        """The folders that tasks write to: one on disk, and one in the store."""
         return [self.journal.folder, self.target / JOURNAL_NAME]
 
-    @property
-    def delivery(self) -> Delivery | None:
-        """To where tasks deliver."""
-        return Delivery(self.target)
-
     def prepare(self, identity: Identity) -> None:
-        """Begin here, or continue with what is in the store."""
+        """Start here, or continue with what is in the store."""
         there, here = Journal(self.target), self.journal
         is_begun = there.is_begun
         if is_begun and (changed := there.differences(identity)):
             if not self.may_wipe:
                 raise unfinished(self.out, changed)
-            self.target.remove_below(keep=self.target / JOURNAL_NAME / _CLAIM)
+            remove_below(self.target, keep=self.target / JOURNAL_NAME / _CLAIM)
             is_begun = False
         if here.is_begun and here.differences(identity):
             wipe(self.folder)
@@ -100,11 +66,11 @@ class ObjectSite(Site):
             (self.folder / QUARANTINE_NAME).write_bytes(before.read_bytes() if before.is_file() else b"")
 
     def _continue(self, there: Journal | None) -> None:
-        """Take over what the store says is done; what only this machine says is not."""
+        """Take over what is done according to the store; what only this machine knows does not count."""
         self.journal.forget_shards()
         if there is None:
             return
-        sizes = self.sizes()
+        sizes = sizes_in(self.target)
         outcomes = [found for found in there.all_outcomes(_AT_ONCE) if sizes.get(found.path) == found.bytes]
         for outcome in outcomes:
             self.journal.write(outcome, sync=False)
@@ -112,16 +78,12 @@ class ObjectSite(Site):
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda task: _fetch(there.refused_path(task), self.journal.refused_path(task)), refused))
 
-    def sizes(self) -> dict[str, int]:
-        """Bytes of each object, by name: one listing."""
-        return {path.name: path.known.size for path in self.target.iterdir() if path.known is not None}
-
     def bytes_needed(self, planned: int, *, in_runs: bool) -> int:
-        """How much of this machine's disk the build takes: runs of records; shards leave as they are finished."""
+        """How much of this machine's disk the build takes: sorted runs, since finished shards are uploaded."""
         return planned if in_runs else 0
 
     def show_refused(self) -> None:
-        """Let what was refused be seen, although the build stopped."""
+        """Put the list of refused samples where it can be read, although the build stopped."""
         (self.target / QUARANTINE_NAME).write_bytes((self.folder / QUARANTINE_NAME).read_bytes())
 
     def finish(self) -> None:
@@ -132,21 +94,24 @@ class ObjectSite(Site):
             if (self.folder / name).exists():
                 (self.target / name).write_bytes((self.folder / name).read_bytes())
         if self.target != self.out:
-            _replace(_object(self.out), self.target)
-        remove_journal(_object(self.out))
+            _replace(self.out, self.target)
+        remove_journal(self.out)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def give_up(self) -> None:
-        """Leave nothing of a build that could not be planned, but for shards that an earlier start delivered."""
+        """Remove a build that could not be planned, except for shards that an earlier run uploaded."""
         if not Journal(self.target).has_shards:
             remove_journal(self.target)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def open_object_site(out: Path, *, overwrite: bool, append: bool) -> ObjectSite:
-    """Find out what is at `out` in a store, and whether the build may go there."""
-    assert isinstance(out, ObjectPath)
-    if not out.key.name:
+def open_output(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
+    """Find out what is at `out`, and whether the build may write there."""
+    if overwrite and append:
+        raise ValueError("overwrite and append cannot both be given")
+    if local_paths([out]):
+        return open_folder(out, overwrite=overwrite, append=append)
+    if sibling(out, out.name) is None:
         raise FileProblem(out, "is a bucket", help=[f"Name a folder in it, such as {out / 'data'}"])
     if out.is_file() and not out.is_dir():
         raise FileProblem(out, "is an object, and a dataset is a folder")
@@ -157,13 +122,13 @@ def open_object_site(out: Path, *, overwrite: bool, append: bool) -> ObjectSite:
     is_complete = (out / MANIFEST_NAME).is_file()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
     if append:
-        return ObjectSite(out, _work_folder(out), _manifest_to_add_to(out), target=out)
+        return OutputStore(out, _work_folder(out), _manifest_to_add_to(out), deliver_to=out)
     check_only_ours(out)
     target = beside if is_complete else out
-    return ObjectSite(out, _work_folder(target), may_wipe=overwrite, target=target)
+    return OutputStore(out, _work_folder(target), may_wipe=overwrite, deliver_to=target)
 
 
-def _manifest_to_add_to(out: ObjectPath) -> Manifest:
+def _manifest_to_add_to(out: Path) -> Manifest:
     manifest = read_manifest(out)
     journal = Journal(out)
     if journal.is_begun and journal.generation <= manifest.generation:
@@ -171,8 +136,8 @@ def _manifest_to_add_to(out: ObjectPath) -> Manifest:
     return manifest
 
 
-def _work_folder(target: ObjectPath) -> Path:
-    """Where a build into a store works: the same folder each time, so that it is continued."""
+def _work_folder(target: Path) -> Path:
+    """Where a build into a store works: the same folder each time, so that it can be continued."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     work = os.environ.get("BUSHEL_WORK")
     folder = Path(work) if work else home / "bushel" / "builds"
@@ -181,28 +146,23 @@ def _work_folder(target: ObjectPath) -> Path:
     return folder
 
 
-def _replace(out: ObjectPath, new: ObjectPath) -> None:
-    """Put a finished dataset into the place of another; until its manifest is there, there is none."""
+def _replace(out: Path, new: Path) -> None:
+    """Let a finished dataset replace another; until its manifest is copied, there is none."""
     (out / MANIFEST_NAME).unlink()
-    out.remove_below()
-    names = [path.parts[len(new.parts) :] for path in new.below()]
+    remove_below(out)
+    names = [path.parts[len(new.parts) :] for path in paths_below(new)]
     left = [name for name in names if name[0] not in (JOURNAL_NAME, MANIFEST_NAME)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda name: new.joinpath(*name).copy_to(out.joinpath(*name)), left))
-    (new / MANIFEST_NAME).copy_to(out / MANIFEST_NAME)
+        list(pool.map(lambda name: copy_file(new.joinpath(*name), out.joinpath(*name)), left))
+    copy_file(new / MANIFEST_NAME, out / MANIFEST_NAME)
     (new / MANIFEST_NAME).unlink()
-    new.remove_below()
+    remove_below(new)
 
 
-def remove_journal(folder: ObjectPath) -> None:
-    """What says that a build is here goes first, so that half a journal is none."""
+def remove_journal(folder: Path) -> None:
+    """Remove a journal. The file that identifies the build goes first, so that half a journal is none."""
     (folder / JOURNAL_NAME / "build.json").unlink()
-    (folder / JOURNAL_NAME).remove_below()
-
-
-def _object(path: Path) -> ObjectPath:
-    assert isinstance(path, ObjectPath)
-    return path
+    remove_below(folder / JOURNAL_NAME)
 
 
 def _fetch(source: Path, target: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.output.journal import Outcome, versions
-from bushel.building.output.output_folder import BOUNDS_NAME, Site
+from bushel.building.output.output_folder import BOUNDS_NAME, OutputFolder
 from bushel.building.output.quarantine import QUARANTINE_NAME, join_quarantines
 from bushel.building.planning.plan_files import Plan
 from bushel.building.recipe import RECIPE_NAME, Recipe, write_recipe
@@ -18,32 +18,34 @@ from bushel.data.labels import Labels
 from bushel.data.schema import Schema
 from bushel.errors import FileProblem
 from bushel.records.manifest import ARTIFACTS_NAME, Balanced, Manifest, Shard, Split, write_manifest
-from bushel.storage import write_whole
+from bushel.storage import sizes_in, write_whole
 from bushel.transforms.fitted import keep
 
 __all__ = ["publish"]
 
 
-def publish(site: Site, recipe: Recipe, plan: Plan, encoder: BlockEncoder, outcomes: Sequence[Outcome]) -> Manifest:
+def publish(
+    output: OutputFolder, recipe: Recipe, plan: Plan, encoder: BlockEncoder, outcomes: Sequence[Outcome]
+) -> Manifest:
     """Write everything that is not a shard, and the manifest last."""
     shards = {outcome.path: outcome for outcome in outcomes if outcome.path}
-    _check_shards(site, shards.values())
+    _check_shards(output, shards.values())
     tasks = [outcome.task for outcome in outcomes]
     join_quarantines(
-        [site.journal.refused_path(task) for task in tasks],
-        site.folder / QUARANTINE_NAME,
-        keep=site.manifest is not None,
+        [output.journal.refused_path(task) for task in tasks],
+        output.folder / QUARANTINE_NAME,
+        keep=output.manifest is not None,
     )
     learnt = keep(encoder.transforms)
     manifest = msgspec.structs.replace(
-        _manifest(site, recipe, plan, encoder.schema, encoder.labels, outcomes),
+        _manifest(output, recipe, plan, encoder.schema, encoder.labels, outcomes),
         statistics=learnt.statistics,
         raw=_raw_schema(encoder),
     )
-    _write_artifacts(site, plan, manifest, learnt.files)
-    if site.manifest is None:
-        write_recipe(site.folder / RECIPE_NAME, recipe)
-    write_manifest(site.folder, manifest)
+    _write_artifacts(output, plan, manifest, learnt.files)
+    if output.manifest is None:
+        write_recipe(output.folder / RECIPE_NAME, recipe)
+    write_manifest(output.folder, manifest)
     return manifest
 
 
@@ -53,19 +55,19 @@ def _raw_schema(encoder: BlockEncoder) -> Schema | None:
     return None if raw.features == encoder.schema.features else raw
 
 
-def _check_shards(site: Site, outcomes: Any) -> None:
-    sizes = site.sizes()
+def _check_shards(output: OutputFolder, outcomes: Any) -> None:
+    sizes = sizes_in(output.target)
     for outcome in outcomes:
         if sizes.get(outcome.path) != outcome.bytes:
             raise FileProblem(
-                site.out / outcome.path, "is not as it was written", help=["Build anew with --overwrite."]
+                output.out / outcome.path, "is not as it was written", help=["Build anew with --overwrite."]
             )
 
 
 def _manifest(
-    site: Site, recipe: Recipe, plan: Plan, schema: Schema, labels: Labels | None, outcomes: Sequence[Outcome]
+    output: OutputFolder, recipe: Recipe, plan: Plan, schema: Schema, labels: Labels | None, outcomes: Sequence[Outcome]
 ) -> Manifest:
-    before = site.manifest
+    before = output.manifest
     splits = dict(before.splits) if before else {}
     by_path = {outcome.path: outcome for outcome in outcomes if outcome.path}
     for name in dict.fromkeys(shard.split for shard in plan.facts.shards):
@@ -133,7 +135,7 @@ def largest_narrowings(outcomes: Sequence[Outcome], before: dict[str, float]) ->
     return dict(sorted(found.items()))
 
 
-def _write_artifacts(site: Site, plan: Plan, manifest: Manifest, files: dict[str, bytes]) -> None:
+def _write_artifacts(output: OutputFolder, plan: Plan, manifest: Manifest, files: dict[str, bytes]) -> None:
     kept: dict[str, Any] = {}
     if plan.facts.bounds:
         kept[BOUNDS_NAME] = plan.facts.bounds
@@ -141,6 +143,6 @@ def _write_artifacts(site: Site, plan: Plan, manifest: Manifest, files: dict[str
         kept["label.json"] = manifest.label.names
     told = {name: msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n" for name, value in kept.items()}
     for name, data in {**told, **files}.items():
-        (site.folder / ARTIFACTS_NAME).mkdir(exist_ok=True)
-        with write_whole(site.folder / ARTIFACTS_NAME / name) as file:
+        (output.folder / ARTIFACTS_NAME).mkdir(exist_ok=True)
+        with write_whole(output.folder / ARTIFACTS_NAME / name) as file:
             file.write(data)

@@ -24,7 +24,7 @@ from bushel.data.schema import (
     write_sidecar,
 )
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.records.scan import available_cores
+from bushel.parallel.threads import available_cores
 from bushel.storage import AnyPath
 from bushel.storage.compression import SHARD_CODECS, Compression
 

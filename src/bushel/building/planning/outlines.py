@@ -20,7 +20,7 @@ from bushel.building.planning.probe import probe
 from bushel.building.planning.repeats import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
-from bushel.records.scan import available_cores
+from bushel.parallel.threads import available_cores
 from bushel.sources.protocol import Source
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms

@@ -18,8 +18,8 @@ from bushel.data.columns import BytesColumn
 from bushel.data.labels import Labels
 from bushel.data.schema import Schema
 from bushel.data.splits import draw
+from bushel.parallel.threads import available_cores
 from bushel.records.manifest import Balanced
-from bushel.records.scan import available_cores
 from bushel.storage import write_whole
 from bushel.storage.compression import SHARD_CODECS
 

@@ -9,20 +9,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.building.encode.record_encoding import FRAMING
 from bushel.building.output.atomic_file import compressor
+from bushel.building.output.journal import Journal, Outcome
 from bushel.data.columns import BytesColumn
 from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file
-from bushel.records.index import Index, index_path, save_index
-from bushel.storage import sync_folder, temporary_path, write_whole
-from bushel.storage.cache import local_copy
+from bushel.records.index import Index, index_path, load_index, save_index, tie_of
+from bushel.storage import local_copy, sync_folder, temporary_path, upload, write_whole
 
-__all__ = ["Segment", "ShardFile", "keys_path", "load_keys", "order_of", "read_back", "write_all", "write_in_order"]
+__all__ = [
+    "Segment",
+    "ShardFile",
+    "deliver",
+    "load_keys",
+    "order_of",
+    "read_back",
+    "write_all",
+    "write_in_order",
+]
 
 _GATHERED = 16 << 20  # bytes put into order at a time
 
@@ -192,6 +202,22 @@ def load_keys(path: Path) -> BytesColumn | None:
     if len(memory) < end:
         raise FileProblem(place, "ends early", help=["Build the dataset again."])
     return BytesColumn(memory[8:end].view(np.int64), memory[end:])
+
+
+def deliver(folder: Path, target: Path, outcome: Outcome) -> None:
+    """Upload a shard with its index and keys, note that it is done, and remove it from this machine."""
+    path, uploaded = folder / outcome.path, target / outcome.path
+    status = upload(path, uploaded)
+    index = load_index(path)
+    assert index is not None, "a shard is written with its index"
+    save_index(uploaded, index, tie=msgspec.structs.replace(tie_of(path), etag=status.etag, mtime_ns=0))
+    upload(keys_path(path), keys_path(uploaded))
+    refused = Journal(folder).refused_path(outcome.task)
+    if refused.exists():
+        upload(refused, Journal(target).refused_path(outcome.task))
+    Journal(target).write(outcome)
+    for done in (path, index_path(path), keys_path(path)):
+        done.unlink()
 
 
 def read_back(path: Path, records: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from bushel.building.output.journal import Journal, Outcome
 from bushel.building.output.quarantine import Quarantine, Quarantined
 from bushel.building.planning.plan_files import Plan, ShardPlan, load_plan
 from bushel.building.progress import Counters
-from bushel.building.tasks.shard_files import Segment, ShardFile, read_back, write_beside, write_in_order
+from bushel.building.tasks.shard_files import Segment, ShardFile, deliver, read_back, write_beside, write_in_order
 from bushel.building.tasks.sorted_runs import RunWriter, merge_runs
 from bushel.data.columns import BytesColumn, Column
 from bushel.data.labels import count_labels
@@ -30,9 +30,6 @@ from bushel.errors import BushelError, TooManyRefused
 from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.transforms.fitted import Layer
-
-if TYPE_CHECKING:
-    from bushel.building.output.output_store import Delivery
 
 __all__ = ["Job", "Task", "do", "load_job", "perform"]
 
@@ -74,7 +71,7 @@ class Job:
     layer: Layer | None = None  # of transforms that are fitted now
     fit_rows: int = 0  # of a task that fits
     part_rows: int = 0  # of a part, where shards are merged from those
-    delivery: Delivery | None = None  # where finished shards go, if they do not stay
+    deliver_to: Path | None = None  # where finished shards go, if they do not stay in `out`
 
     @property
     def journal(self) -> Journal:
@@ -119,8 +116,8 @@ def perform(job: Job, task: Task) -> Outcome:
     finally:
         work.quarantine.close()
         job.counters.end(task.slot)
-    if job.delivery is not None and outcome.path:
-        job.delivery.take(job.out, outcome)
+    if job.deliver_to is not None and outcome.path:
+        deliver(job.out, job.deliver_to, outcome)
     job.journal.write(outcome, sync=job.durable or bool(outcome.path))
     return outcome
 
@@ -311,7 +308,7 @@ class _Work:
         allowed = self.job.max_refused
         if allowed is not None and self.quarantine.count > allowed:
             raise TooManyRefused(
-                self.job.delivery.target if self.job.delivery else self.job.out,
+                self.job.deliver_to or self.job.out,
                 self.quarantine.count,
                 allowed,
                 first=f"The last one: {entry}",

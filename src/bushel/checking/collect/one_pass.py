@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,11 +23,11 @@ from bushel.checking.collect.near_texts import TextReader
 from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.schema import Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
+from bushel.parallel.threads import available_cores
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
-from bushel.records.scan import available_cores
-from bushel.storage import AnyPath, as_path, is_object, list_files, shard_paths
+from bushel.storage import AnyPath, as_path, list_files, read_past_cache, shard_paths
 
 __all__ = ["list_data", "read_data"]
 
@@ -346,13 +345,7 @@ def _read_part(wanted: Set[Part], found: Found, file: FileFacts) -> FilePart:
 
 def is_intact_now(skipped: Skipped) -> bool:
     """Read a record again, past the page cache where the system allows it: bytes that heal were never the file's."""
-    path = as_path(skipped.path)
-    if is_object(path):
-        return False  # it was read again already
-    with path.open("rb", buffering=0) as file:
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(file.fileno(), skipped.offset, skipped.length, os.POSIX_FADV_DONTNEED)
-        data = os.pread(file.fileno(), skipped.length, skipped.offset)
+    data = read_past_cache(as_path(skipped.path), skipped.offset, skipped.length)
     extents = np.array([[0, skipped.length - 16]], np.uint64)
     return len(data) == skipped.length and not _native.verify(data, extents, 1)
 

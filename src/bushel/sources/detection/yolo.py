@@ -9,7 +9,7 @@ from pathlib import Path
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotations, Gathering
 from bushel.sources.folders import SPLITS, files_of, walk
-from bushel.storage import is_object, presence, read_each
+from bushel.storage import presence, read_each, sibling
 
 __all__ = ["is_yolo", "read_yolo"]
 
@@ -43,11 +43,10 @@ def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | No
     names = _names(folder, classes)
     gathering = Gathering("share", {})
     image_names = [path.decode(errors="surrogateescape") for path in found.paths]
-    beside = [root.with_name("labels")] if len(root.parts) > 2 or not is_object(root) else []  # no other bucket
-    is_there = presence(root, folder, *beside)
+    is_there = presence(root, folder, sibling(root, "labels"))
     paths = [_label_path(root, Path(name), folder, is_there) for name in image_names]
     used = {path for path in paths if path is not None}
-    labels = read_each(path for path in paths if path is not None)
+    labels = read_each((path for path in paths if path is not None), most_bytes=_MOST_BYTES)
     for name, labelled in zip(image_names, paths, strict=True):
         if labelled is None:
             gathering.counted["images without a label file, taken as without objects"] += 1
@@ -85,8 +84,6 @@ def _gather(gathering: Gathering, path: Path, data: Callable[[], bytes], names: 
     """Add the objects of one label file; returns why it cannot be used."""
     begun = len(gathering.boxes)
     try:
-        if not is_object(path) and path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"has more than {_MOST_BYTES >> 20} MiB")
         lines = data().decode("utf-8-sig").splitlines()
         for number, line in enumerate(lines, 1):
             if line.strip():

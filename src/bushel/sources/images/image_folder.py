@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns, write_columns
 from bushel.data.schema import Feature, Schema
@@ -31,8 +30,7 @@ from bushel.sources.images.image_checks import MAX_PIXELS, CheckedImages, ImageC
 from bushel.sources.images.label_files import find_label_file, read_label_file
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, fingerprint_of
-from bushel.storage import AnyPath, as_path, is_object
-from bushel.storage.streams import in_background
+from bushel.storage import AnyPath, as_path, read_each, read_together
 
 __all__ = ["ImageSource", "images"]
 
@@ -167,15 +165,11 @@ class ImageSource(FolderSource):
         return self._block_of(rows[checked.rows], checked, bad)
 
     def _read_at_once(self, rows: NDArray[np.int64]) -> BytesColumn | None:
-        """The files one behind the other; None if one of them is in a store, cannot be read or has another size."""
-        if is_object(as_path(self.path)):
-            return None
+        """The files one after the other; None if they are in a store, or one cannot be read or has another size."""
         paths, sizes = self.files.paths.take(rows), np.ascontiguousarray(self.files.sizes[rows])
-        found: Any = _native.read_files(os.fsencode(self.path), paths.offsets, paths.data, sizes, _READERS)
-        data, faults = found
-        if faults.any():
-            return None
-        return BytesColumn(np.concatenate([[0], np.cumsum(sizes)]), data)
+        names = (paths.offsets, paths.data)
+        data = read_together(as_path(self.path), names, sizes, threads=_READERS)
+        return None if data is None else BytesColumn(np.concatenate([[0], np.cumsum(sizes)]), data)
 
     def _block_of(self, kept: NDArray[np.int64], checked: CheckedImages, left: Sequence[Refused]) -> Block:
         label = self.listed.get("label")
@@ -189,7 +183,7 @@ class ImageSource(FolderSource):
     def _block_one_by_one(self, rows: NDArray[np.int64]) -> Block:
         refused: dict[int, tuple[str, str]] = {}
         payload: list[bytes] = []
-        for row, read in enumerate(_reads(self._paths(rows), self.files.sizes[rows].tolist())):
+        for row, (_, read) in enumerate(read_each(as_path(os.fsdecode(path)) for path in self._paths(rows))):
             try:
                 payload.append(read())
             except OSError as error:
@@ -232,24 +226,3 @@ class ImageSource(FolderSource):
         state = super().__getstate__()
         state.pop("label_table", None)
         return state | {"digest": self.digest, "labels": self.labels}
-
-
-def _reads(paths: Sequence[bytes], sizes: Sequence[int]) -> Iterator[Callable[[], bytes]]:
-    """What reads each file; objects of a store are on their way by then, several at a time."""
-    if not paths or not is_object(as_path(os.fsdecode(paths[0]))):
-        return (partial(_read_whole, path, size) for path, size in zip(paths, sizes, strict=True))
-    return (future.result for future in [in_background(as_path(os.fsdecode(path)).read_bytes) for path in paths])
-
-
-def _read_whole(path: bytes, size: int) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        data = os.read(descriptor, size + 1)
-        if len(data) == size:
-            return data
-        pieces = [data]  # changed since it was listed, or read in parts
-        while piece := os.read(descriptor, 1 << 20):
-            pieces.append(piece)
-        return b"".join(pieces)
-    finally:
-        os.close(descriptor)

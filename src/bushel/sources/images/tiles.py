@@ -21,8 +21,7 @@ from bushel.pixels.tiff import TiffReader, is_tiff
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused
-from bushel.storage import AnyPath
-from bushel.storage.cache import local_copy
+from bushel.storage import AnyPath, local_copy
 
 __all__ = ["TileSource", "tiles"]
 

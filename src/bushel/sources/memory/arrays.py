@@ -20,8 +20,7 @@ from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources.memory.values import is_sparse, nullable_column, number_keys, rows_that_fit, typed
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of, fingerprint_of_arrays
-from bushel.storage import as_path, open_to_read
-from bushel.storage.cache import local_copy
+from bushel.storage import as_path, local_copy, open_to_read
 
 __all__ = ["ArraySource", "arrays"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from bushel.errors import FileProblem
 from bushel.sources.tables import arrow
 from bushel.sources.tables.table_columns import PART_BYTES, Field, Part, Piece, Survey
-from bushel.storage.cache import local_copy
+from bushel.storage import local_copy
 
 __all__ = ["ArrowFile", "ParquetFile"]
 

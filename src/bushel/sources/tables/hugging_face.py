@@ -13,8 +13,7 @@ from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.images.image_columns import ImageColumn
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.tables.table import Format, TableSource
-from bushel.storage import AnyPath, as_path, natural_order
-from bushel.storage.cache import local_copy
+from bushel.storage import AnyPath, as_path, local_copy, natural_order
 
 __all__ = ["huggingface"]
 

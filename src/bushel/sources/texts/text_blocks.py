@@ -14,7 +14,7 @@ import numpy as np
 
 from bushel import _native
 from bushel.errors import FileProblem
-from bushel.storage import is_object, open_to_read
+from bushel.storage import open_to_read, openable
 from bushel.storage.compression import CODECS, inflated
 
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
@@ -159,7 +159,7 @@ def check_utf8(path: Path, text: bytes, line: int) -> None:
 
 
 def _inflating(path: Path, compression: str) -> IO[bytes]:
-    return inflated(path.open("rb") if is_object(path) else path, compression)
+    return inflated(openable(path), compression)
 
 
 class _Transcoded(io.RawIOBase):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import missing_package
-from bushel.storage.cache import local_copy
+from bushel.storage import local_copy
 
 __all__ = ["BadVideo", "Timeline", "frames_at", "read_timeline"]
 

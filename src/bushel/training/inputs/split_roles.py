@@ -60,7 +60,7 @@ def _first(data: Dataset, names: tuple[str, ...]) -> Split | None:
 
 def _hold_out(split: Split, seed: int) -> tuple[Split, Split, str]:
     """A fifth of the records, by a seeded permutation; of compressed files, whole files."""
-    if split.stream is not None:
+    if split.is_sequential:
         return _hold_out_files(split)
     count = len(split)
     held = max(1, round(HELD_OUT * count))

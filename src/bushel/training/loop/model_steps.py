@@ -186,7 +186,7 @@ def feature_rows(
 def _some(
     split: Split, preparation: Preparation, task: Task, options: Options, most: int, augmentation: tuple[Any, ...]
 ) -> Iterator[tuple[dict[str, Array], Array]]:
-    if split.stream is None:
+    if not split.is_sequential:
         split = split.select(np.unique(np.linspace(0, len(split) - 1, min(most, len(split))).astype(np.int64)))
     taken = 0
     with closing(feed_of(split, preparation, task.label, options, augmentation=augmentation)) as feed:

@@ -1,24 +1,24 @@
-"""Compressed shards: they can only be read from the beginning, so a window of records is held inflated."""
+"""Compressed shards, which can only be read from their beginning: a window of records is kept inflated."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bushel import _native
-from bushel.reading.shards import Decoded, Ints, RowFaults, ShardSet, Wanted
+from bushel.reading.shards import Decoded, Ints, Shard, ShardSet, Wanted
 from bushel.records.files import FOOTER, HEADER, Chunk, open_file
 
-__all__ = ["Stream"]
+__all__ = ["InflatedShards"]
 
 _FRAMING = HEADER + FOOTER
 _CHUNK_BYTES = 4 << 20
-_HELD_BYTES = 64 << 20  # inflated and kept, beside the chunk in use
+_HELD_BYTES = 64 << 20  # inflated and kept, in addition to the chunk in use
 
 
 @dataclass
@@ -29,30 +29,32 @@ class _Reading:
     done: int = 0  # records read so far
 
 
-class Stream:
-    """Records of compressed shards by number. Cheap where the numbers asked for lie close together and go up.
+class InflatedShards(ShardSet):
+    """Compressed shards, by the number of their records. Cheap where the numbers are close together and go up.
 
     Safe to use from several threads, one of which reads at a time.
     """
 
-    def __init__(self, shards: ShardSet, held_bytes: int = _HELD_BYTES) -> None:
-        self.shards = shards
-        self._held_bytes = held_bytes
+    is_sequential = True
+
+    def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
+        super().__init__(shards, counts)
+        self._held_bytes = _HELD_BYTES
         self._held: OrderedDict[tuple[int, int], Chunk] = OrderedDict()
         self._size = 0
         self._readings: dict[int, _Reading] = {}
         self._lock = threading.Lock()
 
-    def hold(self, size: int) -> None:
-        """Keep at least this many bytes inflated: a shuffle needs its whole buffer at once."""
-        self._held_bytes = max(self._held_bytes, size)
+    def hold(self, records: int) -> None:
+        """Keep this many records inflated: a shuffle needs its whole buffer at once."""
+        mean = sum(int(shard.index.lengths.sum()) for shard in self.shards) / len(self) + _FRAMING
+        self._held_bytes = max(self._held_bytes, int(records * mean))
 
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode features of the records, in the order given."""
         memory, extents = self._gather(rows)
         columns, faults, _ = _native.decode(memory, extents, wanted)
-        found: RowFaults = self.shards.with_damage(rows, faults)
-        return Decoded(columns, found, 0.0)
+        return Decoded(columns, self.with_damage(rows, faults), 0.0)
 
     def _gather(self, rows: Ints) -> tuple[Any, Any]:
         """Memory that holds the framed records, and where each is."""
@@ -61,9 +63,9 @@ class Stream:
         pieces: list[Any] = [b""] * len(rows)
         at = 0
         while at < len(rows):
-            shard = int(np.searchsorted(self.shards.first, ordered[at], side="right")) - 1
-            base = int(self.shards.first[shard])
-            if int(ordered[at]) - base in self.shards.shards[shard].damage:
+            shard = int(np.searchsorted(self.first, ordered[at], side="right")) - 1
+            base = int(self.first[shard])
+            if int(ordered[at]) - base in self.shards[shard].damage:
                 at += 1  # there is no such record; its place is at fault
                 continue
             with self._lock:
@@ -91,12 +93,12 @@ class Stream:
             self._keep(shard, chunk)
             if record < reading.done:
                 return chunk
-        raise IndexError(f"record must be in {self.shards.shards[shard].path}, got {record}")
+        raise IndexError(f"record must be in {self.shards[shard].path}, got {record}")
 
     def _restart(self, shard: int) -> _Reading:
         while len(self._readings) > 2:
             self._readings.pop(next(iter(self._readings)))
-        file = open_file(self.shards.shards[shard].path)
+        file = open_file(self.shards[shard].path)
         self._readings[shard] = _Reading(file.chunks(on_fault=lambda _: None, max_bytes=_CHUNK_BYTES))
         return self._readings[shard]
 

@@ -1,7 +1,7 @@
-"""Who builds into a folder of a store: one object that is made if it is not there, and made anew while a build lives.
+"""The lock of a folder in a store: an object that is created if there is none, and renewed while its holder lives.
 
-Stores know no locks, but they refuse to write an object that is there, or that is no longer the one that was read. A
-build that was killed leaves its object behind: it is taken over when nobody made it anew for a while.
+Stores have no locks, but they can refuse to write an object that exists, or that is no longer the one that was read. A
+process that was killed leaves its object: another takes it over when it was not renewed for a while.
 """
 
 from __future__ import annotations
@@ -17,20 +17,27 @@ from pathlib import Path
 
 import msgspec
 
-from bushel.building.output.journal import boot_of_machine
 from bushel.errors import FileProblem
-from bushel.storage import ObjectPath
+from bushel.storage.objects import ObjectPath
 from bushel.storage.stores import Status, put_new, put_over
 
-__all__ = ["hold"]
+__all__ = ["boot_of_machine", "hold"]
 
-BEAT = 10.0  # seconds after which a build that lives makes its object anew
-PATIENCE = 35.0  # seconds without that after which a build is taken to be dead
-_LONG_AGO = 900.0  # seconds that no two clocks are apart
+BEAT = 10.0  # seconds after which a build renews its object
+PATIENCE = 35.0  # seconds without renewal after which a build counts as dead
+_LONG_AGO = 900.0  # seconds by which no two clocks differ
+
+
+def boot_of_machine() -> str:
+    """Something that changes when the machine restarts."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return f"{round((time.time() - time.monotonic()) / 60)}"  # its minute
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What the object says: which process of which machine builds."""
+    """What the object says: which process on which machine builds."""
 
     token: str
     host: str
@@ -45,8 +52,9 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def hold(path: ObjectPath, out: Path) -> Iterator[Holding]:
-    """Hold a folder of a store, by an object in it; a second build is refused while this one lives."""
+def hold(path: Path, out: Path) -> Iterator[Holding]:
+    """Lock a folder of a store by an object in it; a second build is refused while this one lives."""
+    assert isinstance(path, ObjectPath)
     holding = Holding(path, out)
     try:
         yield holding
@@ -55,7 +63,7 @@ def hold(path: ObjectPath, out: Path) -> Iterator[Holding]:
 
 
 class Holding:
-    """The object while it is ours."""
+    """The object while this process holds it."""
 
     def __init__(self, path: ObjectPath, out: Path) -> None:
         self.path, self.out, self.claim = path, out, Claim.own()
@@ -64,7 +72,7 @@ class Holding:
         self._is_lost = False
         try:
             self._etag = self._take()
-        except NotImplementedError:  # a store that cannot be asked to: nobody is refused there
+        except NotImplementedError:  # a store that cannot do that: nobody is refused there
             self._etag = ""
         else:
             threading.Thread(target=self._beat, daemon=True).start()
@@ -75,7 +83,7 @@ class Holding:
             if (made := put_new(self.path.key, data)) is not None:
                 return made.etag
             found = _read(self.path)
-            if found is None:  # its build ended meanwhile
+            if found is None:  # its build ended in the meantime
                 continue
             other, status = found
             if other.token == self.claim.token:  # the answer to the first attempt was lost
@@ -91,7 +99,7 @@ class Holding:
     def _beat(self) -> None:
         claim = self.claim
         while not self._is_over.wait(BEAT):
-            with suppress(FileProblem), self._lock:  # a store that fails for a while is for others to report
+            with suppress(FileProblem), self._lock:  # a store that fails for a while is reported elsewhere
                 if self._is_over.is_set():
                     return
                 claim = msgspec.structs.replace(claim, beat=claim.beat + 1)
@@ -105,19 +113,19 @@ class Holding:
                     return
 
     def check(self) -> None:
-        """Raise if another build took over, since it heard nothing of this one for too long."""
+        """Raise if another build took over because this one was silent for too long."""
         if not self._etag:
             return
         found = None if self._is_lost else _read(self.path)
         if found is None or found[0].token != self.claim.token:
             raise FileProblem(
                 self.out,
-                "another build took this folder over while this one was not heard of",
-                help=["What is there is of the other build."],
+                "another build took this folder over because this one was silent for too long",
+                help=["The files there belong to the other build."],
             )
 
     def release(self) -> None:
-        """Let the folder go."""
+        """Release the folder."""
         self._is_over.set()
         if not self._etag:
             return
@@ -139,7 +147,7 @@ def _read(path: ObjectPath) -> tuple[Claim, Status] | None:
 
 
 def _lives(claim: Claim, status: Status) -> bool | None:
-    """Whether its process is there, if it is of this machine; of others it is known only if it is long silent."""
+    """Whether its process runs, if that can be known: on this machine, or after a long silence."""
     if claim.boot == boot_of_machine() and claim.host == socket.gethostname():
         return _is_running(claim.process)
     return False if time.time() - status.mtime_ns / 1e9 > _LONG_AGO else None
@@ -156,7 +164,7 @@ def _is_running(process: int) -> bool:
 
 
 def _stays(path: ObjectPath, status: Status) -> bool:
-    """Whether nobody makes it anew. Clocks are not compared: what counts is that it changes."""
+    """Whether nobody renews it. Clocks are not compared: what counts is whether it changes."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         time.sleep(min(1.0, PATIENCE / 5))

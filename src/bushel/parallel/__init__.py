@@ -1,0 +1,1 @@
+"""Work beside the caller: in threads, ahead of need, and in processes."""

@@ -1,0 +1,255 @@
+"""Reading and writing files, on disk and in stores alike. What is written appears completely or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import socket
+import stat
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from bushel import _native
+from bushel.errors import FileProblem
+from bushel.parallel.threads import Ahead
+from bushel.storage import stores
+from bushel.storage.listing import AnyPath, as_path, similar_names
+from bushel.storage.objects import ObjectFile, ObjectPath, take_parked
+from bushel.storage.stores import Status
+
+__all__ = [
+    "InOrder",
+    "Status",
+    "copy_file",
+    "describe_os_error",
+    "give_name",
+    "load_bytes",
+    "may_write_beside",
+    "open_in_order",
+    "open_to_read",
+    "openable",
+    "read_each",
+    "read_past_cache",
+    "read_together",
+    "remove_below",
+    "status_of",
+    "sync_folder",
+    "temporary_path",
+    "upload",
+    "whole_path",
+    "write_whole",
+]
+
+_AT_ONCE = 16  # small objects under way
+
+
+def describe_os_error(path: Path, error: OSError) -> FileProblem:
+    """An error of the operating system in one line."""
+    return FileProblem(path, (error.strerror or str(error)).lower())
+
+
+def status_of(path: Path) -> Status:
+    """Size, time and, in a store, entity tag. Raises FileNotFoundError if there is no such file."""
+    if isinstance(path, ObjectPath):
+        return path.status()
+    found = path.stat()
+    return Status(found.st_size, "", found.st_mtime_ns)
+
+
+def open_to_read(path: Path) -> IO[bytes]:
+    """Open a file, or say in one line why it cannot be opened."""
+    try:
+        if not isinstance(path, ObjectPath) and stat.S_ISDIR(path.stat().st_mode):
+            raise FileProblem(path, "is a folder, not a file")
+        return path.open("rb", buffering=0)
+    except PermissionError:
+        raise FileProblem(path, "there is no permission to read this file") from None
+    except FileNotFoundError:
+        raise FileProblem(path, "there is no such file", help=similar_names(path)) from None
+
+
+class _DiskFile:
+    """A file on disk that is read from its beginning to its end."""
+
+    read_again = None  # a disk gives the same bytes twice
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.read, self.seek, self.tell, self.close = file.read, file.seek, file.tell, file.close
+        self.size = os.fstat(file.fileno()).st_size
+        self._descriptor = file.fileno()
+
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        """All of it, mapped: its offset and its bytes."""
+        if self.size:  # an empty file cannot be mapped
+            yield 0, mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
+
+    def put_back(self) -> None:
+        """Close it."""
+        self.close()
+
+    def __enter__(self) -> _DiskFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+InOrder = _DiskFile | ObjectFile
+
+
+def open_in_order(path: Path) -> InOrder:
+    """Open a file that is read from its beginning to its end; in a store, its bytes are on their way then."""
+    if isinstance(path, ObjectPath):
+        return take_parked(path) or ObjectFile(path.key, path.status(), in_order=True)
+    return _DiskFile(open_to_read(path))
+
+
+def openable(path: Path) -> Any:
+    """What libraries open that take a name or an open file."""
+    return path.open("rb") if isinstance(path, ObjectPath) else str(path)
+
+
+def load_bytes(path: Path) -> Any:
+    """All bytes of a file, mapped if it is on disk. Raises FileNotFoundError if there is no such file."""
+    if isinstance(path, ObjectPath):
+        return path.read_bytes()
+    # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
+    size = path.stat().st_size
+    return _native.Mapping([(str(path), size)]).memory[:size]  # type: ignore[index] # its last page is longer
+
+
+def read_past_cache(path: Path, offset: int, length: int) -> bytes:
+    """Read bytes again from the disk or store itself, where the system allows it, and not from memory."""
+    if isinstance(path, ObjectPath):
+        return bytes(stores.get(path.key, offset, offset + length, path.status().etag))
+    with path.open("rb", buffering=0) as file:
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), offset, length, os.POSIX_FADV_DONTNEED)
+        return os.pread(file.fileno(), length, offset)
+
+
+def read_each(paths: Iterable[Path], *, most_bytes: int | None = None) -> Iterator[tuple[Path, Callable[[], bytes]]]:
+    """Small files, each with a function that returns its bytes or raises; those in a store are fetched in advance.
+
+    A file on disk of more than `most_bytes` is a ValueError.
+    """
+    paths = iter(paths)
+    first = next(paths, None)
+    if first is None:
+        return
+    if isinstance(first, ObjectPath):
+        yield from Ahead(_fetched, chain([first], paths), threads=_AT_ONCE, ahead=_AT_ONCE)
+    else:
+        yield from ((path, partial(_read_small, path, most_bytes)) for path in chain([first], paths))
+
+
+def _fetched(path: Path) -> tuple[Path, Callable[[], bytes]]:
+    try:
+        data = path.read_bytes()
+    except Exception as error:
+        return path, partial(_raise, error)
+    return path, lambda: data
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def _read_small(path: Path, most_bytes: int | None) -> bytes:
+    if most_bytes is not None and path.stat().st_size > most_bytes:
+        raise ValueError(f"has more than {most_bytes >> 20} MiB")
+    return path.read_bytes()
+
+
+def read_together(folder: Path, names: tuple[Any, Any], sizes: Any, *, threads: int) -> Any:
+    """Files below a folder, one after the other in one array; None if one cannot be read or has another size.
+
+    `names` are the offsets and bytes of their names. Files of a store are not read so: None.
+    """
+    if isinstance(folder, ObjectPath):
+        return None
+    found: Any = _native.read_files(os.fsencode(folder), *names, sizes, threads)
+    data, faults = found
+    return None if faults.any() else data
+
+
+def temporary_path(path: Path) -> Path:
+    """Where a file is written until it is complete: beside it, under a name that no other process uses."""
+    return path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
+
+
+def whole_path(path: Path) -> Path:
+    """Where a file is written until it is complete: beside it, or on this machine if it belongs into a store."""
+    if not isinstance(path, ObjectPath):
+        return temporary_path(path)
+    return temporary_path(Path(tempfile.gettempdir()) / path.name)
+
+
+def give_name(temporary: Path, path: Path) -> None:
+    """Give a file that is complete its own name."""
+    if isinstance(path, ObjectPath):
+        path.put(temporary)
+        temporary.unlink()
+    else:
+        temporary.replace(path)
+
+
+@contextlib.contextmanager
+def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file under another name, and give it its own when all of it is written.
+
+    On any exception the file that was there before, if any, is unchanged.
+    """
+    path = as_path(path)
+    temporary = whole_path(path)
+    try:
+        with temporary.open("wb", buffering=0) as file:
+            yield file
+            if sync:
+                os.fsync(file.fileno())
+        give_name(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if sync and not isinstance(path, ObjectPath):
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def may_write_beside(path: Path) -> bool:
+    """Whether files may be added where nobody asked for them: not in a bucket."""
+    return not isinstance(path, ObjectPath)
+
+
+def upload(file: Path, path: Path) -> Status:
+    """Copy a file on disk into a store; it appears there when all of it is written."""
+    assert isinstance(path, ObjectPath)
+    return path.put(file)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file; inside a bucket, its bytes do not pass through this machine."""
+    if isinstance(source, ObjectPath) and isinstance(target, ObjectPath):
+        source.copy_to(target)
+    else:
+        target.write_bytes(source.read_bytes())
+
+
+def remove_below(folder: Path, keep: Path | None = None) -> None:
+    """Remove every object below a folder of a store, except one."""
+    assert isinstance(folder, ObjectPath)
+    folder.remove_below(keep)

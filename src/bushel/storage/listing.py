@@ -1,0 +1,257 @@
+"""Paths, folders and patterns to files, on disk and in stores alike."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from bushel.errors import FileProblem, nearest
+from bushel.storage.objects import ObjectPath, parse_object
+
+__all__ = [
+    "AnyPath",
+    "Scanner",
+    "as_path",
+    "fixed_part",
+    "list_files",
+    "listed",
+    "local_paths",
+    "names_below",
+    "natural_order",
+    "paths_below",
+    "presence",
+    "scanner_of",
+    "shard_paths",
+    "sibling",
+    "similar_names",
+    "sizes_in",
+]
+
+AnyPath: TypeAlias = str | PathLike[str]
+
+# Files that bushel writes beside the data, and hidden ones.
+_BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$|^recipe\.toml$")
+
+
+def as_path(path: AnyPath) -> Path:
+    """A path on this machine, or in an object store if it begins with s3://, gs:// or az://."""
+    return parse_object(path) or Path(path)
+
+
+def local_paths(paths: Iterable[AnyPath]) -> list[Path]:
+    """Those of the paths that are on this machine, and that another machine may not see."""
+    return [path for path in map(as_path, paths) if not isinstance(path, ObjectPath)]
+
+
+def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
+    """Turn files, folders and patterns into the files that they name.
+
+    Files come in the order given; those of one pattern or folder in the order of the numbers in their names. A path
+    that names nothing is an error.
+    """
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    if not given:
+        raise ValueError("paths must name at least one file, got none")
+    files: list[Path] = []
+    for path in map(as_path, given):
+        files.extend(_objects_of(path) if isinstance(path, ObjectPath) else _files_of(path))
+    return files
+
+
+def _files_of(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = [file for file in path.iterdir() if not _BESIDE.search(file.name) and file.is_file()]
+        if not found:
+            raise FileProblem(path, "there are no files in this folder")
+        return sorted(found, key=natural_order)
+    if path.exists():
+        return [path]
+    if glob.has_magic(str(path)):
+        found = [Path(name) for name in glob.iglob(str(path), recursive=True) if Path(name).is_file()]
+        if not found:
+            raise FileProblem(path, "no file matches this pattern", help=[f"The search began in {Path.cwd()}"])
+        return sorted(found, key=natural_order)
+    raise FileProblem(path, "there is no such file", help=similar_names(path))
+
+
+def _objects_of(path: ObjectPath) -> list[Path]:
+    if path.known is not None:
+        return [path]
+    if glob.has_magic(str(path)):
+        found: list[Path] = [file for file in path.matching() if not file.name.startswith(".")]
+        if not found:
+            raise FileProblem(path, "no object matches this pattern")
+        return sorted(found, key=natural_order)
+    inside = list(path.iterdir())
+    if not inside and path.key.name and path.is_file():
+        return [path]
+    found = [file for file in inside if file.known is not None and not _BESIDE.search(file.name)]
+    if not inside:
+        raise FileProblem(path, "there is no such object", help=similar_names(path))
+    if not found:
+        raise FileProblem(path, "there are no objects in this folder")
+    return sorted(found, key=natural_order)
+
+
+def listed(paths: list[Path]) -> list[Path]:
+    """The same paths; those in stores with what one listing of their folder says, so that none is asked for alone."""
+    if len(paths) < 3 or not all(isinstance(path, ObjectPath) for path in paths):
+        return paths
+    there = {file: file for folder in {path.parent for path in paths} for file in folder.iterdir()}
+    return [there.get(path, path) for path in paths]
+
+
+def presence(*folders: Path | None) -> Callable[[Path], bool]:
+    """A function that says whether a file exists: a disk is asked each time, a store is listed once per folder."""
+    stored = [folder for folder in dict.fromkeys(folders) if isinstance(folder, ObjectPath)]
+    if not stored:
+        return Path.is_file
+    there = {str(path) for folder in stored for path in folder.below()}
+    return lambda path: str(path) in there
+
+
+def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:
+    """The files of a dataset; a store is listed once instead of being asked for each."""
+    if not isinstance(folder, ObjectPath):
+        return [folder / name for name in names]
+    there = {file.name: file for file in folder.iterdir()}
+    return [there.get(name, folder / name) for name in names]
+
+
+def sizes_in(folder: Path) -> dict[str, int]:
+    """The size in bytes of each file in a folder, by name, from one listing."""
+    if isinstance(folder, ObjectPath):
+        return {path.name: path.known.size for path in folder.iterdir() if path.known is not None}
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+
+def paths_below(folder: Path) -> Iterator[Path]:
+    """All files below a folder, however deep."""
+    if isinstance(folder, ObjectPath):
+        return folder.below()
+    return (Path(at) / name for at, _, names in os.walk(folder) for name in names)
+
+
+def names_below(folder: Path) -> Iterator[str]:
+    """The names of all files below a folder, but for those in hidden folders."""
+    if isinstance(folder, ObjectPath):
+        depth = len(folder.parts)
+        inside = (path for path in folder.below() if not any(part[0] in "._" for part in path.parts[depth:-1]))
+        yield from (path.name for path in inside)
+        return
+    for _, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        yield from sorted(files)
+
+
+def sibling(path: Path, name: str) -> Path | None:
+    """A folder of this name beside a folder; None for a bucket, which has none beside it."""
+    return None if isinstance(path, ObjectPath) and len(path.parts) <= 2 else path.with_name(name)
+
+
+def fixed_part(path: Path) -> Path:
+    """The folder in which a pattern is looked for; the path itself if it is no pattern."""
+    fixed = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), len(path.parts))
+    return type(path)(*path.parts[:fixed])
+
+
+def similar_names(path: Path) -> list[str]:
+    """A line of help: the file beside a missing one whose name is the most similar."""
+    if not isinstance(path, ObjectPath) and not path.parent.is_dir():
+        return [f"There is no folder {path.parent} either; the search began in {Path.cwd()}"]
+    is_bucket = isinstance(path, ObjectPath) and len(path.parts) <= 2
+    close = nearest(path.name, [] if is_bucket else [file.name for file in path.parent.iterdir()])
+    return [f"Did you mean {path.parent / close}?"] if close else []
+
+
+def natural_order(path: Path) -> list[Any]:
+    """A sort key by which part-10 comes after part-9."""
+    pieces = re.split(r"(\d+)", str(path))
+    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)]
+
+
+class Scanner(Protocol):
+    """Lists the folders below a root one at a time."""
+
+    @property
+    def is_one_listing(self) -> bool:
+        """Whether everything is known already, so that there is no work to share."""
+        ...
+
+    def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
+        """What identifies a folder, so that links back are found, and its entries as `os.scandir` gives them."""
+        ...
+
+
+def scanner_of(folder: Path) -> Scanner:
+    """What lists a folder and those below it. Raises `FileProblem` if there is no such folder."""
+    if isinstance(folder, ObjectPath):
+        return _StoreScanner(folder)
+    if not folder.exists():
+        close = nearest(folder.name, [p.name for p in folder.parent.iterdir()]) if folder.parent.is_dir() else None
+        help = [f"Did you mean {folder.with_name(close)}?"] if close else []
+        raise FileProblem(folder, "there is no such folder", help=help)
+    if not folder.is_dir():
+        raise FileProblem(folder, "is a file, not a folder")
+    return _DiskScanner(os.fsencode(folder))
+
+
+class _DiskScanner(NamedTuple):
+    root: bytes
+    is_one_listing: bool = False
+
+    def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
+        place = os.path.join(self.root, relative) if relative else self.root  # noqa: PTH118 (bytes)
+        status = os.stat(place)  # noqa: PTH116
+        try:
+            with os.scandir(place) as found:
+                return (status.st_dev, status.st_ino), list(found)
+        except PermissionError:
+            raise FileProblem(os.fsdecode(place), "there is no permission to list this folder") from None
+
+
+class _StoreEntry(NamedTuple):
+    """An object or a folder of a store, as an `os.DirEntry`."""
+
+    name: bytes
+    st_size: int = -1
+    st_mtime_ns: int = 0
+
+    def is_dir(self) -> bool:
+        return self.st_size < 0
+
+    def is_file(self) -> bool:
+        return self.st_size >= 0
+
+    def stat(self) -> _StoreEntry:
+        return self
+
+
+class _StoreScanner:
+    """One listing has everything; it is put into folders."""
+
+    is_one_listing = True
+
+    def __init__(self, root: ObjectPath) -> None:
+        self._tree: dict[bytes, dict[bytes, _StoreEntry]] = {b"": {}}
+        depth = len(root.parts)
+        for path in root.below():
+            assert path.known is not None
+            *folders, name = (os.fsencode(part) for part in path.parts[depth:])
+            above = b""
+            for folder in folders:
+                self._tree[above].setdefault(folder + b"/", _StoreEntry(folder))  # an object may have the name too
+                above = above + b"/" + folder if above else folder
+                self._tree.setdefault(above, {})
+            self._tree[above][name] = _StoreEntry(name, path.known.size, path.known.mtime_ns)
+        if not self._tree[b""]:
+            raise FileProblem(root, "is an object, not a folder" if root.is_file() else "there is no such folder")
+
+    def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
+        return relative, list(self._tree[relative].values())
