@@ -161,8 +161,8 @@ def test_a_terminal_shows_how_far_it_is_how_fast_how_long_still_and_what_was_ref
 def test_help_has_its_many_options_under_headings():
     done = CliRunner().invoke(cli, ["build", "--help"])
     headings = [line for line in done.output.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert headings[0] == "Splits:"
-    assert headings[-1] == "The run:"
+    assert headings[0] == "What to read:"
+    assert headings[-2:] == ["Run:", "Help:"]
     assert "Text:" in headings
     assert done.output.index("\nText:") < done.output.index("--tokenise") < done.output.index("\nImages:")
     assert "Data:" in CliRunner().invoke(cli, ["train", "--help"]).output

@@ -92,11 +92,11 @@ def test_boxes_follow_a_resize_on_the_command_line(files: Path) -> None:
     ("options", "why"),
     [
         (("photos", "out", "--fit", "pad"), "--fit needs --resize"),
-        (("photos", "out", "--resize", "99999x99999"), "--resize must be of at most 100,000,000 pixels"),
-        (("photos", "out", "--resize", "20"), "--resize must be as 224x224, got '20'"),
+        (("photos", "out", "--resize", "99999x99999"), "--resize must be at most 100,000,000 pixels"),
+        (("photos", "out", "--resize", "20"), "--resize must be HEIGHTxWIDTH such as 224x224, got '20'"),
         (
             ("photos", "out", "--image-format", "gif"),
-            "--image-format must be as jpeg:90, webp:80, png, raw, png:16 or raw:16; got 'gif'",
+            "--image-format must be like jpeg:90, webp:80, png, raw, png:16 or raw:16; got 'gif'",
         ),
         (
             ("photos", "out", "--tiles", "9x9", "--overlap", "9"),
@@ -106,7 +106,7 @@ def test_boxes_follow_a_resize_on_the_command_line(files: Path) -> None:
         (("logs.csv", "out", "--windows", "9", "--time", "when"), "no column 'when'"),
         (("logs.csv", "out", "--split", "80/20", "--split-by", "time"), "--split-by needs --windows"),
         (("photos", "out", "--kind", "cocoa"), "kind must be one of"),
-        (("photos", "out", "--set", "x"), "--set must be as NAME=VALUE, got 'x'"),
+        (("photos", "out", "--set", "x"), "--set must be NAME=VALUE, got 'x'"),
     ],
 )
 def test_wrong_options_are_one_line_and_exit_code_two(files: Path, options: Any, why: str) -> None:

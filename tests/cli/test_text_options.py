@@ -10,7 +10,7 @@ from corpus import documents
 
 import bushel
 from bushel.cli.build import build
-from bushel.cli.build_options import text_tables
+from bushel.cli.build_flags import text_tables
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def test_options_become_tables_of_a_recipe() -> None:
         ({"length": 3}, "--length needs --tokenise or --embed"),
         ({"vocabulary": 3, "tfidf": 9}, "--vocabulary needs --tokenise"),
         ({"ngrams": "1-2"}, "--ngrams needs --tfidf or --hash-ngrams"),
-        ({"ngrams": "a", "tfidf": 9}, "--ngrams must be as 1-2, got 'a'"),
-        ({"clean": "upper"}, "--clean must be of nfc, nfd, nfkc, nfkd, lower, accents, control; got 'upper'"),
+        ({"ngrams": "a", "tfidf": 9}, "--ngrams must be like 1-2, got 'a'"),
+        ({"clean": "upper"}, "--clean must be among nfc, nfd, nfkc, nfkd, lower, accents, control; got 'upper'"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(given: dict[str, object], what: str) -> None:

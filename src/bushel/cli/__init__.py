@@ -1,4 +1,4 @@
-"""The command line: one thin function a command over one library call."""
+"""The command line: one thin function per command over one library call."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import click
 
 from bushel import __version__
 
-# Where each command is; loaded when it is called, so that `bushel --help` stays fast.
+# The module of each command, loaded when it is called, so that `bushel --help` stays fast.
 _COMMANDS = {
-    "bench": ("bushel.cli.bench", "Say where reading time goes."),
+    "bench": ("bushel.cli.files", "Measure how fast a dataset is read, and where the time goes."),
     "build": ("bushel.cli.build", "Turn raw files into a sharded TFRecord dataset."),
     "cat": ("bushel.cli.info", "Print records as JSON lines."),
     "check": ("bushel.cli.check", "Find what is wrong with data, pipeline and model."),
-    "completion": ("bushel.cli.completion", "Print the completion script of a shell."),
-    "explain": ("bushel.cli.check", "Print the page of a rule."),
-    "index": ("bushel.cli.index", "Index files for random access."),
-    "info": ("bushel.cli.info", "Say what files hold."),
-    "predict": ("bushel.cli.train", "Say what a trained model makes of files."),
-    "repair": ("bushel.cli.repair", "Keep every intact record of damaged files."),
-    "train": ("bushel.cli.train", "Train a model on a dataset, and say whether it learned."),
+    "completion": ("bushel.cli", "Print the completion script of a shell."),
+    "explain": ("bushel.cli.check", "Explain a rule of check, and how to fix what it finds."),
+    "index": ("bushel.cli.files", "Index files for random access."),
+    "info": ("bushel.cli.info", "Show what files hold."),
+    "predict": ("bushel.cli.train", "Run a trained model on files."),
+    "repair": ("bushel.cli.files", "Keep every intact record of damaged files."),
     "schema": ("bushel.cli.info", "Infer and print the schema of files."),
+    "train": ("bushel.cli.train", "Train a model on a dataset, and report whether it learned."),
 }
 
 
@@ -62,6 +62,9 @@ class _Commands(click.Group):
             if os.environ.get("BUSHEL_DEBUG"):
                 raise
             fail(str(error))
+        except KeyboardInterrupt:
+            click.echo("bushel: stopped", err=True)
+            sys.exit(130)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
@@ -70,7 +73,7 @@ class _Commands(click.Group):
 
 
 def fail(message: str) -> None:
-    """Say what is wrong and end with exit code 2."""
+    """Print what is wrong and exit with code 2."""
     click.echo(f"bushel: {message}", err=True)
     sys.exit(2)
 
@@ -84,9 +87,26 @@ def fail(message: str) -> None:
 def cli() -> None:
     """Turn raw files into TFRecord datasets that train well.
 
-    Results go to stdout, words and progress to stderr.
-    Every path may be one of s3://, gs:// or az://, too.
+    Results go to stdout, progress and messages to stderr.
+    Every path may also be one of s3://, gs:// or az://.
     """
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+      bushel completion bash >> ~/.bashrc
+      bushel completion zsh >> ~/.zshrc
+      bushel completion fish > ~/.config/fish/completions/bushel.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "bushel", "_BUSHEL_COMPLETE").source())
 
 
 def main() -> None:

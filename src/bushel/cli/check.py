@@ -2,49 +2,64 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
-from bushel.cli.options import engine_options, make_engine
+from bushel.cli.flags import Grouped, engine_flags, flag, make_engine
+from bushel.cli.progress import Step, show_progress
+
+__all__ = ["check", "explain"]
+
+_WHAT, _HOW, _RULES, _OUTPUT = "What to check", "How it is used", "Rules", "Output"
 
 
 def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
     return [id for value in values for id in value.split(",") if id.strip()]
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("paths", nargs=-1, metavar="[PATH…]")
-@click.option("--against", multiple=True, metavar="PATH", help="Another split, to compare with; may be repeated.")
-@click.option("--script", metavar="FILE", help="The pipeline's code (.py or .ipynb): parsed, never run.")
-@click.option("--model", metavar="FILE", help="A Keras model (.keras, .h5).")
-@click.option("--contract", metavar="RUN", help="The run of a trained model, or its contract.json.")
-@click.option("--batch-size", type=click.IntRange(min=1), help="The batch that training will use.")
-@click.option("--shuffle-buffer", type=click.IntRange(min=0), help="The shuffle buffer that training will use.")
-@click.option("--label", help="The label's feature.  [default: the manifest's, or one named label]")
-@click.option("--group", help="A feature whose values must not be in two splits.")
-@click.option("--probe", is_flag=True, help="Train the model for a few steps on one batch.")
-@click.option("--select", multiple=True, callback=_ids, metavar="IDS", help="Only these rules: ids or how they begin.")
-@click.option("--ignore", multiple=True, callback=_ids, metavar="IDS", help="Not these rules.")
-@click.option(
+@flag("--against", multiple=True, metavar="PATH", help="Another split to compare with; repeatable", group=_WHAT)
+@flag("--script", metavar="FILE", help="Code of the pipeline (.py or .ipynb): parsed, never run", group=_WHAT)
+@flag("--model", metavar="FILE", help="Keras model (.keras, .h5)", group=_WHAT)
+@flag("--contract", metavar="RUN", help="Run of a trained model, or its contract.json", group=_WHAT)
+@flag("--probe", is_flag=True, help="Train the model for a few steps on one batch", group=_WHAT)
+@flag("--label", metavar="COL", help="Label  [default: the manifest's, or one named label]", group=_HOW)
+@flag("--group", metavar="COL", help="Feature whose values must not be in two splits", group=_HOW)
+@flag("--batch-size", type=click.IntRange(min=1), metavar="N", help="Batch size that training will use", group=_HOW)
+@flag(
+    "--shuffle-buffer",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Shuffle buffer that training will use",
+    group=_HOW,
+)
+@flag(
+    "--select",
+    multiple=True,
+    callback=_ids,
+    metavar="IDS",
+    help="Run only these rules: ids, or how they begin",
+    group=_RULES,
+)
+@flag("--ignore", multiple=True, callback=_ids, metavar="IDS", help="Do not run these rules", group=_RULES)
+@flag(
     "--fail-on",
     type=click.Choice(["info", "warning", "error"]),
     default="error",
-    show_default=True,
-    help="Exit 1 from here.",
+    help="Exit 1 on findings of this severity or higher  [default: error]",
+    group=_RULES,
 )
-@click.option("--baseline", metavar="FILE", help="Do not report what this file lists.")
-@click.option("--write-baseline", metavar="FILE", help="Write what is found now to this file, and exit 0.")
-@engine_options
-@click.option("--json", "form", flag_value="json", help="Print JSON.")
-@click.option("--sarif", "form", flag_value="sarif", help="Print SARIF 2.1.0.")
-@click.option("--junit", "form", flag_value="junit", help="Print JUnit XML.")
-@click.option("--github", "form", flag_value="github", help="Print GitHub annotations.")
+@flag("--baseline", metavar="FILE", help="Do not report the findings that this file lists", group=_RULES)
+@flag("--write-baseline", metavar="FILE", help="Write all findings to this file, and exit 0", group=_RULES)
+@engine_flags
+@flag("--json", "form", flag_value="json", help="Print JSON", group=_OUTPUT)
+@flag("--sarif", "form", flag_value="sarif", help="Print SARIF 2.1.0", group=_OUTPUT)
+@flag("--junit", "form", flag_value="junit", help="Print JUnit XML", group=_OUTPUT)
+@flag("--github", "form", flag_value="github", help="Print GitHub annotations", group=_OUTPUT)
 def check(
     paths: tuple[str, ...],
     against: tuple[str, ...],
@@ -69,8 +84,8 @@ def check(
       bushel check new/ --contract runs/cats
       bushel check data/ --engine ray
 
-    PATH is a dataset, TFRecord files, or a pattern. Nothing is written into a dataset. Known findings are
-    suppressed, with a reason, in bushel.toml here or in the dataset.
+    PATH is a dataset, TFRecord files, or a pattern. Nothing is written into a dataset. To suppress known findings, list
+    them with a reason in bushel.toml, here or in the dataset.
 
     Exit: 0 nothing found, 1 findings at --fail-on or above, 2 could not check.
     """
@@ -80,7 +95,7 @@ def check(
     from bushel.checking import Plan
     from bushel.checking.report import settings as check_settings
 
-    with _progress_bar() as progress:
+    with show_progress(_step) as progress:
         report = bushel.check(
             list(paths) or None,
             against=list(against),
@@ -129,41 +144,15 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-@contextlib.contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None] | None]:
-    """A bar with rate and time left on a terminal; nothing in a log of less than ten seconds."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-        console = Console(stderr=True)
-        with Progress(
-            "checking",
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        ) as bar:
-            task = bar.add_task("checking", total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-        return
-    last = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > 10:
-            last = time.monotonic()
-            click.echo(f"checking: {done / max(total, 1):.0%} of {total / 2**20:,.0f} MiB", err=True)
-
-    yield tell
+def _step(done: int, total: int) -> Step:
+    share = f"{done / max(total, 1):.0%} of {total / 2**20:,.0f} MiB"
+    return Step("checking", done >> 20, total >> 20, share)
 
 
-@click.command()
+@click.command(cls=Grouped)
 @click.argument("rule", required=False)
 def explain(rule: str | None) -> None:
-    """Print the page of a rule: what, why it hurts, example, fix, when to ignore, reports.
+    """Explain a rule of check, and how to fix what it finds.
 
     \b
       bushel explain ORD001

@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument
+
 if TYPE_CHECKING:
     from bushel.records.costs import Costs
 
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-
-@click.command()
+@click.command(cls=Grouped)
 @paths_argument
-@click.option("--read-at", metavar="HEIGHTxWIDTH", help="How large a model reads images, to tell what is too large.")
-@json_option
+@flag("--read-at", metavar="HEIGHTxWIDTH", help="Size at which a model reads images, to find those that are too large")
+@json_flag
 def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
-    """Say what files hold: records, types, shapes, sizes, damage, and what could be stored in less.
+    """Show what files hold: records, types, shapes, sizes, damage, and what could be stored in less.
 
     \b
       bushel info data/
       bushel info 'train-*.tfrecord.gz' --json
 
-    PATH is a TFRecord file, a folder of them, or a pattern; plain, gzip or zlib, whatever the suffix.
-    Every record is read and its checksums are verified.
+    PATH is a TFRecord file, a folder of them, or a pattern; plain, gzip or zlib, whatever its suffix.
+    Every record is read, and its checksums are verified.
 
     Exit: 0 intact, 1 damage was found, 2 unreadable.
     """
@@ -38,7 +37,8 @@ def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
     from bushel.storage import as_path
 
     found = bushel.info(paths)
-    spent = bushel.costs(paths, schema=found.schema, read_at=_size(read_at)) if found.schema.features else None
+    size = parse_size(read_at, "read-at") if read_at else None
+    spent = bushel.costs(paths, schema=found.schema, read_at=size) if found.schema.features else None
     if as_json:
         import msgspec
 
@@ -52,15 +52,6 @@ def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
         for path in paths:
             _print_splits(as_path(path))
     sys.exit(1 if found.faults else 0)
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    height, _, width = text.partition("x")
-    if not height.isdecimal() or not width.isdecimal() or "0" in (height, width):
-        raise click.UsageError(f"--read-at must be as 224x224, got {text!r}")
-    return int(height), int(width)
 
 
 def print_savings(spent: Costs) -> None:
@@ -168,15 +159,13 @@ def _printable(name: str) -> str:
     return name if name.isprintable() else ascii(name)
 
 
-@click.command()
+@click.command(cls=Grouped)
 @paths_argument
-@click.option("-n", "--count", type=click.IntRange(min=0), help="How many records.  [default: all]")
-@click.option("--columns", help="Names of features, separated by commas.  [default: all]")
-@click.option(
-    "--full/--short", default=None, help="Whole values, or only how long ones begin.  [default: short on a terminal]"
-)
-@click.option("--skip-bad", is_flag=True, help="Read past damaged records.")
-@click.option("--record", metavar="SPLIT:N", help="One record of a dataset, with the file and row that it came from.")
+@flag("-n", "--count", type=click.IntRange(min=0), metavar="N", help="Number of records  [default: all]")
+@flag("--columns", metavar="A,B", help="Features to print  [default: all]")
+@flag("--full/--short", default=None, help="Print long values whole, or cut  [default: cut on a terminal]")
+@flag("--skip-bad", is_flag=True, help="Skip damaged records")
+@flag("--record", metavar="SPLIT:N", help="One record of a dataset, with the file and row that it came from")
 def cat(
     paths: tuple[str, ...],
     count: int | None,
@@ -303,10 +292,10 @@ def _decoded(value: bytes) -> str | None:
     return text if all(char.isprintable() or char in "\t\n\r" for char in text) else None
 
 
-@click.command()
+@click.command(cls=Grouped)
 @paths_argument
-@click.option("--tf", "as_tf", is_flag=True, help="Print a feature_description for tf.io.parse_example, to paste.")
-@json_option
+@flag("--tf", "as_tf", is_flag=True, help="Print a feature_description for tf.io.parse_example, ready to paste")
+@json_flag
 def schema(paths: tuple[str, ...], as_tf: bool, as_json: bool) -> None:
     """Infer and print the schema of files, from all their records.
 

@@ -1,123 +1,117 @@
-"""`train`: a dataset to an evaluated model, with a verdict."""
+"""`train` and `predict`: a dataset to an evaluated model with a verdict, and what the model says of files."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 import msgspec
 
-from bushel.cli.info import json_option
-from bushel.cli.options import Headed
-
-__all__ = ["predict"]
-
+from bushel.cli.flags import Grouped, flag, given_flags, json_flag, option_flag, parse_size, settings
+from bushel.cli.progress import Step, show_progress
+from bushel.errors import nearest
+from bushel.sources.options import Option
+from bushel.training.options import Options
 
 if TYPE_CHECKING:
     from bushel.checking import Finding
-    from bushel.training import Evaluation, Options, Progress, Trained
+    from bushel.training import Evaluation, Progress, Trained
 
-_PLAIN = (
-    *("label", "task", "loss", "epochs", "batch_size", "learning_rate", "schedule", "warmup", "optimiser", "augment"),
-    *("early_stopping", "checkpoint_every", "seed", "strategy", "range", "shuffle_buffer", "threads", "on_fault"),
-    *("model", "deterministic", "tensorboard", "shuffle", "preflight"),
-)
+__all__ = ["predict", "train"]
+
 _PRECISIONS = {"float16": "mixed_float16", "bfloat16": "mixed_bfloat16"}
 _SHOWN = 5  # causes
+_DATA, _MODEL, _TRAINING, _READING, _RUN = "Data", "Model", "Training", "Reading", "Run"
+_TYPES = get_type_hints(Options)
+_DEFAULTS = msgspec.structs.asdict(Options())
 
 
-_HEADINGS = {
-    "label": "Data",
-    "model": "Model",
-    "epochs": "Training",
-    "image_size": "Reading",
-    "out": "The run",
-}
+def _option(name: str, help: str, group: str, **more: Any) -> Callable[[Any], Any]:
+    """The flag of a field of the options of training, with its type, choices and default."""
+    return option_flag(Option(name, _TYPES[name], _DEFAULTS[name], help), group=group, **more)
 
 
-@click.command(cls=Headed, headings=_HEADINGS)
+@click.command(cls=Grouped)
 @click.argument("data", nargs=-1, required=True, metavar="DATA…")
-@click.option("--label", metavar="COL", help="What is to be predicted.  [default: the manifest's]")
-@click.option(
-    "--task", type=click.Choice(["classification", "multi_label", "regression"]), help="[default: told from the label]"
-)
-@click.option("--columns", metavar="A,B", help="Learn from these features only.")
-@click.option("--split", metavar="NAME", help="With --evaluate: the split to measure on.  [default: test, or val]")
-@click.option("--ignore", multiple=True, metavar="IDS", help="Rules that shall not stop the run.")
-@click.option(
-    "--no-preflight", "preflight", is_flag=True, default=True, flag_value=False, help="Begin without looking."
-)
-@click.option("--model", metavar="FILE.py:FUNCTION|FILE.keras", help="A model of your own.  [default: one that fits]")
-@click.option("--loss", metavar="NAME", help="A loss of Keras, by name.  [default: one that fits]")
-@click.option(
-    "--epochs", type=click.IntRange(min=1), default=10, show_default=True, help="Passes over the train split."
-)
-@click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True, help="Records in one step.")
-@click.option("--learning-rate", type=float, metavar="RATE", help="[default: one that fits the optimiser]")
-@click.option(
-    "--schedule",
-    type=click.Choice(["constant", "cosine", "exponential", "plateau"]),
-    default="constant",
-    show_default=True,
-    help="Of the learning rate.",
-)
-@click.option("--warmup", type=float, default=0.0, metavar="SHARE", help="Share of the steps in which the rate rises.")
-@click.option(
+@_option("label", "Feature to predict  [default: the manifest's]", _DATA, metavar="COL")
+@_option("task", "Kind of task  [default: told from the label]", _DATA)
+@flag("--columns", metavar="A,B", help="Learn from these features only  [default: all]", group=_DATA)
+@_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras")
+@_option("loss", "Keras loss, by name  [default: one that fits]", _MODEL, rare=True)
+@_option("epochs", "Passes over the train split", _TRAINING)
+@_option("batch_size", "Records per step", _TRAINING)
+@_option("learning_rate", "Learning rate  [default: one that fits the optimiser]", _TRAINING, metavar="RATE")
+@_option("schedule", "Schedule of the learning rate", _TRAINING)
+@_option("warmup", "Share of steps in which the learning rate rises", _TRAINING, metavar="SHARE", rare=True)
+@flag(
     "--optimiser",
     "--optimizer",
-    type=click.Choice(["adam", "adamw", "sgd", "rmsprop", "nadam", "lion"]),
-    default="adam",
-    show_default=True,
+    type=click.Choice(Option("optimiser", _TYPES["optimiser"], None, "").choices),
+    help=f"Optimiser  [default: {_DEFAULTS['optimiser']}]",
+    group=_TRAINING,
 )
-@click.option("--mixed-precision", type=click.Choice(["float16", "bfloat16"]), help="Compute in half precision.")
-@click.option("--augment", metavar="flip,rotate=15", help="Change inputs of train at random; or light.")
-@click.option("--class-weights", metavar="balanced|CAT=2,DOG=1", help="Weigh classes.")
-@click.option(
-    "--early-stopping", type=click.IntRange(min=1), metavar="N", help="Stop after N epochs without a better loss."
-)
-@click.option("--strategy", type=click.Choice(["mirrored"]), help="Spread each batch over the devices of this machine.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of weights, order and augmentation.")
-@click.option(
+@flag("--mixed-precision", type=click.Choice([*_PRECISIONS]), help="Compute in half precision", group=_TRAINING)
+@_option("augment", "Random changes of train inputs; `light` for a usual set", _TRAINING, metavar="flip,rotate=15")
+@flag("--class-weights", metavar="balanced|CAT=2,DOG=1", help="Weight of each class in the loss", group=_TRAINING)
+@_option("early_stopping", "Stop after N epochs without a better validation loss", _TRAINING)
+@_option("seed", "Random seed for weights, order and augmentation", _TRAINING)
+@_option("strategy", "Spread each batch over the devices of this machine", _TRAINING, rare=True)
+@flag(
     "--not-deterministic",
     "deterministic",
     is_flag=True,
     default=True,
     flag_value=False,
-    help="Allow faster ops that vary.",
+    help="Allow faster operations whose results vary",
+    group=_TRAINING,
+    rare=True,
 )
-@click.option("--image-size", metavar="HEIGHTxWIDTH", help="Resize images.  [default: their own, or 160x160]")
-@click.option("--range", type=click.Choice(["0..255", "0..1", "-1..1"]), help="Of pixels that the model is fed.")
-@click.option(
-    "--shuffle/--no-shuffle", default=True, help="Read train in another order each epoch.  [default: shuffle]"
+@flag("--image-size", metavar="HEIGHTxWIDTH", help="Resize images  [default: their own, or 160x160]", group=_READING)
+@_option("range", "Range of pixels that the model is fed", _READING, rare=True)
+@flag(
+    "--shuffle/--no-shuffle",
+    default=True,
+    help="Read train in another order each epoch  [default: shuffle]",
+    group=_READING,
+    rare=True,
 )
-@click.option(
-    "--shuffle-buffer", type=click.IntRange(min=1), default=10_000, show_default=True, help="Of compressed shards."
+@_option("shuffle_buffer", "Records to shuffle among, for compressed shards", _READING, rare=True)
+@_option("threads", "Number of reader threads  [default: cores]", _READING, rare=True)
+@_option("on_fault", "What to do with damaged records", _READING, rare=True)
+@flag("--out", metavar="RUN", help="Folder of the run  [default: DATA-run]", group=_RUN)
+@flag("--resume", is_flag=True, help="Continue the run in --out", group=_RUN)
+@flag("--overwrite", is_flag=True, help="Replace the run in --out", group=_RUN)
+@flag("--evaluate", "run", metavar="RUN", help="Do not train: evaluate the model of RUN on DATA", group=_RUN)
+@flag("--split", metavar="NAME", help="Split for --evaluate  [default: test, or val]", group=_RUN)
+@_option("checkpoint_every", "Steps between checkpoints  [default: one epoch]", _RUN, rare=True)
+@flag("--ignore", multiple=True, metavar="IDS", help="Rules that may not stop the run", group=_RUN, rare=True)
+@flag(
+    "--no-preflight",
+    "preflight",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="Skip the checks before training",
+    group=_RUN,
 )
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="That make batches.  [default: cores]")
-@click.option(
-    "--on-fault",
-    type=click.Choice(["raise", "skip", "replace"]),
-    default="raise",
-    show_default=True,
-    help="Damaged records.",
+@flag(
+    "--no-tensorboard",
+    "tensorboard",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="Write no logs for TensorBoard",
+    group=_RUN,
+    rare=True,
 )
-@click.option("--out", metavar="RUN", help="The folder of the run.  [default: DATA-run]")
-@click.option("--evaluate", "run", metavar="RUN", help="Train nothing: measure the model of RUN on DATA.")
-@click.option("--resume", is_flag=True, help="Go on with the run that was stopped in --out.")
-@click.option("--overwrite", is_flag=True, help="Replace the run in --out.")
-@click.option(
-    "--checkpoint-every",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Steps between checkpoints.  [default: each epoch]",
-)
-@click.option("--no-tensorboard", "tensorboard", is_flag=True, default=True, flag_value=False, help="Write no logs.")
-@json_option
+@flag("--set", "set_", metavar="NAME=VALUE", multiple=True, help="Any option of training; repeatable", group=_RUN)
+@json_flag
+@click.pass_context
 def train(
+    ctx: click.Context,
+    /,
     data: tuple[str, ...],
     out: str | None,
     run: str | None,
@@ -125,9 +119,9 @@ def train(
     as_json: bool,
     resume: bool,
     overwrite: bool,
-    **given: Any,
+    **_: Any,
 ) -> None:
-    """Train a model on a dataset, and say whether it learned.
+    """Train a model on a dataset, and report whether it learned.
 
     \b
       bushel train data/
@@ -137,59 +131,71 @@ def train(
       bushel train --evaluate runs/1 other/
 
     DATA is a dataset, TFRecord files, or patterns; nothing is written into it. Before the first epoch, data and model
-    are looked at for seconds. The verdict compares the model with the commonest answer and with a linear model.
+    are checked for a few seconds. The verdict compares the model with always predicting the most common class, and
+    with a linear model.
 
     Writes RUN: model.keras, metrics and history (JSON and CSV), logs for TensorBoard, report.html, contract.json.
 
-    Exit: 0 it learned, 1 it did not, or what was found stopped it, 2 wrong arguments or unreadable input.
+    Exit: 0 it learned, 1 it did not, or a check stopped it, 2 wrong arguments or unreadable input.
     """
     import bushel
     from bushel.training import Listener
     from bushel.training.loop.framework import load_quietly
 
+    options = _options(given_flags(ctx))
     load_quietly()
     if run is not None:
         _show_evaluation(bushel.evaluate(run, list(data), split=split), as_json=as_json)
         return
-    options = _options(given)
     folder = out or f"{str(data[0]).rstrip('/').removesuffix('.tfrecord')}-run"
-    with _progress() as progress:
+    with show_progress(_step) as progress:
         listener = Listener(progress=progress, finding=_say, note=lambda note: click.echo(f"note: {note}", err=True))
         try:
             trained = bushel.train(
                 list(data), options, out=folder, resume=resume, overwrite=overwrite, listener=listener
             )
         except KeyboardInterrupt:
-            click.echo("bushel: stopped; --resume goes on from the last checkpoint", err=True)
+            click.echo("bushel: stopped; --resume continues from the last checkpoint", err=True)
             sys.exit(130)
     _show(trained, as_json=as_json)
     sys.exit(0 if trained.verdict.learned else 1)
 
 
 def _options(given: dict[str, Any]) -> Options:
-    from bushel.training import Options
-
-    fields = {name: given[name] for name in _PLAIN}
-    if given["columns"]:
+    """The options of training that were given; the others are as by default."""
+    fields = {name: given[name] for name in Options.__struct_fields__ if name in given}
+    if "columns" in given:
         fields["columns"] = tuple(given["columns"].split(","))
-    if given["mixed_precision"]:
+    if "mixed_precision" in given:
         fields["precision"] = _PRECISIONS[given["mixed_precision"]]
-    if given["image_size"]:
-        fields["image_size"] = _size(given["image_size"])
-    fields["class_weights"] = _weights(given["class_weights"])
-    fields["ignore"] = tuple(id.strip() for text in given["ignore"] for id in text.split(",") if id.strip())
+    if "image_size" in given:
+        fields["image_size"] = parse_size(given["image_size"], "image-size")
+    if "class_weights" in given:
+        fields["class_weights"] = _weights(given["class_weights"])
+    if "ignore" in given:
+        fields["ignore"] = tuple(id.strip() for text in given["ignore"] for id in text.split(",") if id.strip())
+    for name, value in settings(given.get("set_", ())).items():
+        fields[name] = _set(name, value)
     return Options(**fields)
 
 
-def _size(text: str) -> tuple[int, int]:
-    height, _, width = text.partition("x")
-    if not height.isdecimal() or not width.isdecimal() or not int(height) or not int(width):
-        raise click.UsageError(f"--image-size must be as 160x160, got {text!r}")
-    return int(height), int(width)
+def _set(name: str, value: Any) -> Any:
+    """The value of one field of the options, as `--set` gives it."""
+    if name not in _TYPES:
+        close = nearest(name, _TYPES)
+        meant = f"; did you mean {close!r}?" if close else ""
+        raise click.UsageError(f"--set: training has no option {name!r}{meant} (there are: {', '.join(_TYPES)})")
+    choices = Option(name, _TYPES[name], None, "").choices
+    if isinstance(value, str) and choices and value not in choices:
+        raise click.UsageError(f"--set {name}: must be one of {', '.join(choices)}; got {value!r}")
+    try:
+        return msgspec.convert(value, _TYPES[name], strict=False)
+    except msgspec.ValidationError as error:
+        raise click.UsageError(f"--set {name}: {str(error)[0].lower()}{str(error)[1:]}") from None
 
 
-def _weights(text: str | None) -> Any:
-    if text is None or text == "balanced":
+def _weights(text: str) -> Any:
+    if text == "balanced":
         return text
     weights = {}
     for part in text.split(","):
@@ -197,8 +203,17 @@ def _weights(text: str | None) -> Any:
         try:
             weights[name] = float(value)
         except ValueError:
-            raise click.UsageError(f"--class-weights must be balanced, or as CAT=2,DOG=1; got {part!r}") from None
+            raise click.UsageError(f"--class-weights must be balanced, or like CAT=2,DOG=1; got {part!r}") from None
     return weights
+
+
+def _step(progress: Progress) -> Step:
+    epoch = f"epoch {progress.epoch}/{progress.epochs}"
+    done = (progress.epoch - 1) * progress.steps + progress.step
+    place = "" if progress.is_end_of_epoch else f", step {progress.step:,} of {progress.steps:,}"
+    line = f"{epoch}{place}: {_said(progress)}"
+    text = f"{epoch}: {_said(progress)}"
+    return Step("training", done, progress.epochs * progress.steps, text, line, is_end=progress.is_end_of_epoch)
 
 
 def _say(finding: Finding) -> None:
@@ -206,45 +221,6 @@ def _say(finding: Finding) -> None:
 
     for line in terminal.finding_lines(finding, colour=sys.stderr.isatty()):
         click.echo(line, err=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Progress], None]]:
-    """A bar on a terminal; in a log a line for each epoch, and now and then one between."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[said]}"))
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=None, said="")
-
-        def show(progress: Progress) -> None:
-            done = (progress.epoch - 1) * progress.steps + progress.step
-            title = f"epoch {progress.epoch}/{progress.epochs}"
-            bar.update(
-                task, description=title, completed=done, total=progress.epochs * progress.steps, said=_said(progress)
-            )
-            if progress.is_end_of_epoch:
-                bar.console.print(f"{title}  {_said(progress)}", highlight=False)
-
-        yield show
-
-
-class _Lines:
-    """Plain lines, one at the end of each epoch and one every ten seconds."""
-
-    def __init__(self) -> None:
-        self.said = time.monotonic()
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.is_end_of_epoch or time.monotonic() - self.said > 10:
-            self.said = time.monotonic()
-            place = "" if progress.is_end_of_epoch else f", step {progress.step:,} of {progress.steps:,}"
-            click.echo(f"epoch {progress.epoch}/{progress.epochs}{place}: {_said(progress)}", err=True)
 
 
 def _said(progress: Progress) -> str:
@@ -294,31 +270,29 @@ def _show(trained: Trained, *, as_json: bool) -> None:
     click.echo(f"\nrun: {trained.folder}")
 
 
-@click.command(short_help="Say what a trained model makes of files.")
+@click.command(cls=Grouped)
 @click.argument("run")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
-@click.option("--split", help="Which split of a dataset.")
-@click.option("--lines/--whole", default=None, help="A text file holds a sample a line, or one.  [default: as built]")
-@click.option("--top", default=1, show_default=True, metavar="K", type=click.IntRange(1), help="Classes to print.")
-@click.option(
-    "--batch-size", default=32, show_default=True, metavar="N", type=click.IntRange(1), help="Samples at once."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object a sample, with the scores of all classes.")
+@flag("--split", metavar="NAME", help="Split of a dataset")
+@flag("--lines/--whole", default=None, help="Text files hold one sample per line, or one each  [default: as built]")
+@flag("--top", default=1, metavar="K", type=click.IntRange(1), help="Classes to print  [default: 1]")
+@flag("--batch-size", default=32, metavar="N", type=click.IntRange(1), help="Samples per batch  [default: 32]")
+@flag("--json", "as_json", is_flag=True, help="Print one JSON object per sample, with the scores of all classes")
 def predict(
     run: str, paths: tuple[str, ...], split: str | None, lines: bool | None, top: int, batch_size: int, as_json: bool
 ) -> None:
-    """Say what a trained model makes of files, prepared exactly as in training.
+    """Run a trained model on files, prepared exactly as in training.
 
     \b
-      bushel predict runs/cats photos/*.jpg          one line an image
-      bushel predict runs/reviews new.csv --json     one row a sample
+      bushel predict runs/cats photos/*.jpg          one line per image
+      bushel predict runs/reviews new.csv --json     one sample per row
       bushel predict runs/cats data/ --split test    records of a dataset
 
     RUN is the folder that `bushel train` made: its model.keras and its contract.json are all that is needed.
 
     FILE is an image, a text, a table (.csv, .tsv, .jsonl, .parquet, .arrow), a TFRecord file or dataset, or a folder.
 
-    Exit: 0 all predicted, 1 some could not be (said on stderr), 2 wrong arguments or unreadable input.
+    Exit: 0 all predicted, 1 some could not be (reported on stderr), 2 wrong arguments or unreadable input.
     """
     from bushel.training.predicting import predict as predict_files
 

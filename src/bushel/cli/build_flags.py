@@ -1,0 +1,495 @@
+"""The flags of `build`, and what they say in a recipe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from bushel.building.recipe import Balance, Constraint, Method, Order
+from bushel.cli.flags import flag, option_flag, parse_size, settings, toml_value
+from bushel.errors import nearest
+from bushel.pixels.headers import FORMATS
+from bushel.sources.opening import SOURCES, kind_of
+from bushel.sources.options import options_of
+from bushel.storage.compression import SHARD_CODECS
+
+__all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources"]
+
+_DATA, _SPLITS, _SHARDS = "What to read", "Splits", "Shards"
+_NUMBERS, _TEXT, _IMAGES = "Numbers and categories", "Text", "Images"
+_MEDIA, _CLASSES, _RUN = "Boxes, tiles, series and video", "Class balance", "Run"
+
+
+def _source(kind: str, name: str, **more: Any) -> Any:
+    """The flag of an option of a source."""
+    return option_flag(options_of(SOURCES[kind])[name], **more)
+
+
+BUILD_FLAGS = [
+    flag("--label", metavar="COL", help="Column to predict  [default: label]", group=_DATA),
+    flag("--key", metavar="COL", help="Column that tells samples apart  [default: path or row number]", group=_DATA),
+    flag("--columns", metavar="A,B", help="Columns to keep  [default: all]", group=_DATA),
+    flag("--type", "types", metavar="COL=DTYPE", multiple=True, help="Type of a column; repeatable", group=_DATA),
+    flag("--rename", metavar="OLD=NEW", multiple=True, help="Rename a column; repeatable", group=_DATA, rare=True),
+    flag(
+        "--constrain",
+        metavar="COL:min=0,max=9",
+        multiple=True,
+        help="Refuse samples with other values; repeatable",
+        group=_DATA,
+        rare=True,
+    ),
+    flag("--kind", metavar="KIND", help="Kind of source, if its path does not tell: coco, text, table, …", group=_DATA),
+    flag(
+        "--set",
+        "source_set",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Any option of the source (--help-all lists them); repeatable",
+        group=_DATA,
+    ),
+    flag("--limit", type=int, metavar="N", help="Read only N samples, for a trial", group=_DATA),
+    flag(
+        "--split",
+        metavar="80/10/10",
+        help="Shares of train, val and test, or the column that holds the split  [default: all train]",
+        group=_SPLITS,
+    ),
+    flag("--stratify", metavar="COL", help="Give each class of COL the same shares", group=_SPLITS),
+    flag("--group", metavar="COL", help="Keep samples with the same COL in one split", group=_SPLITS),
+    flag("--seed", type=int, metavar="N", help="Random seed for splits and order  [default: 0]", group=_SPLITS),
+    flag(
+        "--exact",
+        is_flag=True,
+        help="Splits of exact counts; samples that are added later may then move others",
+        group=_SPLITS,
+        rare=True,
+    ),
+    flag(
+        "--order",
+        type=click.Choice(get_args(Order)),
+        help="Order of records in shards  [default: shuffled]",
+        group=_SHARDS,
+        rare=True,
+    ),
+    flag("--shard-size", metavar="128M", help="Approximate size of a shard  [default: 128M]", group=_SHARDS),
+    flag(
+        "--shards",
+        type=int,
+        metavar="N",
+        help="Number of shards of the largest split",
+        group=_SHARDS,
+        rare=True,
+    ),
+    flag("--compression", type=click.Choice([*SHARD_CODECS]), help="Compress shards  [default: no]", group=_SHARDS),
+    flag("--require", metavar="A,B", help="Refuse samples that lack one of these", group=_NUMBERS, rare=True),
+    flag(
+        "--fill",
+        metavar="COL=VALUE",
+        multiple=True,
+        help="Fill missing values; also =mean, =median, =most_frequent; repeatable",
+        group=_NUMBERS,
+    ),
+    flag("--standardise", metavar="A,B", help="Scale to mean 0 and deviation 1, by the train split", group=_NUMBERS),
+    flag("--encode", metavar="A,B", help="Replace categories by codes, by the train split", group=_NUMBERS),
+    flag("--log", metavar="A,B", help="Take the logarithm of 1 + value", group=_NUMBERS, rare=True),
+    flag("--min-max", metavar="A,B", help="Scale to 0 to 1, by the train split", group=_NUMBERS, rare=True),
+    flag(
+        "--robust-scale",
+        metavar="A,B",
+        help="Scale by median and quartiles of the train split",
+        group=_NUMBERS,
+        rare=True,
+    ),
+    flag(
+        "--one-hot",
+        metavar="A,B",
+        help="Replace categories by vectors of 0 and 1, by the train split",
+        group=_NUMBERS,
+        rare=True,
+    ),
+    flag(
+        "--transform",
+        metavar="NAME:COL,KEY=VALUE",
+        multiple=True,
+        help="Any other transform, such as clip:age,low=0; repeatable",
+        group=_NUMBERS,
+    ),
+    flag("--text", metavar="COL", help="Column for the options below  [default: text]", group=_TEXT, rare=True),
+    flag(
+        "--clean",
+        metavar="A,B",
+        help="Clean text: nfc, nfkc, nfd or nfkd, lower, and accents or control to strip them",
+        group=_TEXT,
+        rare=True,
+    ),
+    flag(
+        "--tokenise",
+        metavar="UNIT|FILE",
+        help="Replace text by token ids: word, whitespace, character, byte, or a tokenizer.json",
+        group=_TEXT,
+    ),
+    flag(
+        "--vocabulary",
+        type=int,
+        metavar="N",
+        help="Most token ids to keep  [default: all]",
+        group=_TEXT,
+        rare=True,
+    ),
+    flag(
+        "--min-count",
+        type=int,
+        metavar="N",
+        help="Leave out tokens that occur less often in train  [default: 1]",
+        group=_TEXT,
+        rare=True,
+    ),
+    flag(
+        "--length",
+        type=int,
+        metavar="N",
+        help="Cut or pad texts to N tokens  [default: keep]",
+        group=_TEXT,
+        rare=True,
+    ),
+    flag("--tfidf", type=int, metavar="N", help="Sparse TF-IDF of the N most frequent terms", group=_TEXT, rare=True),
+    flag(
+        "--hash-ngrams",
+        type=int,
+        metavar="N",
+        help="Sparse counts of terms hashed to N places",
+        group=_TEXT,
+        rare=True,
+    ),
+    flag(
+        "--ngrams",
+        metavar="1-2",
+        help="Number of tokens in a term of --tfidf or --hash-ngrams  [default: 1-1]",
+        group=_TEXT,
+        rare=True,
+    ),
+    flag(
+        "--embed", metavar="FILE", help="Replace words by vectors of a GloVe or word2vec file", group=_TEXT, rare=True
+    ),
+    flag("--resize", metavar="HEIGHTxWIDTH", help="Resize images, and encode them again", group=_IMAGES),
+    flag(
+        "--image-format",
+        metavar="FORMAT",
+        help="Store images as jpeg:90, webp:80, png or raw; png:16 and raw:16 keep 16 bits  [default: their own]",
+        group=_IMAGES,
+    ),
+    _source("images", "verify", group=_IMAGES),
+    _source("images", "keep_bytes", group=_IMAGES, rare=True),
+    flag(
+        "--fit",
+        type=click.Choice(["stretch", "fit", "pad", "crop"]),
+        help="How --resize fits images  [default: stretch]",
+        group=_IMAGES,
+        rare=True,
+    ),
+    flag(
+        "--kernel",
+        type=click.Choice(["bilinear", "area", "bicubic"]),
+        help="How --resize interpolates  [default: bilinear]",
+        group=_IMAGES,
+        rare=True,
+    ),
+    flag(
+        "--scaled",
+        is_flag=True,
+        help="Decode JPEGs at a smaller scale where --resize allows it: faster, not quite the same pixels",
+        group=_IMAGES,
+        rare=True,
+    ),
+    _source("coco", "images", metavar="DIR", group=_MEDIA),
+    _source("coco", "bad_boxes", group=_MEDIA, rare=True),
+    _source("coco", "masks", group=_MEDIA, rare=True),
+    flag("--tiles", metavar="HEIGHTxWIDTH", help="Cut large images into tiles", group=_MEDIA),
+    _source("tiles", "overlap", group=_MEDIA, rare=True),
+    flag("--windows", type=int, metavar="N", help="Cut a table into windows of N rows, by --time", group=_MEDIA),
+    _source("series", "time", metavar="COL", group=_MEDIA),
+    _source("series", "stride", group=_MEDIA, rare=True),
+    _source("series", "series", metavar="COL", group=_MEDIA, rare=True),
+    _source("series", "every", metavar="SECONDS", group=_MEDIA, rare=True),
+    _source("series", "gap", metavar="SECONDS", group=_MEDIA, rare=True),
+    _source("series", "label_from", group=_MEDIA, rare=True),
+    flag(
+        "--split-by",
+        type=click.Choice(["series", "time"]),
+        help="Split windows by series or by time  [default: series]",
+        group=_MEDIA,
+        rare=True,
+    ),
+    _source("video", "frames", group=_MEDIA, rare=True),
+    _source("video", "fps", group=_MEDIA, rare=True),
+    flag(
+        "--balance",
+        type=click.Choice([*get_args(Method), "none"]),
+        metavar="METHOD",
+        help=f"Resample the train split: {', '.join(get_args(Method))}, none",
+        group=_CLASSES,
+    ),
+    flag(
+        "--balance-ratio",
+        type=float,
+        metavar="R",
+        help="Smallest class over largest after --balance  [default: 1]",
+        group=_CLASSES,
+        rare=True,
+    ),
+    flag(
+        "--balance-categories",
+        metavar="A,B",
+        help="Whole numbers that smotenc treats as categories, besides text",
+        group=_CLASSES,
+        rare=True,
+    ),
+    flag(
+        "--augment",
+        metavar="NAME:COL,KEY=VALUE",
+        multiple=True,
+        help="Transform for samples that --balance repeats; repeatable",
+        group=_CLASSES,
+        rare=True,
+    ),
+]
+
+
+def help_on_sources() -> dict[str, str]:
+    """The options that `--set` reaches, by kind of source."""
+    return {kind: ", ".join(options_of(make)) for kind, make in sorted(SOURCES.items())}
+
+
+def changes_of(given: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a recipe that flags change; `source` is its table of the source, which is changed too."""
+    source |= _source_table(given)
+    changes: dict[str, Any] = {}
+    if tables := [*_image_tables(given, source), *_column_tables(given), *text_tables(given)]:
+        changes["transforms"] = tables
+    if "constrain" in given:
+        changes["constraints"] = dict(map(_constraint, given["constrain"]))
+    return changes
+
+
+_AS_GIVEN = (
+    *("kind", "key", "verify", "keep_bytes", "images", "bad_boxes", "masks", "overlap", "stride", "time", "series"),
+    *("every", "gap", "label_from", "frames", "fps"),
+)
+
+
+def _source_table(given: dict[str, Any]) -> dict[str, Any]:
+    """What the flags say in the `[source]` table of a recipe."""
+    table = {name: given[name] for name in _AS_GIVEN if name in given}
+    if "columns" in given:
+        table["columns"] = given["columns"].split(",")
+    table |= {name: dict(_pair(text, name) for text in given[name]) for name in ("rename", "types") if name in given}
+    if "windows" in given:
+        table |= _windows(given)
+    elif "split_by" in given and table.get("kind") != "series":
+        raise click.UsageError("--split-by needs --windows")
+    if "tiles" in given:
+        height, width = parse_size(given["tiles"], "tiles")
+        table |= {"kind": "tiles", "height": height, "width": width}
+    return table | settings(given.get("source_set", ()))
+
+
+def _pair(text: str, name: str) -> tuple[str, str]:
+    before, equals, after = text.partition("=")
+    if not equals:
+        wanted = "OLD=NEW" if name == "rename" else "COL=DTYPE"
+        raise click.UsageError(f"--{name.removesuffix('s')} must be {wanted}, got {text!r}")
+    return before, after
+
+
+def _windows(given: dict[str, Any]) -> dict[str, Any]:
+    if "time" not in given:
+        raise click.UsageError("--windows needs --time COL, the column of times")
+    table = {"kind": "series", "length": given["windows"]}
+    if "label" in given:
+        table["label"] = given["label"]
+    if given.get("split_by") == "time":
+        if "split" not in given:
+            raise click.UsageError("--split-by time needs --split, such as 80/10/10")
+        table["time_split"] = given.pop("split")
+    return table
+
+
+def _constraint(text: str) -> tuple[str, Any]:
+    name, _, rules = text.rpartition(":")
+    fields: dict[str, Any] = {}
+    for rule in rules.split(","):
+        key, _, value = rule.partition("=")
+        if key not in Constraint.__struct_fields__:
+            close = nearest(key, Constraint.__struct_fields__)
+            hint = f"; did you mean {close!r}?" if close else f" ({', '.join(Constraint.__struct_fields__)})"
+            raise click.UsageError(f"--constrain {text}: there is no rule {key!r}{hint}")
+        fields[key] = value.split("|") if key == "values" else value
+    try:
+        return name, msgspec.convert(fields, Constraint, strict=False)
+    except msgspec.MsgspecError as error:
+        raise click.UsageError(f"--constrain {text}: {error}") from None
+
+
+_BOXED = ("coco", "voc", "yolo", "boxes")
+
+
+def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[str, Any]]:
+    """The transforms that flags about images ask for; the source then need not decode images to check them."""
+    for name in ("fit", "kernel", "scaled"):
+        if name in given and "resize" not in given:
+            raise click.UsageError(f"--{name} needs --resize")
+    if "resize" not in given and "image_format" not in given:
+        return []
+    kind = str(source.get("kind") or kind_of(source["path"]))
+    if kind == "tiles" and "resize" in given:
+        raise click.UsageError("--resize cannot go with --tiles: tiles have the size that they are cut to")
+    fields: dict[str, Any] = {name: given[name] for name in ("fit", "kernel", "scaled") if name in given}
+    if "resize" in given:
+        fields["height"], fields["width"] = parse_size(given["resize"], "resize")
+    form = _image_format(given["image_format"]) if "image_format" in given else {}
+    if kind in ("video", "tiles"):  # the source itself resizes and encodes
+        source |= {name: value for name, value in fields.items() if name != "scaled"} | form
+        if kind == "video" and "dtype" in source:
+            raise click.UsageError("--image-format png:16 cannot go with video: its frames have 8 bits per channel")
+        return []
+    if kind in (*_BOXED, "images"):
+        source.setdefault("verify", "headers")
+        if "dtype" in form:
+            source.setdefault("allow", ["16-bit"])
+    feature = "image/encoded" if kind in _BOXED else "image"
+    size: dict[str, Any] = {name: fields.pop(name) for name in ("height", "width") if name in fields}
+    transform = "resize_encoded" if size else "reencode"
+    return [{"transform": transform, "feature": feature, **size, **fields, **form}]
+
+
+def _image_format(text: str) -> dict[str, Any]:
+    """What jpeg:90 says: after the colon is the quality of formats that have one, of others the bits."""
+    form, colon, number = text.partition(":")
+    form = {"jpg": "jpeg"}.get(form, form)
+    is_written = form in FORMATS and FORMATS[form].is_written
+    if is_written and FORMATS[form].has_quality and (not colon or number.isdecimal()):
+        return {"form": form} | ({"quality": int(number)} if colon else {})
+    if form in ("png", "raw") and (not colon or number in ("8", "16")):
+        return {"form": form} | ({"dtype": "uint16"} if number == "16" else {})
+    raise click.UsageError(f"--image-format must be like jpeg:90, webp:80, png, raw, png:16 or raw:16; got {text!r}")
+
+
+_OF_COLUMNS = ("require", "log", "standardise", "min_max", "robust_scale", "encode", "one_hot")  # in this order
+_STATISTICS = ("mean", "median", "most_frequent")
+_BETWEEN = re.compile(r",(?![^\[]*\])")  # commas, but for those inside of a list
+
+
+def _column_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tables of a recipe that flags about columns stand for; filling comes first, `--transform` last."""
+    found = [_filling(text) for text in given.get("fill", ())]
+    for name in _OF_COLUMNS:
+        found += [{"transform": name, "feature": column} for column in _columns(given.get(name, ""), name)]
+    return found + [_any_transform(text) for text in given.get("transform", ())]
+
+
+def _columns(text: str, name: str) -> Iterator[str]:
+    for column in text.split(",") if text else ():
+        if not column.strip():
+            raise click.UsageError(f"--{name.replace('_', '-')} must be names such as A,B; got {text!r}")
+        yield column.strip()
+
+
+def _filling(text: str) -> dict[str, Any]:
+    column, equals, value = text.partition("=")
+    if not equals or not column or not value:
+        raise click.UsageError(f"--fill must be COL=VALUE, got {text!r}")
+    how = {"by": value} if value in _STATISTICS else {"value": toml_value(value)}
+    return {"transform": "fill", "feature": column, **how}
+
+
+def _any_transform(text: str, option: str = "transform") -> dict[str, Any]:
+    name, colon, rest = text.partition(":")
+    column, *fields = _BETWEEN.split(rest)
+    if not colon or not column or not all("=" in field for field in fields):
+        raise click.UsageError(f"--{option} must be NAME:COL,KEY=VALUE; got {text!r}")
+    pairs = (field.partition("=") for field in fields)
+    return {"transform": name, "feature": column, **{key: toml_value(value) for key, _, value in pairs}}
+
+
+def balance_of(given: dict[str, Any], before: Balance | None) -> Balance | None:
+    """The balance that flags ask for, over that of a recipe."""
+    fields = {} if before is None else msgspec.structs.asdict(before)
+    if given.get("balance") == "none":
+        return None
+    fields |= {"method": given["balance"]} if "balance" in given else {}
+    fields |= {"ratio": given["balance_ratio"]} if "balance_ratio" in given else {}
+    if "balance_categories" in given:
+        fields["categories"] = list(_columns(given["balance_categories"], "balance_categories"))
+    if "augment" in given:
+        fields["augment"] = [_any_transform(text, "augment") for text in given["augment"]]
+    if fields and "method" not in fields:
+        raise click.UsageError("--balance-ratio, --balance-categories and --augment need --balance")
+    return Balance(**fields) if fields else None
+
+
+_UNITS = ("word", "whitespace", "character", "byte")
+_FORMS = {"nfc": "NFC", "nfd": "NFD", "nfkc": "NFKC", "nfkd": "NFKD"}
+_CLEANED = {"lower": "lower", "accents": "strip_accents", "control": "strip_control"}
+_NEEDS = {
+    "vocabulary": ("tokenise",),
+    "min_count": ("tokenise",),
+    "length": ("tokenise", "embed"),
+    "ngrams": ("tfidf", "hash_ngrams"),
+    "text": ("tokenise", "tfidf", "hash_ngrams", "embed", "clean"),
+}
+
+
+def text_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tables of a recipe that flags about text stand for: cleaning first, ids last."""
+    for name, users in _NEEDS.items():
+        if name in given and not set(users) & set(given):
+            wanted = " or ".join(f"--{user.replace('_', '-')}" for user in users)
+            raise click.UsageError(f"--{name.replace('_', '-')} needs {wanted}")
+    column = given.get("text", "text")
+    found: list[dict[str, Any]] = [_cleaning(given["clean"], column)] if "clean" in given else []
+    kinds = [name for name in ("tfidf", "hash_ngrams", "embed", "tokenise") if name in given]
+    for name in kinds:
+        # The last takes the place of the text; the others stand beside it.
+        beside = {} if name == kinds[-1] else {"out": f"{column}/{name}"}
+        found.append({"feature": column, **beside, **_text_table(name, given)})
+    return found
+
+
+def _text_table(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    length = {"length": given["length"]} if "length" in given else {}
+    if name == "embed":
+        return {"transform": "embed", "file": given["embed"], **length}
+    if name in ("tfidf", "hash_ngrams"):
+        ngrams = {"ngrams": _ngrams(given["ngrams"])} if "ngrams" in given else {}
+        return {"transform": name, "size": given[name], **ngrams}
+    unit = given["tokenise"]
+    if unit not in _UNITS:
+        if not unit.endswith(".json"):
+            raise click.UsageError(f"--tokenise must be one of {', '.join(_UNITS)}, or a tokenizer.json; got {unit!r}")
+        return {"transform": "tokenise_file", "file": unit, **length}
+    names = {"vocabulary": "size", "min_count": "min_count"}
+    return {"transform": "tokenise", "unit": unit, **length, **{names[n]: given[n] for n in names if n in given}}
+
+
+def _cleaning(text: str, column: str) -> dict[str, Any]:
+    table: dict[str, Any] = {"transform": "clean", "feature": column, "form": "none"}
+    for part in (part.strip() for part in text.split(",")):
+        if part in _FORMS:
+            table["form"] = _FORMS[part]
+        elif part in _CLEANED:
+            table[_CLEANED[part]] = True
+        else:
+            raise click.UsageError(f"--clean must be among {', '.join([*_FORMS, *_CLEANED])}; got {part!r}")
+    return table
+
+
+def _ngrams(text: str) -> list[int]:
+    shortest, _, longest = text.partition("-")
+    if not shortest.isdecimal() or not (longest or shortest).isdecimal():
+        raise click.UsageError(f"--ngrams must be like 1-2, got {text!r}")
+    return [int(shortest), int(longest or shortest)]

@@ -1,0 +1,195 @@
+"""Flags: how `--help` groups them, and those that several commands share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from bushel.ray.engine import RayEngine
+    from bushel.sources.options import Option
+
+__all__ = [
+    "Flag",
+    "Grouped",
+    "add_flags",
+    "engine_flags",
+    "flag",
+    "given_flags",
+    "json_flag",
+    "make_engine",
+    "option_flag",
+    "parse_size",
+    "paths_argument",
+    "settings",
+    "toml_value",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Flag(click.Option):
+    """An option in a group of `--help`; a rare one is shown by `--help-all` alone."""
+
+    def __init__(self, *args: Any, group: str = "Options", rare: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.group = group
+        self.rare = rare
+
+
+def flag(*names: str, group: str = "Options", rare: bool = False, **settings: Any) -> Callable[[Command], Command]:
+    """Declare a flag of a command."""
+    return click.option(*names, cls=Flag, group=group, rare=rare, **settings)
+
+
+def option_flag(option: Option, name: str = "", **settings: Any) -> Callable[[Command], Command]:
+    """The flag of an option that is declared elsewhere: its type, its choices and its help come from there."""
+    words: Any = click.Choice(option.choices) if option.choices and option.plain_type is str else option.plain_type
+    kind = {"is_flag": True} if words is bool else {"type": words}
+    has_default = option.default not in (None, False, ()) and not option.is_required
+    help = re.sub(r" \(default: (.*)\)$", r"  [default: \1]", option.help)
+    help += f"  [default: {option.default}]" if has_default and "default" not in help else ""
+    names = (f"--{(name or option.name).replace('_', '-')}", option.name)
+    return flag(*names, **{"help": help, "metavar": _metavar(words), **kind, **settings})
+
+
+def _metavar(words: Any) -> str | None:
+    return {int: "N", float: "X", str: "NAME"}.get(words) if isinstance(words, type) else None
+
+
+def add_flags(flags: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    """Declare several flags of a command, in their order."""
+
+    def add(command: Command) -> Command:
+        for declare in reversed(flags):
+            command = declare(command)
+        return command
+
+    return add
+
+
+class Grouped(click.Command):
+    """A command whose `--help` shows its usual flags in groups, and whose `--help-all` shows all of them."""
+
+    def __init__(self, *args: Any, more_help: Callable[[], Mapping[str, str]] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.more_help = more_help
+        show_all = Flag(
+            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help="Show all options"
+        )
+        show_all.group = "Help"
+        self.params.append(show_all)
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """The flag `--help`, in the group of `--help-all`."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.help = "Show the usual options"
+        return found
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags by group; the rare ones only for `--help-all`."""
+        shows_all = ctx.meta.get("help_all", False)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            row = option.get_help_record(ctx)
+            is_shown = shows_all or not getattr(option, "rare", False)
+            if row is not None and isinstance(option, click.Option) and is_shown:
+                groups.setdefault(getattr(option, "group", "Help"), []).append(row)
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(rows)
+        if shows_all and self.more_help is not None:
+            with formatter.section("Options of sources, for --set NAME=VALUE"):
+                formatter.write_dl([*self.more_help().items()])
+
+
+def _show_all(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
+    if is_asked and not ctx.resilient_parsing:
+        ctx.meta["help_all"] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+json_flag = flag("--json", "as_json", is_flag=True, help="Print JSON", group="Run")
+
+
+def given_flags(ctx: click.Context) -> dict[str, Any]:
+    """What is on the command line, without defaults."""
+    given = click.core.ParameterSource.COMMANDLINE
+    return {name: value for name, value in ctx.params.items() if ctx.get_parameter_source(name) == given}
+
+
+def parse_size(text: str, name: str) -> tuple[int, int]:
+    """Height and width from text such as 224x224."""
+    height, _, width = text.partition("x")
+    if not height.isdecimal() or not width.isdecimal() or not int(height) or not int(width):
+        raise click.UsageError(f"--{name} must be HEIGHTxWIDTH such as 224x224, got {text!r}")
+    if int(height) * int(width) > _MOST_PIXELS:
+        raise click.UsageError(f"--{name} must be at most {_MOST_PIXELS:,} pixels, got {text!r}")
+    return int(height), int(width)
+
+
+_MOST_PIXELS = 100_000_000  # an image of 300 MB; beyond it, somebody typed a digit too many
+
+
+def toml_value(text: str) -> Any:
+    """A value as TOML has it, or else as text."""
+    import msgspec
+
+    try:
+        return msgspec.toml.decode(f"value = {text}")["value"]
+    except msgspec.DecodeError:
+        return text
+
+
+def settings(texts: Sequence[str]) -> dict[str, Any]:
+    """The values of `--set NAME=VALUE`; `OUTER.INNER=VALUE` sets one value of a table."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--set must be NAME=VALUE, got {text!r}")
+        *outer, last = name.split(".")
+        place = found
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[last] = toml_value(value)
+    return found
+
+
+engine_flags = add_flags(
+    [
+        flag(
+            "--engine",
+            type=click.Choice(["local", "ray"]),
+            default="local",
+            help="Run on this machine, or on a Ray cluster  [default: local]",
+            group="Run",
+        ),
+        flag(
+            "--address",
+            metavar="ADDR",
+            help="Ray cluster: auto, HOST:PORT, ray://HOST:10001 or local  [default: a running one, else local]",
+            group="Run",
+            rare=True,
+        ),
+    ]
+)
+
+
+def make_engine(engine: str, address: str | None, workers: int | None = None) -> RayEngine | None:
+    """The engine that the flags name; None for the local one."""
+    if engine == "local":
+        if address is not None:
+            raise click.UsageError("--address needs --engine ray")
+        return None
+    import bushel.ray
+    from bushel.ray.cluster import require_ray
+
+    require_ray("--engine ray")
+    return bushel.ray.engine(address, workers=workers)
