@@ -21,18 +21,17 @@ import tensorflow as tf
 from tensorflow_feed import photo
 
 import bushel
+from bushel.feeding.preparation import arrange, inputs_of
+from bushel.feeding.target import encode_labels
 from bushel.training import Options
-from bushel.training.inputs.inputs import prepare_inputs
-from bushel.training.inputs.split_roles import open_parts
-from bushel.training.inputs.task import task_of
-from bushel.training.loop.model_steps import Steps, feed_of
-from bushel.training.models.compiling import compile_model
+from bushel.training.inputs.feeds import feed_of
+from bushel.training.setup import set_up
 
 SIDE, BATCH, CLASSES, WARM = 160, 64, 10, 3
 
 
 def write_photos(folder: Path, count: int) -> None:
-    """A hundred different photographs, as often as it takes: reading decodes each one anew."""
+    """A hundred different photographs, as often as it takes: reading decodes each one again."""
     generator = np.random.default_rng(0)
     different = [photo(generator) for _ in range(100)]
     schema = bushel.Schema.of(image=bushel.Feature(dtype="bytes", encoding="jpeg"), label=bushel.Feature(dtype="int64"))
@@ -51,17 +50,15 @@ def build_model() -> Any:
 
 def by_bushel(folder: Path, steps: int) -> tuple[float, float]:
     """Samples/s and the share of time waiting, of the loop that `bushel train` runs."""
-    options = Options(batch_size=BATCH, image_size=(SIDE, SIDE), range="0..255", deterministic=False)
-    parts = open_parts(folder, seed=0)
-    task = task_of(parts)
-    preparation = prepare_inputs(parts.train, task.label, image_size=options.image_size)
-    model = build_model()
-    made = Steps(model, task, preparation, compile_model(model, task, options, steps=steps), None)
-    with feed_of(parts.train, preparation, task.label, options, training=True) as feed:
+    options = Options(batch_size=BATCH, image_size=(SIDE, SIDE), range="0..255", deterministic=False, model=build_model)
+    setup = set_up(folder, options)
+    problem, target = setup.problem, setup.target
+    with feed_of(setup.splits.train, problem, options, training=True) as feed:
         for number, batch in enumerate(feed):
             if number == WARM:
                 begun, waited = time.perf_counter(), feed.report().waited
-            made.train(made.inputs(batch), made.labels(batch), None)
+            x = arrange(inputs_of(problem.preparation, batch))
+            setup.learner.train(x, encode_labels(target, batch[target.label]), None)
             if number == WARM + steps - 1:
                 break
         took = time.perf_counter() - begun

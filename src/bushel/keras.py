@@ -1,24 +1,28 @@
-"""NumPy batches as a `keras.utils.PyDataset`: for Keras on any backend, without TensorFlow."""
+"""Keras on any backend: batches as a `keras.utils.PyDataset`, and models loaded from files. Loaded when first used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from bushel.data.columns import BytesColumn
 from bushel.data.schema import Schema
-from bushel.errors import SchemaMismatch, missing_package
+from bushel.errors import FileProblem, missing_package
+from bushel.feeding.preparation import dense_array
 from bushel.feeding.request import Data, Request, fields_of, open_split, probe, request_of
 from bushel.parallel.threads import available_cores
 from bushel.reading import Order, Workers
 from bushel.reading.batch import OnFault, Part, Place, Task
 from bushel.reading.layout import Layout
 from bushel.reading.prepare import Settings, prepare
+from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
 
-__all__ = ["py_dataset"]
+__all__ = ["as_tensors", "dataset", "load_keras", "load_model", "py_dataset", "quietly"]
 
 
 def py_dataset(
@@ -36,12 +40,12 @@ def py_dataset(
     threads: int | None = None,
     schema: Schema | None = None,
 ) -> Any:
-    """Records as a `keras.utils.PyDataset` of NumPy batches, arranged as `dataset` arranges them.
+    """Records as a `keras.utils.PyDataset` of NumPy batches, arranged as `bushel.tensorflow.dataset` arranges them.
 
-    Any batch of any epoch is made on its own, so Keras asks for them in as many `threads` as it likes (default: one a
-    core, at least two). The order is that of `order` if `fit` is told `shuffle=False`; else Keras shuffles the batches.
+    Any batch of any epoch is made on its own, so Keras may ask for them from several `threads` (default: one per core,
+    at least two). Call `fit` with `shuffle=False` to keep the order of `order`; otherwise Keras shuffles the batches.
 
-    >>> model.fit(py_dataset("data", "train", batch_size=64, order=bushel.Order(shuffle=True)), shuffle=False)
+    >>> model.fit(bushel.keras.dataset("data", "train", batch_size=64, order=bushel.Order(shuffle=True)), shuffle=False)
     """
     if on_fault == "skip":
         raise ValueError("on_fault must be one of raise, replace where Keras counts the batches; got 'skip'")
@@ -62,18 +66,22 @@ def py_dataset(
     return _make(request, threads or max(2, available_cores()))
 
 
+dataset = py_dataset
+
+
+def _dense(name: str, column: Any) -> Any:
+    return dense_array(name, column, [f"Give it one length: layout=[Pad({name!r})]; or leave it out: columns=[...]"])
+
+
 def _make(request: Request, threads: int) -> Any:
-    try:
-        import keras
-    except ImportError:
-        raise missing_package("Keras", extra="tensorflow", purpose="bushel.tensorflow.py_dataset") from None
+    keras = load_keras("bushel.keras.dataset")
     maker, plan = prepare(request.split, request.settings)
     first = probe(request)
     fields = fields_of(request, first)
     for name in first:
-        _to_array(name, first[name])
+        _dense(name, first[name])
 
-    class Batches(keras.utils.PyDataset):  # type: ignore[misc]
+    class Batches(keras.utils.PyDataset):  # type: ignore[misc, name-defined]
         """Batches by number; `epoch` says of which epoch, and goes up at the end of each that was begun."""
 
         def __init__(self) -> None:
@@ -93,7 +101,7 @@ def _make(request: Request, threads: int) -> Any:
                 raise made.error
             batch = made.batches[0][0]
             weight = np.ones(len(batch.rows), np.float32) if batch.real is None else batch.real.astype(np.float32)
-            arrays = {name: _to_array(name, column) for name, column in batch.items()}
+            arrays = {name: _dense(name, column) for name, column in batch.items()}
             arranged = fields.arrange(arrays, weight)
             return arranged if isinstance(arranged, tuple) else (arranged,)
 
@@ -107,13 +115,56 @@ def _make(request: Request, threads: int) -> Any:
     return Batches()
 
 
-def _to_array(name: str, column: Any) -> Any:
-    if isinstance(column, np.ndarray):
-        return column
-    if isinstance(column, BytesColumn):
-        return column.to_numpy()
-    raise SchemaMismatch(
-        f"Keras takes arrays, and this is {type(column).__name__.removesuffix('Column').lower()}",
-        at=name,
-        help=[f"Give it one length: layout=[Pad({name!r})]; or leave it out: columns=[...]"],
-    )
+def load_keras(purpose: str = "bushel train") -> Any:
+    """The module `keras`."""
+    if "keras" in sys.modules:
+        return sys.modules["keras"]
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with quietly():
+        try:
+            import keras
+        except ImportError:
+            raise missing_package("Keras", extra="tensorflow", purpose=purpose) from None
+    return keras
+
+
+def load_model(path: AnyPath, *, purpose: str, compile: bool = False) -> Any:
+    """A model that was saved, ready to be called."""
+    path = as_path(path)
+    if not path.exists():
+        raise FileProblem(path, "there is no such model")
+    keras = load_keras(purpose)
+    try:
+        return keras.saving.load_model(path, compile=compile)
+    except (ValueError, OSError, TypeError, KeyError) as error:
+        raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
+
+
+def as_tensors(inputs: Any) -> Any:
+    """Inputs as a Keras model takes them: where one is text, all as tensors of TensorFlow's, which alone has text."""
+    parts = inputs.values() if isinstance(inputs, dict) else [inputs]
+    if not any(isinstance(part, np.ndarray) and part.dtype == object for part in parts):
+        return inputs
+    import tensorflow as tf
+
+    if isinstance(inputs, dict):
+        return {name: tf.convert_to_tensor(part) for name, part in inputs.items()}
+    return tf.convert_to_tensor(inputs)
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Keep what C++ prints off the terminal: TensorFlow's notes on the CPU come before any setting is read.
+
+    Errors are exceptions all the same.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -114,7 +114,7 @@ def test_what_changes_samples_at_random_is_refused(photos: Path, step: Any) -> N
 def test_what_mixes_rows_is_refused() -> None:
     with pytest.raises(ValueError, match="must not mix the rows of a batch"):
         contract.Preparation(("image",), (t.mixup("image", "label", 3),))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="layout must leave a row a sample"):
+    with pytest.raises(ValueError, match="layout must keep one row per sample"):
         contract.Preparation(("tokens",), (), (bushel.Pack("tokens", 8),))  # type: ignore[arg-type]
 
 
@@ -296,7 +296,7 @@ def test_a_golden_tensor_that_was_tampered_with_is_told(tmp_path: Path, of_photo
 
 def test_a_folder_without_a_contract_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(
-        bushel.FileProblem, match=r"there is no contract\.json in this folder, so it is no finished run"
+        bushel.FileProblem, match=r"there is no contract\.json in this folder, so this is not a finished run"
     ):
         contract.read(tmp_path)
 

@@ -3,7 +3,7 @@ import sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
-from bushel.training.loop.logs import Logs
+from bushel.training.loop.framework import Logs
 
 
 def test_scalars_are_written_without_tensorboard_and_read_by_it(tmp_path, monkeypatch):

@@ -153,7 +153,7 @@ def test_a_saved_model_is_trained_further_and_resumes(classes: Path, tmp_path: P
 
 def test_a_file_that_is_no_model_is_one_clear_line(classes: Path, tmp_path: Path) -> None:
     (tmp_path / "junk.keras").write_text("junk")
-    with pytest.raises(bushel.BushelError, match=r"junk\.keras: it is not a model that Keras saved$"):
+    with pytest.raises(bushel.BushelError, match=r"junk\.keras: this is not a model saved by Keras$"):
         train(classes, told(model=str(tmp_path / "junk.keras")), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

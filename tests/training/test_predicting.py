@@ -15,7 +15,7 @@ from pictures import encode_image, photo
 import bushel
 from bushel import contract
 from bushel import transforms as t
-from bushel.training.predicting import probabilities
+from bushel.feeding.target import output_kind, probabilities
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -70,18 +70,25 @@ def test_outputs_of_the_golden_inputs_are_those_of_training(run: Path) -> None:
 def test_logits_and_probabilities_come_out_the_same() -> None:
     logits = np.array([[1.0, 2.0, -1.0], [30.0, 0.0, 0.0]])
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(probabilities("multi_class", logits), shares, rtol=1e-5)
-    np.testing.assert_allclose(probabilities("multi_class", shares), shares, rtol=1e-5)
-    np.testing.assert_allclose(probabilities("binary", np.array([[0.25]])), [[0.75, 0.25]])
-    np.testing.assert_allclose(probabilities("binary", np.array([[-2.0]])), [[0.880797, 0.119203]], rtol=1e-5)
-    np.testing.assert_allclose(probabilities("regression", np.array([[7.0]])), [[7.0]])
+    np.testing.assert_allclose(probabilities("multi_class", logits, "logits"), shares, rtol=1e-5)
+    np.testing.assert_allclose(probabilities("multi_class", shares, "probabilities"), shares, rtol=1e-5)
+    np.testing.assert_allclose(probabilities("binary", np.array([[0.25]]), "probabilities"), [[0.75, 0.25]])
+    np.testing.assert_allclose(probabilities("binary", np.array([[-2.0]]), "logits"), [[0.880797, 0.119203]], rtol=1e-5)
+    np.testing.assert_allclose(probabilities("regression", np.array([[7.0]]), "numbers"), [[7.0]])
+
+
+def test_outputs_of_a_model_that_does_not_say_are_told_by_their_looks() -> None:
+    assert output_kind("multi_class", np.array([[0.2, 0.8], [0.5, 0.5]])) == "probabilities"
+    assert output_kind("multi_class", np.array([[0.2, 0.9], [0.5, 0.5]])) == "logits"
+    assert output_kind("binary", np.array([[0.2], [-0.1]])) == "logits"
+    assert output_kind("regression", np.array([[0.2]])) == "numbers"
 
 
 def test_a_model_of_another_number_of_classes_is_told(run: Path, tmp_path: Path) -> None:
     changed = msgspec.structs.replace(contract.read(run / "run"), classes=["a", "b", "c"])
     contract.write(changed, tmp_path / "contract.json")
     (tmp_path / "model.keras").write_bytes((run / "run" / "model.keras").read_bytes())
-    with pytest.raises(bushel.SchemaMismatch, match="gives 2 numbers a sample, and the contract names 3 classes"):
+    with pytest.raises(bushel.SchemaMismatch, match="gives 2 numbers per sample, and the contract names 3 classes"):
         list(bushel.predict(tmp_path, run / "photos"))
 
 
@@ -137,7 +144,7 @@ def test_the_command_prints_a_line_a_file_and_says_which_it_could_not(run: Path,
     [
         (["nowhere", "a.jpg"], "bushel: nowhere: there is no such file"),
         (["{run}/run", "nothing.jpg"], "bushel: nothing.jpg: there is no such file"),
-        (["{run}/photos", "{run}/photos"], "there is no contract.json in this folder, so it is no finished run"),
+        (["{run}/photos", "{run}/photos"], "there is no contract.json in this folder, so this is not a finished run"),
         (["{run}/run", "{run}/data"], "bushel: split must be one of train, val; got None"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_run_killed_inside_an_epoch_and_resumed_ends_with_the_same_weights(tab
 
 def test_a_run_with_other_options_is_not_gone_on_with(table: Path, tmp_path: Path) -> None:
     train(table, Options(epochs=1, preflight=False), out=tmp_path / "run")
-    with pytest.raises(bushel.FileProblem, match="was begun with options epochs 1, not 2"):
+    with pytest.raises(bushel.FileProblem, match="was started with options epochs 1, not 2"):
         train(table, Options(epochs=2, preflight=False), out=tmp_path / "run", resume=True)
     with pytest.raises(bushel.FileProblem, match="there is a run in this folder already"):
         train(table, Options(epochs=2), out=tmp_path / "run")

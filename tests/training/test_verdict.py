@@ -9,9 +9,10 @@ import pytest
 import bushel
 from bushel.checking.rules.registry import all_rules
 from bushel.checking.rules.run_rules import RunFacts
+from bushel.feeding.target import Target
 from bushel.training import Options, train
-from bushel.training.inputs.task import Task
-from bushel.training.verdict.scores import Predictions, auc, bootstrap, metrics, wilson
+from bushel.training.predictions import Predictions
+from bushel.training.verdict.metrics import auc, bootstrap, metrics, wilson
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")
@@ -155,7 +156,7 @@ def test_metrics_agree_with_scikit_learn() -> None:
     scores = pytest.importorskip("sklearn.metrics")
     generator = np.random.default_rng(0)
     labels, outputs = generator.integers(0, 7, 200), generator.dirichlet(np.ones(7), 200).astype(np.float32)
-    task = Task(kind="multi_class", label="label", classes=list("abcdefg"), counts=[1] * 7)
+    task = Target(kind="multi_class", label="label", classes=list("abcdefg"), counts=[1] * 7)
     made = metrics(task, Predictions(labels, outputs, np.ones(200), np.arange(200)))
     said = outputs.argmax(axis=1)
     assert made["accuracy"] == pytest.approx(scores.accuracy_score(labels, said))

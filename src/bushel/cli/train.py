@@ -232,34 +232,31 @@ def _said(progress: Progress) -> str:
 def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
     import json
 
-    import msgspec
-
+    from bushel.training.report.tables import metric_table, text_table
     from bushel.training.run_folder import plain
 
     if as_json:
         click.echo(json.dumps(plain(msgspec.to_builtins(found)), indent=2))
         return
-    for name, value in found.metrics.items():
-        click.echo(f"{name.replace('_', ' '):20} {value:.4g}")
-    score, name = found.score, found.metric.replace("_", " ")
-    click.echo(
-        f"{found.split}: {name} {score['value']:.4g} ({score['low']:.4g} to {score['high']:.4g}) "
-        f"on {found.records:,} records"
-    )
+    for line in text_table(*metric_table({found.split: found.metrics})):
+        click.echo(line)
+    click.echo(f"\n{found.summary}")
 
 
 def _show(trained: Trained, *, as_json: bool) -> None:
     import json
 
     from bushel.checking.report import formats as terminal
-    from bushel.training.report.summary import json_of, metric_lines
+    from bushel.training.report.tables import metric_table, text_table
     from bushel.training.run_folder import plain
 
     if as_json:
-        click.echo(json.dumps(plain(json_of(trained)), indent=2))
+        click.echo(json.dumps(plain(trained.to_json()), indent=2))
         return
-    for line in metric_lines(trained):
-        click.echo(line)
+    if trained.metrics:
+        for line in text_table(*metric_table(trained.metrics)):
+            click.echo(line)
+        click.echo("")
     click.echo(trained.verdict.summary)
     if not trained.verdict.learned:
         causes = trained.findings[:_SHOWN]

@@ -8,12 +8,13 @@ for difference in contract.verify("runs/cats", prepare=my_prepare, classes=my_cl
 
 from __future__ import annotations
 
-from bushel.contract.document import Contract, Golden, Input, read, write
+from bushel.contract.document import CONTRACT_NAME, Contract, Golden, arrange, prepare, read, write
 from bushel.contract.making import make
-from bushel.contract.preparation import Preparation, arrange, as_array, prepare
 from bushel.contract.verifying import Difference, verify
+from bushel.feeding.preparation import Input, Preparation, as_array
 
 __all__ = [
+    "CONTRACT_NAME",
     "Contract",
     "Difference",
     "Golden",

@@ -2,48 +2,50 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
-from bushel.contract.preparation import Preparation
-from bushel.contract.stored import StoredArray, StoredValue, load_bytes, load_sample
+from bushel.contract.stored import (
+    StoredArray,
+    StoredValue,
+    load_array,
+    load_bytes,
+    load_sample,
+    store_bytes,
+)
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.samples import Sample
 from bushel.data.schema import Schema
 from bushel.errors import BushelError, FileProblem, FormatError
+from bushel.feeding import preparation as feeding
+from bushel.feeding.preparation import Input, LayoutStep, Preparation, Problem, as_array
+from bushel.feeding.target import OutputKind, Target, TargetKind, output_kind
+from bushel.reading.layout import Dense, Pad, Sparse
 from bushel.storage import AnyPath, as_path, open_to_read, write_whole
-from bushel.transforms import Transform
-from bushel.transforms.by_name import make_transforms
-from bushel.transforms.fitted import restore
+from bushel.transforms import Fittable, Transform
+from bushel.transforms.by_name import describe_transforms, make_transforms
+from bushel.transforms.fitted import keep, restore
 
-__all__ = ["CONTRACT_NAME", "Contract", "Golden", "Input", "read", "row_value", "write"]
+__all__ = [
+    "CONTRACT_NAME",
+    "Contract",
+    "Golden",
+    "arrange",
+    "prepare",
+    "read",
+    "row_value",
+    "store_preparation",
+    "write",
+]
 
 FORMAT = 1
 CONTRACT_NAME = "contract.json"
-
-
-class Resizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an image came to its size."""
-
-    height: int
-    width: int
-    kernel: str = "bilinear"
-    antialias: bool = False
-    fit: str = "stretch"
-
-
-class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One tensor that the model takes; the range is that of the golden inputs."""
-
-    dtype: str
-    shape: tuple[int | None, ...]  # of one row; None is a size that varies
-    min: float | None = None
-    max: float | None = None
-    channels: str | None = None  # order of the last axis of an image: RGB, RGBA or GRAY
-    resize: Resizing | None = None
+_LAYOUTS: dict[str, type[LayoutStep]] = {"pad": Pad, "sparse": Sparse, "dense": Dense}
 
 
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,8 +68,12 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     label: str | None = None
     task: str | None = None
     classes: list[str] = []  # by code
+    label_values: list[int | str] | None = None  # what records hold, by code, where that is not the code itself
+    label_counts: list[int] = []  # records of each class in the train split
+    label_width: int = 1  # numbers to be predicted, of a regression
+    gives: OutputKind | None = None  # what the model's outputs are; None: as the golden ones look
     raw: Schema | None = None  # what the source of the dataset held, before its transforms
-    statistics: dict[str, Any] = {}  # what the transforms of the build learnt, by their id
+    statistics: dict[str, Any] = {}  # what the transforms of the build learned, by their id
     files: dict[str, StoredArray] = {}  # that go with them
     vocabularies: dict[str, str] = {}  # SHA-256 by the file in _artifacts, or by the number and field of a transform
     build: dict[str, Any] = {}  # the recipe of the dataset: how raw files became samples
@@ -77,18 +83,100 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @cached_property
     def preparation(self) -> Preparation:
-        """The steps from a sample to the model's input."""
-        return Preparation.made(self.prepared_by)
+        """The steps from a raw sample, or a record, to the model's input."""
+        build = make_transforms(self.build.get("transforms", ()))
+        build = restore(build, self.statistics, lambda name: load_bytes(self.files[name]))
+        inputs = tuple(msgspec.structs.replace(given, name=name) for name, given in self.inputs.items())
+        return msgspec.structs.replace(_load_preparation(self.prepared_by), build=tuple(build), inputs=inputs)
 
     @cached_property
-    def build_transforms(self) -> list[Transform]:
-        """The transforms that made records of raw samples, with what they learnt."""
-        made = make_transforms(self.build.get("transforms", ()))
-        return restore(made, self.statistics, lambda name: load_bytes(self.files[name]))
+    def problem(self) -> Problem:
+        """What the model is fed, and what it predicts."""
+        return Problem(self.preparation, self.target)
+
+    @cached_property
+    def target(self) -> Target:
+        """What is to be predicted, and how labels are coded."""
+        kind = self.task or ("classification" if self.classes else "regression")
+        if kind == "classification":
+            kind = "binary" if len(self.classes) == 2 else "multi_class"
+        return Target(
+            kind=cast("TargetKind", kind),
+            label=self.label or "label",
+            classes=self.classes,
+            values=self.label_values,
+            width=self.label_width,
+            counts=self.label_counts,
+        )
+
+    @cached_property
+    def output_kind(self) -> OutputKind:
+        """What the model's outputs are; of a contract that does not say, what the golden ones look like."""
+        kept = [load_array(stored) for golden in self.golden for stored in golden.outputs.values()]
+        outputs = [array.reshape(-1) for array in kept if array is not None]
+        if self.gives is not None or not outputs or len({len(array) for array in outputs}) > 1:
+            return self.gives or output_kind(self.task, np.zeros((0, 1)))
+        return output_kind(self.task, np.stack(outputs))
 
     def samples(self) -> list[Sample]:
         """The samples of the golden inputs."""
         return [load_sample(golden.sample) for golden in self.golden]
+
+
+def prepare(contract: Contract, samples: Sequence[Sample], *, built: bool = False) -> dict[str, Any]:
+    """Raw samples as the model takes them: the columns of a batch, one row per sample, without the label.
+
+    They go through the transforms of the build, with what those learned, and then through those of reading. With
+    `built=True` the samples are records of a dataset, which went through the first already.
+
+    >>> contract.prepare(contract.read("runs/cats"), [{"image": open("cat.jpg", "rb").read()}])["image"].shape
+    (1, 160, 160, 3)
+    """
+    steps = contract.preparation
+    records = samples if built else [feeding.to_record(steps, sample, contract.label) for sample in samples]
+    return feeding.prepare_samples(steps, contract.schema, records)
+
+
+def arrange(contract: Contract, columns: Mapping[str, Any]) -> Any:
+    """The columns of a batch as the model is called with them: the one input, or a dict of all."""
+    return feeding.arrange({name: as_array(name, columns[name]) for name in contract.inputs})
+
+
+def store_preparation(preparation: Preparation) -> dict[str, Any]:
+    """The steps of reading as plain values; those of the build are in the recipe."""
+    layout = [{"layout": type(step).__name__.lower(), **msgspec.structs.asdict(step)} for step in preparation.layout]
+    learned = keep(preparation.steps)
+    files = {name: msgspec.to_builtins(store_bytes(data)) for name, data in learned.files.items()}
+    described = describe_transforms([_unfitted(transform) for transform in preparation.steps])
+    more = {"statistics": learned.statistics, "files": files}
+    return {"features": list(preparation.features), "transforms": described, "layout": layout} | {
+        name: value for name, value in more.items() if value
+    }
+
+
+def _unfitted(transform: Transform) -> Transform:
+    """The transform without what it learned, which is kept apart from it."""
+    if not isinstance(transform, Fittable):
+        return transform
+    if isinstance(transform, msgspec.Struct):
+        return msgspec.structs.replace(transform, fitted=None)
+    changed: Any = dataclasses.replace(transform, fitted=None)  # type: ignore[type-var]
+    return changed  # type: ignore[no-any-return]
+
+
+def _load_preparation(stored: Mapping[str, Any]) -> Preparation:
+    """The preparation that was stored; what cannot be understood is a ValueError."""
+    layout = []
+    for table in stored.get("layout", ()):
+        fields = dict(table)
+        kind = _LAYOUTS.get(str(fields.pop("layout", "")))
+        if kind is None:
+            raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}; got {table!r}")
+        layout.append(msgspec.convert(fields, kind))
+    files = msgspec.convert(stored.get("files", {}), dict[str, StoredArray])
+    made = make_transforms(stored.get("transforms", ()))
+    transforms = restore(made, stored.get("statistics", {}), lambda name: load_bytes(files[name]))
+    return Preparation(tuple(stored["features"]), tuple(transforms), tuple(layout))
 
 
 def read(path: AnyPath) -> Contract:
@@ -96,7 +184,7 @@ def read(path: AnyPath) -> Contract:
     path = as_path(path)
     if path.is_dir():
         if not (path / CONTRACT_NAME).is_file():
-            raise FileProblem(path, f"there is no {CONTRACT_NAME} in this folder, so it is no finished run")
+            raise FileProblem(path, f"there is no {CONTRACT_NAME} in this folder, so this is not a finished run")
         path = path / CONTRACT_NAME
     with open_to_read(path) as file:
         text = file.read()
@@ -110,7 +198,7 @@ def read(path: AnyPath) -> Contract:
             )
         contract = msgspec.json.decode(text, type=Contract)
         # Made now, so that what is wrong with them is said with the file's name.
-        _ = contract.preparation, contract.build_transforms, contract.samples()
+        _ = contract.preparation, contract.samples()
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(path, f"not a contract: {error}") from None
     except FormatError:

@@ -12,12 +12,13 @@ import msgspec
 import numpy as np
 
 from bushel import __version__
-from bushel.contract.document import Contract, Golden, Input, Resizing, row_value
-from bushel.contract.preparation import Preparation, arrange, as_array
+from bushel.contract.document import Contract, Golden, arrange, row_value, store_preparation
 from bushel.contract.stored import StoredArray, StoredValue, store_array, store_bytes, store_sample
 from bushel.data.samples import sample_at
 from bushel.data.schema import Schema
 from bushel.errors import MissingName
+from bushel.feeding.preparation import Input, Preparation, Resizing, as_array
+from bushel.feeding.target import OutputKind, Target
 from bushel.reading import Dataset, Split, Workers, batches
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.storage import as_path
@@ -38,14 +39,17 @@ def make(
     label: str | None = None,
     golden: int = 4,
     outputs: Callable[[Any], Any] | None = None,
+    target: Target | None = None,
+    gives: OutputKind | None = None,
 ) -> Contract:
     """Make the contract of a model that was trained on `data` prepared like this.
 
-    The golden inputs are read by `batches`, as in training, from records of as many classes as may be. `outputs`
-    is called with the model's input of one row, and what it gives is kept beside it.
+    The golden inputs are read by `batches`, as in training, from records of as many classes as possible. `outputs` is
+    called with the model's input of one row, and its result is kept beside it; `gives` says whether those are logits,
+    probabilities or numbers. `target` is what the model predicts; by default what the manifest says of the label.
     """
     chosen = data[split]
-    label = label or (chosen.label if chosen.label in chosen.schema else None)
+    label = target.label if target else label or (chosen.label if chosen.label in chosen.schema else None)
     for name in (*preparation.features, *([label] if label else ())):
         if name not in chosen.schema:
             raise MissingName("feature", name, chosen.schema, where=data.where)
@@ -56,15 +60,24 @@ def make(
         chosen if chosen.is_sequential else chosen.select(rows),
         batch_size=1,
         columns=list(dict.fromkeys(columns)),
-        transforms=preparation.transforms,
+        transforms=preparation.steps,
         layout=preparation.layout,
         workers=Workers(threads=1, ahead=1),
     )
     with feed:
         seen = [{name: as_array(name, column) for name, column in batch.items()} for batch in islice(feed, len(rows))]
     contract = _described(data, preparation, chosen.schema.select(list(dict.fromkeys(columns))), label)
-    inputs = _inputs(contract.preparation, seen, label)
-    contract = msgspec.structs.replace(contract, inputs=inputs)
+    inputs = _inputs(preparation, seen, label)
+    contract = msgspec.structs.replace(contract, inputs=inputs, gives=gives)
+    if target is not None:
+        contract = msgspec.structs.replace(
+            contract,
+            task=target.kind,
+            classes=target.classes,
+            label_values=target.values,
+            label_counts=target.counts,
+            label_width=target.width,
+        )
     goldens = [_golden(contract, chosen, row, batch, outputs) for row, batch in zip(rows.tolist(), seen, strict=True)]
     return msgspec.structs.replace(contract, golden=goldens)
 
@@ -85,7 +98,7 @@ class _Drawn(Exception):
 
 def _refuse_chance(preparation: Preparation, split: Split) -> None:
     sample = sample_at(split[:1], split.schema.features, 0)
-    for number, step in enumerate(preparation.transforms):
+    for number, step in enumerate(preparation.steps):
         try:
             sample = step.apply(sample, _NoChance(0, 0, 0, number))
         except _Drawn:
@@ -111,7 +124,7 @@ def _described(data: Dataset, preparation: Preparation, schema: Schema, label: s
     """All but the inputs and the golden ones."""
     manifest = data.manifest
     known = manifest.label if manifest and manifest.label and manifest.label.feature == label else None
-    described = preparation.describe()
+    described = store_preparation(preparation)
     return Contract(
         schema=msgspec.structs.replace(schema, statistics={}),
         inputs={},
@@ -152,7 +165,7 @@ def _artifacts(data: Dataset) -> dict[str, str]:
 
 
 def fingerprints_of(statistics: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of what each transform learnt, its files included, by the transform's id."""
+    """A digest of what each transform learned, its files included, by the transform's id."""
     return {name: hashlib.sha256(_canonical(entry)).hexdigest() for name, entry in statistics.items()}
 
 
@@ -161,9 +174,9 @@ def _canonical(entry: Any) -> bytes:
 
 
 def _files(data: Dataset) -> dict[str, StoredArray]:
-    """The files that go with what the build's transforms learnt."""
-    learnt = data.manifest.statistics if data.manifest else {}
-    names = [name for entry in learnt.values() for name in entry.get("artifacts", {})]
+    """The files that go with what the build's transforms learned."""
+    learned = data.manifest.statistics if data.manifest else {}
+    names = [name for entry in learned.values() for name in entry.get("artifacts", {})]
     return {name: store_bytes((as_path(data.where) / ARTIFACTS_NAME / name).read_bytes()) for name in names}
 
 
@@ -189,21 +202,30 @@ def _fields_within(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str
 
 def _inputs(preparation: Preparation, seen: list[dict[str, Any]], label: str | None) -> dict[str, Input]:
     names = dict.fromkeys(name for batch in seen for name in batch if name != label)  # a row may lack a feature
+    chosen = {given.name: given for given in preparation.inputs}
     return {
-        name: _input(name, [row_value(batch[name], 0) for batch in seen if name in batch], preparation)
+        name: _measured(
+            chosen.get(name, Input(name=name)),
+            [row_value(batch[name], 0) for batch in seen if name in batch],
+            preparation,
+        )
         for name in names
+        if not chosen or name in chosen
     }
 
 
-def _input(name: str, values: list[Any], preparation: Preparation) -> Input:
+def _measured(given: Input, values: list[Any], preparation: Preparation) -> Input:
+    """An input with what its golden rows are."""
     if not all(isinstance(value, np.ndarray) for value in values):
-        return Input(dtype="bytes", shape=() if all(isinstance(value, bytes) for value in values) else (None,))
+        is_one = all(isinstance(value, bytes) for value in values)
+        return msgspec.structs.replace(given, dtype="string", shape=() if is_one else (None,))
     shapes = [value.shape for value in values]
     rank = len(shapes[0])
     shape = tuple(shapes[0][axis] if len({shape[axis] for shape in shapes}) == 1 else None for axis in range(rank))
     filled = [value for value in values if value.size]
-    channels, resized = _image_facts(name, preparation)
-    return Input(
+    channels, resized = _image_facts(given.name, preparation)
+    return msgspec.structs.replace(
+        given,
         dtype=values[0].dtype.name,
         shape=shape,
         min=min((float(value.min()) for value in filled), default=None),
@@ -216,7 +238,7 @@ def _input(name: str, values: list[Any], preparation: Preparation) -> Input:
 def _image_facts(name: str, preparation: Preparation) -> tuple[str | None, Resizing | None]:
     """What the transforms of an image say of its colours and of the kernel it was resized with."""
     channels = resized = None
-    for step in preparation.transforms:
+    for step in preparation.steps:
         if getattr(step, "feature", None) != name:
             continue
         if isinstance(step, decode_image):

@@ -14,6 +14,7 @@ from bushel.contract.document import Contract
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
+from bushel.feeding.preparation import to_record
 from bushel.reading import Split
 from bushel.reading import open as open_dataset
 from bushel.records.manifest import MANIFEST_NAME
@@ -22,7 +23,6 @@ from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_checks import ImageCheck
 from bushel.sources.opening import kind_of
 from bushel.storage import AnyPath, as_path, list_files, natural_order
-from bushel.transforms.chain import Chain
 
 __all__ = ["Raw", "read_raw"]
 
@@ -109,15 +109,12 @@ def _rows_of(split: Split, rows: Any, wanted: list[str]) -> Iterator[Raw]:
 
 def _built(contract: Contract, raw: Iterable[Raw]) -> Iterator[Raw]:
     """Samples taken through the transforms of the build."""
-    chain = Chain.of(contract.build_transforms)
     for name, sample, why in raw:
         if sample is None:
             yield Raw(name, None, why)
             continue
         try:
-            # What is to be predicted need not be there.
-            is_bare = contract.label is not None and contract.label not in sample
-            yield Raw(name, (chain.without(str(contract.label)) if is_bare else chain).apply(sample))
+            yield Raw(name, to_record(contract.preparation, sample, contract.label))
         except BushelError as error:
             yield Raw(name, None, error.message)
 

@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 
 from bushel.contract.comparing import compare_classes, compare_values
-from bushel.contract.document import Contract, Golden, read, row_value
-from bushel.contract.models import as_tensors, load_model
-from bushel.contract.preparation import Preparation, arrange, prepare, prepare_samples
+from bushel.contract.document import Contract, Golden, arrange, prepare, read, row_value
 from bushel.contract.stored import StoredValue, is_same, load_array, load_sample
 from bushel.data.samples import Sample
 from bushel.errors import BushelError
+from bushel.feeding.preparation import prepare_samples
+from bushel.keras import as_tensors, load_model
 from bushel.storage import AnyPath
 from bushel.transforms import Draw, Transform, resize
 
@@ -77,7 +77,7 @@ def _input_differences(contract: Contract, golden: Golden, own: Prepare | None) 
 
 def _prepared(contract: Contract, sample: Sample, own: Prepare | None) -> dict[str, Any]:
     if own is None:
-        columns = prepare(contract, [sample])
+        columns = prepare(contract, [sample], built=True)
         return {name: row_value(columns[name], 0) for name in contract.inputs if name in columns}
     made = own(dict(sample))
     if isinstance(made, Mapping):
@@ -107,7 +107,7 @@ def _expected(contract: Contract, stored: StoredValue, sample: Sample, name: str
     array = load_array(stored.array)
     if array is not None:
         return array
-    again = row_value(prepare(contract, [sample])[name], 0)
+    again = row_value(prepare(contract, [sample], built=True)[name], 0)
     return again if is_same(again, stored.array) else None
 
 
@@ -175,7 +175,7 @@ def _made_with(
     number, step = change
     steps: list[Transform] = list(contract.preparation.transforms)
     steps[number] = step
-    changed = Preparation(contract.preparation.features, tuple(steps), contract.preparation.layout)
+    changed = msgspec.structs.replace(contract.preparation, transforms=tuple(steps))
     try:
         yield words, row_value(prepare_samples(changed, contract.schema, [sample])[name], 0)
     except (BushelError, ValueError, TypeError):
@@ -193,7 +193,7 @@ def _output_differences(contract: Contract, model: Callable[[Any], Any]) -> Iter
     for golden in contract.golden:
         if not golden.outputs:
             continue
-        made = model(arrange(contract, prepare(contract, [load_sample(golden.sample)])))
+        made = model(arrange(contract, prepare(contract, [load_sample(golden.sample)], built=True)))
         named: Mapping[str, Any] = made if isinstance(made, Mapping) else {"output": made}
         for name, stored in golden.outputs.items():
             expected = load_array(stored)

@@ -7,11 +7,10 @@ train("data", Options(epochs=5), out="runs/1").verdict
 
 from __future__ import annotations
 
-from bushel.training.evaluating import Evaluation, evaluate
+from bushel.feeding.preparation import Problem
 from bushel.training.loop.loop import Progress
-from bushel.training.models.ready_models import Problem
 from bushel.training.options import Options
-from bushel.training.predicting import Prediction, predict
+from bushel.training.predicting import Evaluation, Prediction, evaluate, predict
 from bushel.training.run import Listener, train
 from bushel.training.run_folder import Trained
 from bushel.training.verdict.verdict import Verdict

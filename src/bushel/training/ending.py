@@ -10,16 +10,21 @@ import msgspec
 import numpy as np
 
 from bushel import contract
+from bushel.checking.rules.model_rules import look_at_model
 from bushel.checking.rules.registry import causes_first
+from bushel.checking.rules.run_rules import RunFacts
 from bushel.storage import write_whole
+from bushel.training.inputs.feeds import evenly_spread, feed_of
 from bushel.training.loop.loop import Training
-from bushel.training.loop.model_steps import predict, rows_of
-from bushel.training.preflight import Baselines, Preflight
+from bushel.training.predictions import Predictions
+from bushel.training.preflight import Preflight
+from bushel.training.report.mistakes import worst_mistakes
 from bushel.training.report.page import report_page
-from bushel.training.run_folder import MODEL, Run, Trained, write_json, write_table
-from bushel.training.verdict.mistakes import worst_mistakes
-from bushel.training.verdict.scores import Predictions, class_table, confusion, losses_of, measure_of, metrics
-from bushel.training.verdict.verdict import blocked, judge, run_facts, run_findings
+from bushel.training.run_folder import MODEL, RunFile, Trained, write_json, write_table
+from bushel.training.verdict.baselines import Baselines
+from bushel.training.verdict.metrics import class_table, confusion, measure_of, metrics
+from bushel.training.verdict.verdict import Verdict, add_scores, blocked, judge, run_findings
+from bushel.training.verdict.watch import facts_so_far
 
 __all__ = ["end_run", "stop_before"]
 
@@ -27,132 +32,107 @@ REPORT = "report.html"
 _TRAIN_ROWS = 512  # of the train split that are measured without augmentation
 
 
-def stop_before(folder: Path, run: Run, preflight: Preflight) -> Trained:
+def stop_before(folder: Path, run: RunFile, preflight: Preflight) -> Trained:
     """End a run that was not begun, because of what was found."""
-    verdict = blocked(preflight)
-    seconds = {"preflight": preflight.seconds}
     trained = Trained(
         folder=folder,
-        verdict=verdict,
+        verdict=blocked(preflight.blocking),
         findings=causes_first(preflight.findings),
         metrics={},
         history=[],
-        seconds=seconds,
+        seconds={"preflight": preflight.seconds},
     )
-    write_json(folder / "metrics.json", summary_of(trained, run))
+    write_json(folder / "metrics.json", _summary(trained, run))
     return trained
 
 
-def end_run(
-    training: Training, run: Run, preflight: Preflight | None, baselines: Baselines, *, notes: list[str]
-) -> Trained:
+def end_run(training: Training, run: RunFile, preflight: Preflight | None, baselines: Baselines) -> Trained:
     """Measure the best weights, judge them, and write the folder."""
     begun = time.perf_counter()
-    steps, parts, options, task = training.steps, training.parts, training.options, training.steps.task
+    setup, splits, target = training.setup, training.setup.splits, training.setup.target
     if training.best is not None:
-        steps.model.set_weights(training.best)
-    found = predict(steps, parts.judged, options)
-    measured = {parts.judged.name if parts.test is not None else "val": metrics(task, found)}
-    if parts.test is not None:
-        measured = {"val": metrics(task, predict(steps, parts.val, options)), **measured}
-    verdict = judge(task, found, baselines, seed=options.seed)
-    facts = run_facts(
-        task,
-        steps.preparation,
-        options,
-        steps.model,
-        training.watch,
-        preflight,
-        verdict,
-        baselines=baselines,
-        train_score=_train_score(training),
-    )
-    findings = causes_first(
-        [*(preflight.findings if preflight is not None else []), *run_findings(facts, options.ignore)]
-    )
+        setup.learner.model.set_weights(training.best)
+    found = training.predict(splits.judged)
+    measured = {splits.judged.name if splits.test is not None else "val": metrics(target, found)}
+    if splits.test is not None:
+        measured = {"val": metrics(target, training.predict(splits.val)), **measured}
+    verdict = judge(target, found, baselines, seed=setup.options.seed)
+    early = preflight.findings if preflight is not None else []
+    facts = _facts(training, preflight, verdict, baselines)
+    findings = causes_first([*early, *run_findings(facts, setup.options.ignore)])
     causes = [finding.to_json() for finding in findings] if not verdict.learned else []
-    verdict = msgspec.structs.replace(verdict, causes=causes)
     training.state.seconds["evaluation"] = time.perf_counter() - begun
     trained = Trained(
         folder=training.folder,
-        verdict=verdict,
+        verdict=msgspec.structs.replace(verdict, causes=causes),
         findings=findings,
         metrics=measured,
         history=training.state.history,
         seconds=dict(training.state.seconds),
     )
-    _write(training, trained, run, found, notes)
-    _write_contract(training, run)
-    mistakes = worst_mistakes(parts.judged, steps.preparation, task, found)
+    _write(training, trained, run, found)
+    _write_contract(training)
+    mistakes = worst_mistakes(splits.judged, setup.problem, found)
     with write_whole(training.folder / REPORT, sync=False) as file:
-        file.write(report_page(trained, run, found, mistakes, notes).encode("utf-8", "backslashreplace"))
+        file.write(report_page(trained, run, found, mistakes, setup.notes).encode("utf-8", "backslashreplace"))
     return trained
 
 
-def _write_contract(training: Training, run: Run) -> None:
-    """What whoever serves the model must feed it, with golden inputs and what the model says of them."""
-    steps, split = training.steps, training.parts.train
-    given = steps.preparation
-    preparation = contract.Preparation(
-        features=given.columns, transforms=(*given.transforms, *given.scaling), layout=given.layout
-    )
+def _facts(training: Training, preflight: Preflight | None, verdict: Verdict, baselines: Baselines) -> RunFacts:
+    setup, target = training.setup, training.setup.target
+    model = look_at_model(setup.learner.model, None)
+    facts = facts_so_far(setup.problem, setup.options, model, training.watch)
+    facts.probe = preflight.probe if preflight is not None else None
+    some = feed_of(evenly_spread(setup.splits.train, _TRAIN_ROWS), setup.problem, setup.options)
+    seen = setup.learner.predictor.over(some, most=_TRAIN_ROWS)
+    on_train = measure_of(target, seen.labels, seen.outputs)(np.arange(len(seen)))
+    return add_scores(facts, target, verdict, baselines, on_train)
+
+
+def _write_contract(training: Training) -> None:
+    """What whoever serves the model must feed it, with golden inputs and what the model answers."""
+    setup = training.setup
+    predictor = setup.learner.predictor
     made = contract.make(
-        training.parts.data,
-        preparation,
-        split=split.name,
-        label=steps.task.label,
-        outputs=lambda x: np.asarray(steps.raw_outputs(x)),
+        setup.splits.data,
+        setup.problem.preparation,
+        split=setup.splits.train.name,
+        target=setup.target,
+        gives=predictor.gives,
+        outputs=lambda x: np.asarray(predictor.call(x)),
     )
-    made = msgspec.structs.replace(made, task=run.task.kind, classes=run.task.classes)
-    contract.write(made, training.folder / "contract.json")
+    contract.write(made, training.folder / contract.CONTRACT_NAME)
 
 
-def _train_score(training: Training) -> float:
-    """The primary number on some records of train, without augmentation."""
-    steps, task = training.steps, training.steps.task
-    arrays, labels = rows_of(training.parts.train, steps.preparation, task, training.options, most=_TRAIN_ROWS)
-    names, size = steps.preparation.names, training.options.batch_size
-    outputs = []
-    for at in range(0, len(labels), size):
-        part = {name: arrays[name][at : at + size] for name in names}
-        outputs.append(steps.predict(part[names[0]] if len(names) == 1 else part))
-    said = np.concatenate(outputs)
-    seen = Predictions(labels, said, losses_of(task, labels, said), np.arange(len(labels)))
-    return measure_of(task, seen.labels, seen.outputs)(np.arange(len(seen)))
-
-
-def summary_of(trained: Trained, run: Run) -> dict[str, Any]:
+def _summary(trained: Trained, run: RunFile) -> dict[str, Any]:
     """What metrics.json holds."""
-    return {
-        "verdict": msgspec.to_builtins(trained.verdict),
-        "metrics": trained.metrics,
-        "findings": [finding.to_json() for finding in trained.findings],
-        "seconds": trained.seconds,
-        "task": run.task.kind,
-        "classes": run.task.classes,
-        "records": run.records,
+    target = {"task": run.task.kind, "classes": run.task.classes, "records": run.records}
+    return {name: value for name, value in trained.to_json().items() if name != "run"} | target
+
+
+def _write(training: Training, trained: Trained, run: RunFile, found: Predictions) -> None:
+    folder, target, state = trained.folder, training.setup.target, training.state
+    training.setup.learner.model.save(folder / MODEL)
+    more = {
+        "best_epoch": state.best_epoch,
+        "epochs": state.epoch,
+        "stopped": state.stopped,
+        "notes": training.setup.notes,
     }
-
-
-def _write(training: Training, trained: Trained, run: Run, found: Predictions, notes: list[str]) -> None:
-    folder, task = trained.folder, training.steps.task
-    training.steps.model.save(folder / MODEL)
-    state = training.state
-    more = {"best_epoch": state.best_epoch, "epochs": state.epoch, "stopped": state.stopped, "notes": notes}
-    write_json(folder / "metrics.json", {**summary_of(trained, run), **more})
-    rows = [{"split": split, "metric": name, "value": value} for split, m in trained.metrics.items()
-            for name, value in m.items()]  # fmt: skip
+    write_json(folder / "metrics.json", {**_summary(trained, run), **more})
+    rows = [
+        {"split": split, "metric": name, "value": value}
+        for split, values in trained.metrics.items()
+        for name, value in values.items()
+    ]
     write_table(folder / "metrics.csv", rows)
     write_json(folder / "history.json", trained.history)
     write_table(folder / "history.csv", trained.history)
-    if task.kind != "regression":
-        write_table(folder / "classes.csv", class_table(task, found))
-    if task.is_classes:
-        table = confusion(task, found)
+    if target.kind != "regression":
+        write_table(folder / "classes.csv", class_table(target, found))
+    if target.is_classes:
+        table = confusion(target, found).tolist()
+        named = [dict(zip(target.classes, row, strict=True)) for row in table]
         write_table(
-            folder / "confusion.csv",
-            [
-                {"class": name, **dict(zip(task.classes, row.tolist(), strict=True))}
-                for name, row in zip(task.classes, table, strict=True)
-            ],
+            folder / "confusion.csv", [{"class": n, **row} for n, row in zip(target.classes, named, strict=True)]
         )

@@ -1,4 +1,4 @@
-"""What a trained model says of raw files and records, prepared exactly as in training."""
+"""A trained model asked again: about raw files (`predict`), or about the records of a dataset (`evaluate`)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.contract import Contract, arrange, prepare, read
-from bushel.contract.models import as_tensors, load_model
 from bushel.contract.raw import Raw, read_raw
 from bushel.data.samples import Sample
-from bushel.errors import BushelError, FileProblem, SchemaMismatch
+from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
+from bushel.keras import as_tensors, load_model
+from bushel.reading import Dataset, Split
+from bushel.reading import open as open_dataset
 from bushel.storage import AnyPath, as_path
+from bushel.training.inputs.feeds import feed_of
+from bushel.training.options import Options
+from bushel.training.predictions import Predictor
+from bushel.training.report.tables import cell, html_table
+from bushel.training.run_folder import MODEL
+from bushel.training.verdict.metrics import bootstrap, class_table, metric_words, metrics, primary
 
-__all__ = ["MODEL_NAME", "Prediction", "Run", "open_run", "predict", "probabilities"]
+__all__ = ["Evaluation", "Prediction", "TrainedModel", "evaluate", "open_run", "predict"]
 
-MODEL_NAME = "model.keras"
 _LIKELY = 0.5  # probability from which one of several labels is given
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model says of one sample; or why it could not be asked."""
+    """What the model predicts for one sample; or why it could not."""
 
     name: str
     label: str | list[str] | None = None  # the likeliest class; all likely ones where there may be several
@@ -35,8 +42,38 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: float | list[float] | None = None  # of a regression
     why: str | None = None
 
+    def __repr__(self) -> str:
+        answer = self.why if self.why is not None else cell(self.value if self.value is not None else self.label)
+        shown = "" if self.probability is None else f" ({self.probability:.3f})"
+        return f"Prediction({self.name}: {answer}{shown})"
 
-class Run:
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """How good a model is on the records of one split."""
+
+    split: str
+    records: int
+    metric: str
+    score: dict[str, float]  # value, low and high of 95 %
+    metrics: dict[str, float]
+    classes: list[dict[str, Any]]
+
+    @property
+    def summary(self) -> str:
+        """The score in one line."""
+        value, low, high = (f"{self.score[name]:.4g}" for name in ("value", "low", "high"))
+        records = f"{self.records:,} record{'' if self.records == 1 else 's'}"
+        return f"{self.split}: {metric_words(self.metric)} {value} ({low} to {high}) on {records}"
+
+    def __repr__(self) -> str:
+        return f"Evaluation({self.summary})"
+
+    def _repr_html_(self) -> str:
+        rows = [[metric_words(name), cell(value)] for name, value in self.metrics.items()]
+        return html_table(["metric", self.split], rows)
+
+
+class TrainedModel:
     """A trained model, loaded when it is first asked, and its contract."""
 
     def __init__(self, contract: Contract, path: Path) -> None:
@@ -48,111 +85,136 @@ class Run:
         """The model itself."""
         return load_model(self.path, purpose="bushel predict")
 
-    def outputs(self, columns: Any) -> NDArray[Any]:
-        """What the model gives for the columns of a batch, one row a sample."""
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The model with what it is fed and what its outputs are."""
+        return Predictor(self._call, self.contract.problem, self.contract.output_kind)
+
+    def _call(self, x: Any) -> NDArray[Any]:
         try:
-            made = self.model(as_tensors(arrange(self.contract, columns)), training=False)
+            outputs = self.model(as_tensors(x), training=False)
         except (ValueError, TypeError) as error:
             why = str(error).splitlines()[0][:200]
             raise SchemaMismatch(
                 f"the model does not take the inputs of its contract: {why}", at=str(self.path)
             ) from None
-        if isinstance(made, dict | list | tuple):
+        if isinstance(outputs, dict | list | tuple):
             raise SchemaMismatch("a model with several outputs cannot be asked for one class", at=str(self.path))
-        return np.asarray(made)
+        return np.asarray(outputs)
 
 
-def open_run(run: AnyPath) -> Run:
+def open_run(run: AnyPath) -> TrainedModel:
     """Open a run: the folder with its contract.json and its model.keras."""
     contract = read(run)
     path = as_path(run)
     folder = path if path.is_dir() else path.parent
-    if not (folder / MODEL_NAME).is_file():
-        raise FileProblem(folder, f"there is no {MODEL_NAME} in this folder, so it is no finished run")
-    return Run(contract, folder / MODEL_NAME)
+    if not (folder / MODEL).is_file():
+        raise FileProblem(folder, f"there is no {MODEL} in this folder, so this is not a finished run")
+    return TrainedModel(contract, folder / MODEL)
 
 
 def predict(
-    run: Run | AnyPath,
+    run: TrainedModel | AnyPath,
     paths: AnyPath | Iterable[AnyPath],
     *,
     split: str | None = None,
     lines: bool | None = None,
     batch_size: int = 32,
 ) -> Iterator[Prediction]:
-    """Say what a model makes of files: images, texts, rows of tables, or records, one prediction each, in order.
+    """Run a model on files: images, texts, rows of tables, or records, one prediction each, in order.
 
-    They are prepared from the run's contract alone, as in training. `split` chooses one of a dataset; `lines` says
-    whether a text file holds a sample a line. A sample that cannot be used has a prediction that says why.
+    They are prepared as in training, from the run's contract alone. `split` chooses one of a dataset; `lines` says
+    whether a text file holds one sample per line. A sample that cannot be used has a prediction that says why.
 
     >>> for prediction in bushel.predict("runs/cats", "photos/*.jpg"):
     ...     print(prediction.name, prediction.label, prediction.probability)
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    opened = run if isinstance(run, Run) else open_run(run)
+    opened = run if isinstance(run, TrainedModel) else open_run(run)
     raw = read_raw(opened.contract, paths, split=split, lines=lines)
-    return _predictions(opened, raw, batch_size)
+    return (prediction for some in _some(raw, batch_size) for prediction in _batch(opened, some))
 
 
-def _predictions(run: Run, raw: Iterator[Raw], batch_size: int) -> Iterator[Prediction]:
-    while some := list(islice(raw, batch_size)):
-        yield from _batch(run, some)
+def _some(raw: Iterator[Raw], size: int) -> Iterator[list[Raw]]:
+    while some := list(islice(raw, size)):
+        yield some
 
 
-def _batch(run: Run, raw: list[Raw]) -> Iterator[Prediction]:
-    usable = [(at, one.sample) for at, one in enumerate(raw) if one.sample is not None]
-    said = _said(run, usable)
+def _batch(run: TrainedModel, raw: list[Raw]) -> Iterator[Prediction]:
+    answers = _answers(run, [(at, one.sample) for at, one in enumerate(raw) if one.sample is not None])
     for at, one in enumerate(raw):
-        answer = said.get(at, one.why)
+        answer = answers.get(at, one.why)
         if isinstance(answer, str):
             yield Prediction(name=one.name, why=answer)
         else:
-            yield _words(run.contract, one.name, answer)
+            yield _prediction(run.contract, one.name, answer)
 
 
-def _said(run: Run, samples: list[tuple[int, Sample]]) -> dict[int, NDArray[Any] | str]:
+def _answers(run: TrainedModel, samples: list[tuple[int, Sample]]) -> dict[int, NDArray[Any] | str]:
     """The model's answer for each sample by its place, or why it has none; one bad sample spoils no other."""
     if not samples:
         return {}
     try:
-        columns = prepare(run.contract, [sample for _, sample in samples])
+        columns = prepare(run.contract, [sample for _, sample in samples], built=True)
     except BushelError as error:
         if len(samples) == 1:
             return {samples[0][0]: error.message}
-        alone = (_said(run, [one]) for one in samples)
+        alone = (_answers(run, [one]) for one in samples)
         return {at: answer for answers in alone for at, answer in answers.items()}
-    rows = probabilities(run.contract.task, run.outputs(columns))
+    rows = run.predictor.ask(arrange(run.contract, columns))
     return {at: row for (at, _), row in zip(samples, rows, strict=True)}
 
 
-def _words(contract: Contract, name: str, row: NDArray[Any]) -> Prediction:
-    if contract.task == "regression" or (contract.task is None and not contract.classes):
+def _prediction(contract: Contract, name: str, row: NDArray[Any]) -> Prediction:
+    target = contract.target
+    if target.kind == "regression":
         values = [float(value) for value in row.reshape(-1)]
         return Prediction(name=name, value=values[0] if len(values) == 1 else values)
-    classes = contract.classes or [str(code) for code in range(len(row))]
+    classes = target.classes or [str(code) for code in range(len(row))]
     if len(classes) != len(row):
         raise SchemaMismatch(
-            f"the model gives {len(row)} numbers a sample, and the contract names {len(classes)} classes", at=MODEL_NAME
+            f"the model gives {len(row)} numbers per sample, and the contract names {len(classes)} classes", at=MODEL
         )
     order = np.argsort(-row, kind="stable")
     scores = {classes[code]: round(float(row[code]), 6) for code in order}
-    if contract.task == "multi_label":
+    if target.kind == "multi_label":
         return Prediction(name=name, label=[classes[code] for code in order if row[code] >= _LIKELY], scores=scores)
     best = int(order[0])
     return Prediction(name=name, label=classes[best], probability=float(row[best]), scores=scores)
 
 
-def probabilities(task: str | None, raw: NDArray[Any]) -> NDArray[Any]:
-    """Outputs of a model as probabilities by class, whether it gives those or logits; numbers as they are."""
-    raw = np.asarray(raw, np.float32).reshape(len(raw), -1)
-    if task in (None, "regression"):
-        return raw
-    is_inside = bool(raw.size == 0 or (raw.min() >= 0 and raw.max() <= 1 + 1e-3))
-    if task == "multi_label" or raw.shape[1] == 1:
-        shares = raw if is_inside else 1 / (1 + np.exp(-np.clip(raw, -60, 60)))
-        return np.asarray(shares if task == "multi_label" else np.concatenate([1 - shares, shares], axis=1))
-    if is_inside and np.allclose(raw.sum(axis=1), 1, atol=1e-2):
-        return raw
-    shifted = np.exp(raw - raw.max(axis=1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+def evaluate(
+    run: AnyPath, data: AnyPath | Iterable[AnyPath] | Dataset, *, split: str | None = None, batch_size: int = 64
+) -> Evaluation:
+    """Measure the model of a run; by default on the split test, or val, or the only one.
+
+    >>> bushel.evaluate("runs/1", "new-data").metrics["accuracy"]
+    """
+    opened = open_run(run)
+    target = opened.contract.target
+    chosen = _split(data if isinstance(data, Dataset) else open_dataset(data), split)
+    if target.label not in chosen.schema:
+        raise MissingName("feature", target.label, chosen.schema, where=chosen.paths[0])
+    found = opened.predictor.over(feed_of(chosen, opened.contract.problem, Options(batch_size=batch_size)))
+    metric = primary(target)
+    score = bootstrap(metric.of(found.labels, found.outputs), len(found), draws=metric.draws)
+    return Evaluation(
+        split=chosen.name,
+        records=len(found),
+        metric=metric.name,
+        score=score.to_json(),
+        metrics=metrics(target, found),
+        classes=class_table(target, found),
+    )
+
+
+def _split(data: Dataset, asked: str | None) -> Split:
+    if asked is not None:
+        return data[asked]
+    found = next((data[name] for name in ("test", "val", "all") if name in data), None)
+    if found is not None:
+        return found
+    if len(data) != 1:
+        raise ValueError(f"split must be one of {', '.join(data)}; got None")
+    return next(iter(data.splits.values()))

@@ -1,4 +1,4 @@
-"""The folder of a run: what it was told, what came out, and the model."""
+"""The folder of a run: its options, its results, and the model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import math
+import shutil
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,17 @@ import msgspec
 
 from bushel.checking import Finding
 from bushel.errors import FileProblem, FormatError
+from bushel.feeding.target import Target
 from bushel.storage import write_whole
-from bushel.training.inputs.task import Task
 from bushel.training.loop.checkpoints import CHECKPOINT
 from bushel.training.options import Options
+from bushel.training.report.tables import html_table, metric_table
 from bushel.training.verdict.verdict import Verdict
 
 __all__ = [
     "MODEL",
     "RUN",
-    "Run",
+    "RunFile",
     "Trained",
     "begin_folder",
     "make_folder",
@@ -38,12 +41,12 @@ MODEL = "model.keras"
 FORMAT = 1
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run was told: all that a resumed run must have in common with it."""
+class RunFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run.json` holds: all that a resumed run must have in common with the one that was begun."""
 
     data: list[str]
     options: dict[str, Any]
-    task: Task
+    task: Target
     preparation: dict[str, Any]
     compiled: dict[str, Any]
     records: dict[str, int]
@@ -52,24 +55,24 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
-    """See that a run can be begun in a folder, or go on in it."""
-    has_run = (out / RUN).exists()
+    """See that a run can be begun in a folder, or continued there."""
     if resume:
         if not (out / CHECKPOINT).is_file():
-            raise FileProblem(out, "there is no checkpoint to go on from", help=["Leave --resume out to begin."])
+            raise FileProblem(out, "there is no checkpoint to continue from", help=["Start the run without resume."])
         return
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, not a folder")
-    if has_run and not overwrite:
+    # A start that failed left neither of these, and is in nobody's way.
+    if not overwrite and any((out / name).exists() for name in (CHECKPOINT, MODEL)):
         raise FileProblem(
-            out, "there is a run in this folder already", help=["Go on with it: --resume; or begin anew: --overwrite."]
+            out,
+            "there is a run in this folder already",
+            help=["Use resume to continue it, or overwrite to replace it."],
         )
 
 
 def make_folder(out: Path) -> None:
-    """Make the folder; what an earlier run left there goes."""
-    import shutil
-
+    """Make the folder, and remove what an earlier run left there."""
     out.mkdir(parents=True, exist_ok=True)
     for name in (RUN, MODEL, CHECKPOINT, "contract.json", "report.html"):
         (out / name).unlink(missing_ok=True)
@@ -78,15 +81,15 @@ def make_folder(out: Path) -> None:
     shutil.rmtree(out / "logs", ignore_errors=True)
 
 
-def read_run(folder: Path) -> Run:
-    """What a run was told."""
+def read_run(folder: Path) -> RunFile:
+    """Read `run.json`."""
     path = folder / RUN
     try:
         text = path.read_bytes()
     except FileNotFoundError:
         raise FileProblem(folder, f"there is no {RUN}, so this is not the folder of a run") from None
     try:
-        run = msgspec.json.decode(text, type=Run)
+        run = msgspec.json.decode(text, type=RunFile)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(path, f"not a run: {error}") from None
     if run.format != FORMAT:
@@ -94,8 +97,8 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def same_run(folder: Path, run: Run) -> None:
-    """Refuse to go on with a run that was told something else, naming the first difference."""
+def same_run(folder: Path, run: RunFile) -> None:
+    """Refuse to continue a run with other options or data, naming the first difference."""
     before = read_run(folder)
     now: dict[str, Any] = plain(msgspec.to_builtins(run))
     old: dict[str, Any] = plain(msgspec.to_builtins(before))
@@ -104,7 +107,7 @@ def same_run(folder: Path, run: Run) -> None:
             names = [name for name in {**now[part], **old[part]} if now[part].get(name) != old[part].get(name)]
             name = sorted(names)[0]
             raise FileProblem(
-                folder, f"the run was begun with {part} {name} {old[part].get(name)!r}, not {now[part].get(name)!r}"
+                folder, f"the run was started with {part} {name} {old[part].get(name)!r}, not {now[part].get(name)!r}"
             )
 
 
@@ -150,7 +153,7 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of a run; everything is in its folder too."""
+    """The result of a run; everything is in its folder too."""
 
     folder: Path
     verdict: Verdict
@@ -158,3 +161,19 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     metrics: dict[str, dict[str, float]]  # by split
     history: list[dict[str, Any]]
     seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        return f"Trained({str(self.folder)!r}: {self.verdict.summary})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.verdict.summary)}</p>{html_table(*metric_table(self.metrics))}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape that `train --json` prints."""
+        return {
+            "run": str(self.folder),
+            "verdict": msgspec.to_builtins(self.verdict),
+            "metrics": self.metrics,
+            "findings": [finding.to_json() for finding in self.findings],
+            "seconds": self.seconds,
+        }

@@ -17,7 +17,7 @@ from bushel.checking.collect.facts import Data, FeatureFacts
 from bushel.checking.report.findings import Finding, Location
 from bushel.checking.rules.label_rules import is_classification
 from bushel.checking.rules.registry import rule
-from bushel.contract.models import load_model
+from bushel.keras import load_model
 
 __all__ = ["ModelFacts", "look_at_model"]
 

@@ -162,7 +162,7 @@ def _by_contract(contract: Contract, samples: Iterator[Sample]) -> Fed | str:
     if not rows:
         return "no record has a label"
     label = contract.label or "label"
-    x = contracts.arrange(contract, contracts.prepare(contract, rows))
+    x = contracts.arrange(contract, contracts.prepare(contract, rows, built=True))
     return Fed(x, np.array([row[label] for row in rows]), "prepared as its contract says")
 
 

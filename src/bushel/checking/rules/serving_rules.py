@@ -58,7 +58,7 @@ class ServingFacts:
         each = max(1, _ROWS // len(files))
         try:  # read, not opened: that would write an index beside the data
             some = [islice(scan(file, features, schema=schema, on_fault="skip"), each) for file in files[:_ROWS]]
-            rows = [contracts.prepare(self.contract, [sample]) for samples in some for sample in samples]
+            rows = [contracts.prepare(self.contract, [sample], built=True) for samples in some for sample in samples]
         except BushelError as error:
             return error
         return {name: [row[name] for row in rows if name in row] for name in self.contract.inputs}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bushel.errors import nearest
-from bushel.training.inputs.inputs import Input, Preparation
+from bushel.feeding.preparation import Input, Preparation
 from bushel.transforms import (
     brightness,
     contrast,

@@ -1,40 +1,27 @@
-"""Keras and TensorFlow, loaded when a run begins, and what is set in them for its time."""
+"""TensorFlow, loaded when a run begins, what is set for the time of a run, and logs for TensorBoard."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from bushel.errors import missing_package
+from bushel.keras import load_keras, quietly
 from bushel.training.options import Options
 
-__all__ = ["is_tensorflow", "load_keras", "load_quietly", "load_tensorflow", "settings_for", "strategy_of"]
+__all__ = ["Logs", "is_tensorflow", "load_quietly", "load_tensorflow", "settings_for", "strategy_of"]
 
-
-def load_keras() -> Any:
-    """The module `keras`."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # its notes on the CPU are no findings
-    try:
-        import keras
-    except ImportError:
-        raise missing_package("Keras", extra="tensorflow", purpose="bushel train") from None
-    return keras
+_LOGGED_EVERY = 10  # steps
 
 
 def load_quietly() -> None:
-    """Load the frameworks without the notes on the processor that they print from C++, whatever they are told."""
-    null, kept = os.open(os.devnull, os.O_WRONLY), os.dup(2)
-    os.dup2(null, 2)
-    try:
+    """Load the frameworks without the notes on the processor that they print."""
+    with quietly():
         if is_tensorflow():
             tf = load_tensorflow()
             tf.linalg.matmul(tf.zeros([1, 1]), tf.zeros([1, 1]))  # the last of them come with the first operation
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(null)
 
 
 def load_tensorflow() -> Any:
@@ -53,7 +40,7 @@ def is_tensorflow() -> bool:
 
 @contextlib.contextmanager
 def settings_for(options: Options) -> Iterator[None]:
-    """Seed, precision and determinism for the time of a run; afterwards as they were, but for the seed."""
+    """Seed, precision and determinism for the time of a run; afterwards as they were, except for the seed."""
     keras = load_keras()
     keras.utils.set_random_seed(options.seed)
     policy = keras.mixed_precision.dtype_policy()
@@ -84,7 +71,7 @@ def strategy_of(options: Options) -> Any:
     if options.strategy is None:
         return None
     if not is_tensorflow():
-        raise ValueError(f"strategy must be left out on the backend {load_keras().backend.backend()}, got 'mirrored'")
+        raise ValueError(f"strategy needs Keras on TensorFlow, and it runs on {load_keras().backend.backend()}")
     tf = load_tensorflow()
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
@@ -93,3 +80,36 @@ def strategy_of(options: Options) -> Any:
             f"batch_size must be a multiple of the {strategy.num_replicas_in_sync} devices, got {options.batch_size}"
         )
     return strategy
+
+
+class Logs:
+    """Scalars of steps and epochs for TensorBoard; nothing, if they are not wanted or Keras runs on something else."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._writer: Any = None
+        if folder is not None and is_tensorflow():
+            self._writer = load_tensorflow().summary.create_file_writer(str(folder))
+
+    def step(self, step: int, values: dict[str, float]) -> None:
+        """Log the loss and the metric of a batch."""
+        if step % _LOGGED_EVERY == 0:
+            self._write(step, {f"batch/{name}": value for name, value in values.items()})
+
+    def epoch(self, step: int, values: dict[str, Any]) -> None:
+        """Log the results of an epoch."""
+        self._write(step, {f"epoch/{name}": value for name, value in values.items() if name not in ("epoch", "step")})
+
+    def _write(self, step: int, values: dict[str, Any]) -> None:
+        if self._writer is None:
+            return
+        tf = load_tensorflow()
+        kind = tf.compat.v1.SummaryMetadata()
+        kind.plugin_data.plugin_name = "scalars"
+        with self._writer.as_default():
+            for name, value in values.items():  # what tf.summary.scalar writes, which needs TensorBoard to be installed
+                tf.summary.write(name, tf.constant(value, tf.float32), step=step, metadata=kind)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._writer is not None:
+            self._writer.close()

@@ -14,14 +14,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.reading import Batch, Feed
-from bushel.training.inputs.split_roles import Parts
+from bushel.feeding.preparation import arrange, inputs_of
+from bushel.feeding.target import encode_labels
+from bushel.reading import Batch, Feed, Split
+from bushel.training.inputs.feeds import feed_of
 from bushel.training.loop.checkpoints import State, save_checkpoint
-from bushel.training.loop.logs import Logs
-from bushel.training.loop.model_steps import Steps, feed_of, predict
-from bushel.training.loop.watch import Watch
-from bushel.training.options import Options
-from bushel.training.verdict.scores import metrics
+from bushel.training.loop.framework import Logs
+from bushel.training.predictions import Predictions
+from bushel.training.setup import Setup
+from bushel.training.verdict.metrics import metrics
+from bushel.training.verdict.watch import Watch
 
 __all__ = ["Progress", "Training"]
 
@@ -44,13 +46,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class Training:
-    """A model, its data and where it stands."""
+    """A run that is going on: what it works with, and where it stands."""
 
-    steps: Steps
-    parts: Parts
-    options: Options
-    augmentation: tuple[Any, ...]
-    class_weights: NDArray[np.float32] | None
+    setup: Setup
     folder: Path
     watch: Watch
     logs: Logs
@@ -59,22 +57,20 @@ class Training:
     tell: Callable[[Progress], None] = lambda _: None
 
     def run(self) -> None:
-        """Train up to the last epoch, or until the loss is no number, or patience ends."""
-        feed = feed_of(
-            self.parts.train,
-            self.steps.preparation,
-            self.steps.task.label,
-            self.options,
-            augmentation=self.augmentation,
-            training=True,
-        )
+        """Train up to the last epoch, or until the loss is not a number, or patience ends."""
+        setup = self.setup
+        feed = feed_of(setup.splits.train, setup.problem, setup.options, augmentation=setup.augmentation, training=True)
         with closing(feed):
             if self.state.feed:
                 feed.restore(self.state.feed)
             iterator = iter(feed)
-            while not self.state.is_over and self.state.epoch < self.options.epochs:
+            while not self.state.is_over and self.state.epoch < setup.options.epochs:
                 self._epoch(feed, iterator)
         self.state.is_over = True
+
+    def predict(self, split: Split) -> Predictions:
+        """What the model says of every record of a split."""
+        return self.setup.learner.predictor.over(feed_of(split, self.setup.problem, self.setup.options))
 
     def _epoch(self, feed: Feed, iterator: Any) -> None:
         total, state = len(feed), self.state
@@ -88,36 +84,44 @@ class Training:
             is_broken = not math.isfinite(values["loss"])
             if is_broken:
                 break
-            if self.options.checkpoint_every and state.step % self.options.checkpoint_every == 0:
+            if self.setup.options.checkpoint_every and state.step % self.setup.options.checkpoint_every == 0:
                 self._save()
             now = time.perf_counter()
-            self.tell(
-                Progress(
-                    epoch=state.epoch + 1,
-                    epochs=self.options.epochs,
-                    step=int(state.sums["steps"]),
-                    steps=total,
-                    values=_means(state.sums),
-                    samples_per_second=rows / max(now - begun, 1e-9),
-                    waiting=(feed.report().waited - waited) / max(now - begun, 1e-9),
-                )
-            )
+            took = max(now - begun, 1e-9)
+            waiting = (feed.report().waited - waited) / took
+            self.tell(self._progress(_means(state.sums), rows / took, waiting, steps=total))
         took, waiting = time.perf_counter() - begun, feed.report().waited - waited
         self._add_seconds(training=took - waiting, waiting=waiting)
         self.watch.end_of_epoch(feed.report())
         if is_broken:
-            state.stopped = f"the loss is no number at step {state.step}"
+            state.stopped = f"the loss is not a number at step {state.step:,}"
             state.is_over = True
             return
         self._validate(rows / max(took, 1e-9), waiting / max(took, 1e-9))
 
+    def _progress(self, values: dict[str, float], rate: float, waiting: float, *, steps: int | None = None) -> Progress:
+        """How far the run is; without `steps` at the end of an epoch."""
+        done = int(self.state.sums["steps"])
+        return Progress(
+            epoch=self.state.epoch + 1,
+            epochs=self.setup.options.epochs,
+            step=done,
+            steps=steps or done,
+            values=values,
+            samples_per_second=rate,
+            waiting=waiting,
+            is_end_of_epoch=steps is None,
+        )
+
     def _step(self, batch: Batch) -> dict[str, float]:
-        x, labels = self.steps.inputs(batch), self.steps.labels(batch)
-        weights = None if self.class_weights is None else self.class_weights[labels]
+        setup, target = self.setup, self.setup.target
+        x = arrange(inputs_of(setup.problem.preparation, batch))
+        labels = encode_labels(target, batch[target.label])
+        weights = None if setup.class_weights is None else setup.class_weights[labels]
         if batch.real is not None:
             real = batch.real.astype(np.float32)
             weights = real if weights is None else weights * real
-        values = self.steps.train(x, labels, weights)
+        values = setup.learner.train(x, labels, weights)
         state = self.state
         state.step += 1
         count = float(len(labels))
@@ -130,8 +134,8 @@ class Training:
     def _validate(self, rate: float, waiting: float) -> None:
         """Measure on the validation split, keep the best, and decide whether to go on."""
         state, begun = self.state, time.perf_counter()
-        found = predict(self.steps, self.parts.val, self.options)
-        measured = metrics(self.steps.task, found)
+        found = self.predict(self.setup.splits.val)
+        measured = metrics(self.setup.target, found)
         self.watch.validated(found)
         row = {"epoch": state.epoch + 1, "step": state.step, **_means(state.sums)}
         row |= {f"val_{name}": value for name, value in measured.items()}
@@ -140,44 +144,33 @@ class Training:
         self.logs.epoch(state.step, row)
         self._add_seconds(validation=time.perf_counter() - begun)
         self._keep_best(measured["loss"])
-        self.tell(
-            Progress(
-                epoch=state.epoch + 1,
-                epochs=self.options.epochs,
-                step=int(state.sums["steps"]),
-                steps=int(state.sums["steps"]),
-                values={**_means(state.sums), **{f"val_{name}": value for name, value in measured.items()}},
-                samples_per_second=rate,
-                waiting=waiting,
-                is_end_of_epoch=True,
-            )
-        )
+        values = {**_means(state.sums), **{f"val_{name}": value for name, value in measured.items()}}
+        self.tell(self._progress(values, rate, waiting))
         state.epoch += 1
         state.sums = {}
-        state.is_over = state.is_over or state.epoch >= self.options.epochs
+        state.is_over = state.is_over or state.epoch >= self.setup.options.epochs
         self._save()
 
     def _keep_best(self, loss: float) -> None:
         state = self.state
         if state.best_loss is None or loss < state.best_loss:
             state.best_loss, state.best_epoch, state.stale = loss, state.epoch + 1, 0
-            self.best = [np.array(weight) for weight in self.steps.model.get_weights()]
+            self.best = [np.array(weight) for weight in self.setup.learner.model.get_weights()]
             return
         state.stale += 1
-        if self.options.schedule == "plateau" and state.stale % _PATIENCE_OF_RATE == 0:
-            optimiser = self.steps.model.optimizer
-            optimiser.learning_rate.assign(self._rate() * _RATE_FACTOR)
-        if self.options.early_stopping is not None and state.stale >= self.options.early_stopping:
-            state.stopped = f"{state.stale} epochs without a better validation loss than that of {state.best_epoch}"
+        if self.setup.options.schedule == "plateau" and state.stale % _PATIENCE_OF_RATE == 0:
+            self.setup.learner.model.optimizer.learning_rate.assign(self._rate() * _RATE_FACTOR)
+        if self.setup.options.early_stopping is not None and state.stale >= self.setup.options.early_stopping:
+            state.stopped = f"no better validation loss in {state.stale} epochs; the best was epoch {state.best_epoch}"
             state.is_over = True
 
     def _rate(self) -> float:
-        return float(np.asarray(self.steps.model.optimizer.learning_rate))
+        return float(np.asarray(self.setup.learner.model.optimizer.learning_rate))
 
     def _save(self) -> None:
         begun = time.perf_counter()
         self.state.watched = self.watch.to_json()
-        save_checkpoint(self.folder, self.steps.model, self.state, self.best)
+        save_checkpoint(self.folder, self.setup.learner.model, self.state, self.best)
         self._add_seconds(checkpoints=time.perf_counter() - begun)
 
     def _add_seconds(self, **parts: float) -> None:

@@ -5,57 +5,81 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from numpy.typing import NDArray
 
 from bushel.checking.rules.model_rules import look_at_model
-from bushel.training.inputs.task import Task
-from bushel.training.loop.framework import load_keras
+from bushel.feeding.target import OutputKind, Target, output_kind
+from bushel.keras import load_keras
 from bushel.training.options import Options
 
-__all__ = ["Compiled", "compile_model", "loss_name"]
+__all__ = ["Compiled", "compile_model", "outputs_of"]
 
-_RATES = {"adam": 1e-3, "adamw": 1e-3, "nadam": 1e-3, "lion": 1e-4, "rmsprop": 1e-3, "sgd": 1e-2}
-_CLASSES = {
-    "adam": "Adam",
-    "adamw": "AdamW",
-    "nadam": "Nadam",
-    "lion": "Lion",
-    "rmsprop": "RMSprop",
-    "sgd": "SGD",
+# The class in Keras, and the rate that fits it.
+_OPTIMISERS = {
+    "adam": ("Adam", 1e-3),
+    "adamw": ("AdamW", 1e-3),
+    "nadam": ("Nadam", 1e-3),
+    "lion": ("Lion", 1e-4),
+    "rmsprop": ("RMSprop", 1e-3),
+    "sgd": ("SGD", 1e-2),
 }
 _LAST_SHARE = 0.01  # of the learning rate that a schedule ends with
 
 
 class Compiled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model was compiled with, in words; `form` is how its loss takes labels."""
+    """What a model was compiled with, in words; `form` is how its loss takes labels, `gives` what its outputs are."""
 
     loss: str
     optimiser: str
     learning_rate: float
     form: str  # codes, column, hot or numbers
-    metric: str
+    gives: OutputKind
 
 
-def compile_model(model: Any, task: Task, options: Options, *, steps: int) -> Compiled:
-    """Give a model what it lacks: one that is compiled keeps its loss, and its optimiser unless one is asked for."""
+def compile_model(model: Any, target: Target, options: Options, *, steps: int, outputs: NDArray[Any]) -> Compiled:
+    """Give a model what it lacks: one that is compiled keeps its loss, and its optimiser unless one is asked for.
+
+    `outputs` are what it gives for some records: by them, and by its last layer, logits are told from probabilities.
+    """
     keras = load_keras()
     is_compiled = getattr(model, "compiled", False) and getattr(model, "loss", None) is not None
-    rate = options.learning_rate or _RATES[options.optimiser]
+    rate = options.learning_rate or _OPTIMISERS[options.optimiser][1]
     keeps = is_compiled and options.learning_rate is None and options.optimiser == "adam"
     keeps = keeps and options.schedule == "constant" and not options.warmup
-    loss = options.loss or (model.loss if is_compiled else _loss_of(keras, model, task))
+    gives = _output_kind(model, target, outputs)
+    loss = options.loss or (model.loss if is_compiled else _loss_for(keras, model, target, gives))
+    if _takes_logits(loss):
+        gives = "logits"
     optimiser = model.optimizer if keeps else _optimiser(keras, options, rate, steps)
-    metric = "mae" if task.kind == "regression" else "accuracy"
-    model.compile(optimiser, loss, metrics=[_metric(keras, model, task)], jit_compile=False)
+    form = _form(_loss_name(loss), target, outputs_of(model))
+    metric = _metric(keras, model, target, form=form, is_logits=gives == "logits")
+    model.compile(optimiser, loss, metrics=[metric], jit_compile=False)
     return Compiled(
-        loss=loss_name(model.loss),
+        loss=_loss_name(model.loss),
         optimiser=type(optimiser).__name__,
         learning_rate=float(keras.ops.convert_to_numpy(optimiser.learning_rate)) if keeps else rate,
-        form=_form(loss_name(model.loss), task, outputs_of(model)),
-        metric=metric,
+        form=form,
+        gives=gives,
     )
 
 
-def loss_name(loss: Any) -> str:
+def _output_kind(model: Any, target: Target, outputs: NDArray[Any]) -> OutputKind:
+    """What the last layer says; where it says nothing, or more may follow it, what the outputs look like."""
+    if target.kind == "regression":
+        return "numbers"
+    activation = look_at_model(model, None).activation
+    if activation in ("softmax", "sigmoid"):
+        return "probabilities"
+    is_alone = target.kind == "multi_label" or outputs.shape[-1] == 1
+    return "logits" if activation == "linear" and is_alone else output_kind(target.kind, outputs)
+
+
+def _takes_logits(loss: Any) -> bool:
+    config = loss.get_config() if hasattr(loss, "get_config") else {}
+    return bool(config.get("from_logits", False))
+
+
+def _loss_name(loss: Any) -> str:
     """The name of a loss, whatever it was given as."""
     if isinstance(loss, str):
         return loss
@@ -63,44 +87,43 @@ def loss_name(loss: Any) -> str:
 
 
 def outputs_of(model: Any) -> int | None:
-    """How many numbers the model gives a record, if it says."""
+    """How many numbers the model gives for each record, if it says."""
     shape = getattr(model, "output_shape", None)
     return int(shape[-1]) if isinstance(shape, tuple) and len(shape) > 1 and shape[-1] else None
 
 
-def _loss_of(keras: Any, model: Any, task: Task) -> Any:
-    from_logits = look_at_model(model, None).activation not in ("softmax", "sigmoid")
-    if task.kind == "regression":
+def _loss_for(keras: Any, model: Any, target: Target, gives: OutputKind) -> Any:
+    is_logits = gives == "logits"
+    if target.kind == "regression":
         return keras.losses.MeanSquaredError()
-    if task.kind == "multi_label" or (task.kind == "binary" and outputs_of(model) == 1):
-        return keras.losses.BinaryCrossentropy(from_logits=from_logits)
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+    if target.kind == "multi_label" or (target.kind == "binary" and outputs_of(model) == 1):
+        return keras.losses.BinaryCrossentropy(from_logits=is_logits)
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=is_logits)
 
 
-def _form(loss: str, task: Task, outputs: int | None) -> str:
+def _form(loss: str, target: Target, outputs: int | None) -> str:
     """How a loss takes labels."""
-    if task.kind == "regression":
+    if target.kind == "regression":
         return "numbers"
-    if task.kind == "multi_label":
+    if target.kind == "multi_label":
         return "hot"
     if loss.startswith("sparse"):
         return "codes"
     return "column" if outputs == 1 else "hot"
 
 
-def _metric(keras: Any, model: Any, task: Task) -> Any:
-    if task.kind == "regression":
+def _metric(keras: Any, model: Any, target: Target, *, form: str, is_logits: bool) -> Any:
+    """What is shown for each batch."""
+    if target.kind == "regression":
         return keras.metrics.MeanAbsoluteError(name="mae")
-    if task.kind == "multi_label" or outputs_of(model) == 1:
-        is_logits = look_at_model(model, None).activation not in ("softmax", "sigmoid")
+    if target.kind == "multi_label" or outputs_of(model) == 1:
         return keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0 if is_logits else 0.5)
-    form = _form(loss_name(model.loss) if getattr(model, "loss", None) else "sparse", task, outputs_of(model))
     kind = keras.metrics.CategoricalAccuracy if form == "hot" else keras.metrics.SparseCategoricalAccuracy
     return kind(name="accuracy")
 
 
 def _optimiser(keras: Any, options: Options, rate: float, steps: int) -> Any:
-    kind = getattr(keras.optimizers, _CLASSES[options.optimiser])
+    kind = getattr(keras.optimizers, _OPTIMISERS[options.optimiser][0])
     more = {"momentum": 0.9} if options.optimiser == "sgd" else {}
     return kind(_rate(keras, options, rate, max(1, steps)), **more)
 

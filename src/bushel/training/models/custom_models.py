@@ -1,4 +1,4 @@
-"""Models of the user's own: a function in a file, a saved model, or a model that is there already."""
+"""Custom models: a function in a file, a saved model, or a model that is there already."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from bushel.errors import BushelError, FileProblem, nearest
-from bushel.training.loop.framework import load_keras
-from bushel.training.models.ready_models import Problem
+from bushel.feeding.preparation import Problem
+from bushel.keras import load_keras
 
-__all__ = ["own_model"]
+__all__ = ["custom_model"]
 
 
-def own_model(given: Any, problem: Problem) -> Any:
+def custom_model(given: Any, problem: Problem) -> Any:
     """The model that `FILE.py:FUNCTION`, a saved `.keras` or a function gives; or the model itself."""
     keras = load_keras()
     if isinstance(given, keras.Model):
@@ -30,21 +30,21 @@ def own_model(given: Any, problem: Problem) -> Any:
     if colon and path.endswith(".py"):
         return _checked(_call(_function(Path(path), function), problem, text), text)
     if text.endswith(".py"):
-        return own_model(f"{text}:build_model", problem)
+        return custom_model(f"{text}:build_model", problem)
     return _load(Path(text))
 
 
 def _checked(model: Any, where: str) -> Any:
     if not isinstance(model, load_keras().Model):
-        raise FileProblem(where, f"a Keras model must come back, got {type(model).__name__}")
+        raise FileProblem(where, f"it must return a Keras model, got {type(model).__name__}")
     return model
 
 
 def _load(path: Path) -> Any:
     if not path.exists():
-        raise FileProblem(path, "there is no such model", help=["Give FILE.py:FUNCTION, or a saved FILE.keras."])
+        raise FileProblem(path, "there is no such model", help=["Give FILE.py:FUNCTION or a saved FILE.keras."])
     if path.suffix == ".keras" and not (path.is_dir() or zipfile.is_zipfile(path)):
-        raise FileProblem(path, "it is not a model that Keras saved")
+        raise FileProblem(path, "this is not a model saved by Keras")
     keras = load_keras()
     try:
         with warnings.catch_warnings():

@@ -1,62 +1,37 @@
-"""Ready models: an encoder for each kind of input, joined, and a head for the task."""
+"""Ready models: an encoder for each kind of input, joined, and a head for the target."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from bushel.feeding.preparation import Input, Problem, dense_array
+from bushel.feeding.target import Target
+from bushel.keras import load_keras
 from bushel.reading import Split
-from bushel.training.inputs.inputs import Input, as_array
-from bushel.training.inputs.split_roles import spread
-from bushel.training.inputs.task import Task
-from bushel.training.loop.framework import load_keras
+from bushel.training.inputs.splits import spread
 
-__all__ = ["Problem", "ready_model"]
+__all__ = ["ready_model"]
 
 _WORDS = 20_000
 _TEXT_LENGTH = 256
 _FITTED_TO = 20_000  # texts that a vocabulary is made of
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What a function that makes a model is told: the inputs and the task."""
-
-    inputs: tuple[Input, ...]
-    task: Task
-
-    @property
-    def outputs(self) -> int:
-        """How many numbers the model must give a record."""
-        return self.task.outputs
-
-    @property
-    def classes(self) -> list[str]:
-        """Names of the classes, by code."""
-        return self.task.classes
-
-    @property
-    def input_shape(self) -> tuple[int | None, ...]:
-        """The shape of one row, where there is one input."""
-        if len(self.inputs) != 1:
-            raise ValueError(f"input_shape is for one input, and there are {', '.join(i.name for i in self.inputs)}")
-        return self.inputs[0].shape
-
-
 def ready_model(problem: Problem, train: Split) -> Any:
-    """A model that fits inputs and task, small enough to be trained from nothing."""
+    """A model that fits inputs and target, small enough to be trained from scratch."""
     keras = load_keras()
     inputs, encoded = {}, []
     for given in problem.inputs:
         inputs[given.name] = keras.Input(given.shape, dtype=given.dtype, name=_plain(given.name))
-        encoded.append(_ENCODERS[given.kind](keras, given, inputs[given.name], train))
+        encoded.append(_ENCODERS[given.kind or "number"](keras, given, inputs[given.name], train))
     joined = encoded[0] if len(encoded) == 1 else keras.layers.Concatenate()(encoded)
     if any(given.kind in ("number", "category", "sparse") for given in problem.inputs):
         joined = keras.layers.Dense(128, "relu")(joined)
         joined = keras.layers.Dropout(0.1)(joined)
         joined = keras.layers.Dense(64, "relu")(joined)
-    outputs = _head(keras, joined, problem.task, train)
+    outputs = _head(keras, joined, problem.target, train)
     return keras.Model(inputs if len(inputs) > 1 else next(iter(inputs.values())), outputs, name="ready")
 
 
@@ -64,11 +39,11 @@ def _plain(name: str) -> str:
     return name.replace("/", ".")
 
 
-def _head(keras: Any, x: Any, task: Task, train: Split) -> Any:
+def _head(keras: Any, x: Any, target: Target, train: Split) -> Any:
     activations = {"binary": "sigmoid", "multi_class": "softmax", "multi_label": "sigmoid", "regression": None}
-    x = keras.layers.Dense(task.outputs, activations[task.kind], dtype="float32", name="head")(x)
-    if task.kind == "regression":
-        labels = np.asarray(train.read(spread(train, 5000), [task.label])[task.label], np.float64)
+    x = keras.layers.Dense(target.outputs, activations[target.kind], dtype="float32", name="head")(x)
+    if target.kind == "regression":
+        labels = np.asarray(train.read(spread(train, 5000), [target.label])[target.label], np.float64)
         std = float(labels.std()) or 1.0
         x = keras.layers.Rescaling(std, float(labels.mean()), dtype="float32", name="units")(x)
     return x
@@ -146,7 +121,7 @@ def _sequence(keras: Any, tokens: Any, size: int) -> Any:
 
 
 def _text(keras: Any, given: Input, x: Any, train: Split) -> Any:
-    texts = as_array(given.name, train.read(spread(train, _FITTED_TO), [given.name])[given.name])
+    texts = dense_array(given.name, train.read(spread(train, _FITTED_TO), [given.name])[given.name])
     learning = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=_TEXT_LENGTH)
     learning.adapt(texts)
     words = learning.get_vocabulary(include_special_tokens=False)  # given, they are part of the model's configuration

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
@@ -10,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from bushel.checking import Finding
-from bushel.training.inputs.task import Task
+from bushel.feeding.target import Target
+from bushel.training.predictions import Predictions
 from bushel.training.report.charts import bars, lines
-from bushel.training.run_folder import Run, Trained
-from bushel.training.verdict.mistakes import Mistake
-from bushel.training.verdict.scores import Predictions, class_table, confusion
+from bushel.training.report.mistakes import Mistake
+from bushel.training.report.tables import cell, html_table, metric_table
+from bushel.training.run_folder import RunFile, Trained
+from bushel.training.verdict.baselines import baseline_words
+from bushel.training.verdict.metrics import METRICS, class_table, confusion, metric_words
 
 __all__ = ["report_page"]
 
@@ -41,54 +43,53 @@ th:first-child, td:first-child { text-align: left; } .confusion td { text-align:
 """.strip()
 
 
-def report_page(trained: Trained, run: Run, found: Predictions, mistakes: list[Mistake], notes: list[str]) -> str:
+def report_page(trained: Trained, run: RunFile, found: Predictions, mistakes: list[Mistake], notes: list[str]) -> str:
     """The page as HTML."""
-    task = run.task
-    title = f"{', '.join(run.data)}: {task.kind.replace('_', ' ')} of {task.label}"
+    target = run.task
+    title = f"{', '.join(run.data)}: {target.words} of {target.label}"
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="quiet">{escape(_facts(run))}</p>',
-        *_verdict(trained),
+        *_verdict(trained, target),
         *_findings(trained.findings),
         "<h2>Curves</h2>",
-        f'<div class="charts">{"".join(_curves(trained, task))}</div>',
+        f'<div class="charts">{"".join(_curves(trained, target))}</div>',
         "<h2>Metrics</h2>",
-        _table(["split", *_names(trained.metrics)], _metric_rows(trained.metrics)),
-        *_classes(task, found),
-        *_mistakes(task, mistakes),
+        html_table(*metric_table(trained.metrics)),
+        *_classes(target, found),
+        *_mistakes(target, mistakes),
         "<h2>Where the time went</h2>",
         f'<div class="charts">{bars("seconds", trained.seconds)}</div>',
-        "<h2>What it was told</h2>",
-        _table(["option", "value"], [[name, _cell(value)] for name, value in run.options.items() if value is not None]),
+        "<h2>Options</h2>",
+        html_table(
+            ["option", "value"], [[name, cell(value)] for name, value in run.options.items() if value is not None]
+        ),
         *(f'<p class="quiet">{escape(note)}</p>' for note in notes),
     ]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     return f"<!doctype html><html lang=en><head>{head}<style>{_STYLE}</style></head><body>{''.join(body)}</body></html>"
 
 
-def _facts(run: Run) -> str:
+def _facts(run: RunFile) -> str:
     records = ", ".join(f"{name} {count:,}" for name, count in run.records.items())
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     compiled = f"{run.compiled['optimiser']} at {run.compiled['learning_rate']:g}, {run.compiled['loss']}"
     return f"Records: {records}. {compiled}. {versions}."
 
 
-def _verdict(trained: Trained) -> Iterator[str]:
+def _verdict(trained: Trained, target: Target) -> Iterator[str]:
     verdict = trained.verdict
     kind = "verdict learned" if verdict.learned else "verdict"
     yield f'<div class="{kind}"><strong>{escape(verdict.summary)}</strong></div>'
     if not verdict.metric:
         return
     rows = [["model", *_interval(verdict.score)]]
-    rows += [[_BASELINES[name], *_interval(score)] for name, score in verdict.baselines.items()]
+    rows += [[baseline_words(name, target), *_interval(score)] for name, score in verdict.baselines.items()]
     rows += [
-        [f"advantage over {_BASELINES[name]}", *_interval(gain, signed=True)]
+        [f"advantage over {baseline_words(name, target)}", *_interval(gain, signed=True)]
         for name, gain in verdict.advantages.items()
     ]
-    yield _table([verdict.metric.replace("_", " "), "value", "95 % from", "to"], rows)
-
-
-_BASELINES = {"constant": "the commonest answer", "linear": "a linear model"}
+    yield html_table([metric_words(verdict.metric), "value", "95 % from", "to"], rows)
 
 
 def _interval(values: dict[str, float], *, signed: bool = False) -> list[str]:
@@ -100,9 +101,9 @@ def _findings(findings: Iterable[Finding]) -> Iterator[str]:
     shown = list(findings)
     if not shown:
         return
-    yield "<h2>Findings, the likeliest cause first</h2>"
+    yield "<h2>Findings, the most likely cause first</h2>"
     for finding in shown:
-        evidence = "; ".join(f"{name}: {_cell(value)}" for name, value in finding.evidence.items())
+        evidence = "; ".join(f"{name}: {cell(value)}" for name, value in finding.evidence.items())
         help = "".join(f"<div>{escape(line)}</div>" for line in finding.help)
         yield (
             f'<div class="finding {finding.severity}"><strong>{escape(finding.rule)} {escape(finding.name)}</strong>: '
@@ -110,60 +111,49 @@ def _findings(findings: Iterable[Finding]) -> Iterator[str]:
         )
 
 
-def _curves(trained: Trained, task: Task) -> Iterator[str]:
+def _curves(trained: Trained, target: Target) -> Iterator[str]:
     history = trained.history
-    metric = "mae" if task.kind == "regression" else "accuracy"
-    for name, title in (("loss", "loss"), (metric, metric)):
+    followed = [metric.name for metric in METRICS if metric.is_followed and target.kind in metric.kinds]
+    for name in ("loss", *followed):
         series = {
             label: [row.get(key) for row in history] for label, key in (("train", name), ("validation", f"val_{name}"))
         }
-        yield lines(f"{title} by epoch", series)
-    for name in ("balanced_accuracy", "auc", "r2"):
-        if history and f"val_{name}" in history[0]:
-            yield lines(f"{name.replace('_', ' ')} by epoch", {"validation": [row[f"val_{name}"] for row in history]})
+        known = {label: values for label, values in series.items() if any(value is not None for value in values)}
+        yield lines(f"{metric_words(name)} by epoch", known)
     yield lines("samples/s by epoch", {"train": [row.get("samples_per_second") for row in history]})
 
 
-def _names(metrics: dict[str, dict[str, float]]) -> list[str]:
-    return list(dict.fromkeys(name for values in metrics.values() for name in values))
-
-
-def _metric_rows(metrics: dict[str, dict[str, float]]) -> list[list[str]]:
-    names = _names(metrics)
-    return [[split, *(_cell(values.get(name)) for name in names)] for split, values in metrics.items()]
-
-
-def _classes(task: Task, found: Predictions) -> Iterator[str]:
-    table = class_table(task, found)
+def _classes(target: Target, found: Predictions) -> Iterator[str]:
+    table = class_table(target, found)
     if not table:
         return
     yield "<h2>Classes</h2>"
     head = ["class", "records", "recall", "95 % from", "to", "precision", "F1"]
     keys = ("class", "records", "recall", "recall_low", "recall_high", "precision", "f1")
-    yield _table(head, [[_cell(row[key]) for key in keys] for row in table])
-    if task.is_classes and len(task.classes) <= _MOST_CLASSES:
-        yield "<h2>Confusion</h2><p class=quiet>Down: the label. Across: what was predicted.</p>"
-        yield _confusion(task, confusion(task, found))
+    yield html_table(head, [[cell(row[key]) for key in keys] for row in table])
+    if target.is_classes and len(target.classes) <= _MOST_CLASSES:
+        yield "<h2>Confusion</h2><p class=quiet>Rows: the label. Columns: the prediction.</p>"
+        yield _confusion(target, confusion(target, found))
 
 
-def _confusion(task: Task, counts: Any) -> str:
+def _confusion(target: Target, counts: Any) -> str:
     totals = np.maximum(1, counts.sum(axis=1))
     rows = []
-    for name, row, total in zip(task.classes, counts, totals, strict=True):
+    for name, row, total in zip(target.classes, counts, totals, strict=True):
         cells = []
         for code, count in enumerate(row.tolist()):
             share = count / total
-            colour = "46,125,50" if task.classes[code] == name else "179,38,30"
+            colour = "46,125,50" if target.classes[code] == name else "179,38,30"
             cells.append(f'<td style="background:rgba({colour},{0.75 * share:.2f})">{count or ""}</td>')
         rows.append(f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>")
-    head = "".join(f"<th>{escape(name)}</th>" for name in task.classes)
+    head = "".join(f"<th>{escape(name)}</th>" for name in target.classes)
     return f'<table class="confusion"><tr><th></th>{head}</tr>{"".join(rows)}</table>'
 
 
-def _mistakes(task: Task, mistakes: list[Mistake]) -> Iterator[str]:
+def _mistakes(target: Target, mistakes: list[Mistake]) -> Iterator[str]:
     if not mistakes:
         return
-    yield f"<h2>{'Largest errors' if task.kind == 'regression' else 'Worst mistakes'}</h2>"
+    yield f"<h2>{'Largest errors' if target.kind == 'regression' else 'Worst mistakes'}</h2>"
     kind = "mistakes" if mistakes[0].picture else "mistakes text"
     figures = []
     for mistake in mistakes:
@@ -172,19 +162,3 @@ def _mistakes(task: Task, mistakes: list[Mistake]) -> Iterator[str]:
         where = f'<div class="quiet">{escape(mistake.where)}, loss {mistake.loss:.3g}</div>'
         figures.append(f"<figure>{picture}{said}{where}</figure>")
     yield f'<div class="{kind}">{"".join(figures)}</div>'
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{top}</tr>{body}</table>"
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return ", ".join(_cell(item) for item in value)
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

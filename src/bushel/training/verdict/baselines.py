@@ -1,18 +1,20 @@
-"""What a model has to beat: always the commonest answer, and a linear model."""
+"""What a model has to beat: always the same answer, and a linear model."""
 
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.training.inputs.inputs import Input, Preparation
-from bushel.training.inputs.task import Task
-from bushel.training.verdict.scores import Predictions, losses_of
+from bushel.feeding.preparation import Input, Preparation
+from bushel.feeding.target import Target
+from bushel.training.inputs.feeds import feature_rows
+from bushel.training.setup import Setup
 
-__all__ = ["constant_outputs", "fit_linear", "linear_features", "linear_outputs"]
+__all__ = ["Baselines", "baseline_words", "fit_baselines"]
 
 Array = NDArray[Any]
 
@@ -25,24 +27,57 @@ _CATEGORIES = 50
 _STRENGTHS = (1e-3, 1e-1, 1e1)  # of the ridge, for each record
 
 
-def constant_outputs(task: Task, train_labels: Array, rows: int) -> Array:
-    """The commonest class, the share of each label, or the median: what is best said without looking."""
-    if task.kind == "regression":
+@dataclass
+class Baselines:
+    """What is predicted without the model, for the records that judge it (or a part of them, by number)."""
+
+    numbers: NDArray[np.int64]
+    labels: Array
+    outputs: dict[str, Array]  # constant, linear; and linear that learned from augmented inputs
+
+
+def baseline_words(name: str, target: Target) -> str:
+    """A baseline, to be read behind "better than"."""
+    if name == "linear":
+        return "a linear model"
+    answer = {"regression": "the median", "multi_label": "how common each label is"}
+    return f"always predicting {answer.get(target.kind, 'the most common class')}"
+
+
+def fit_baselines(setup: Setup) -> Baselines:
+    """Fit what the model has to beat to the train split, and predict the records that judge it."""
+    splits, problem, options, target = setup.splits, setup.problem, setup.options, setup.target
+
+    def flat(arrays: dict[str, Array]) -> Array:
+        return _linear_features(problem.preparation, arrays)
+
+    features, labels = feature_rows(splits.train, problem, options, flat, most=ROWS)
+    judged, truth = feature_rows(splits.judged, problem, options, flat, most=ROWS)
+    outputs = {
+        "constant": _constant_outputs(target, labels, len(truth)),
+        "linear": _linear_outputs(target, _fit_linear(target, features, labels), judged),
+    }
+    if setup.augmentation:
+        changed, labels = feature_rows(splits.train, problem, options, flat, most=ROWS, augmentation=setup.augmentation)
+        outputs["augmented"] = _linear_outputs(target, _fit_linear(target, changed, labels), judged)
+    count, is_stream = len(splits.judged), splits.judged.is_sequential
+    numbers = np.arange(len(truth)) if is_stream else np.unique(np.linspace(0, count - 1, min(ROWS, count)).astype(int))
+    return Baselines(numbers.astype(np.int64), truth, outputs)
+
+
+def _constant_outputs(target: Target, train_labels: Array, rows: int) -> Array:
+    """The most common class, the share of each label, or the median: the best answer without looking."""
+    if target.kind == "regression":
         return np.repeat(np.median(train_labels, axis=0, keepdims=True), rows, axis=0)
-    if task.kind == "multi_label":
+    if target.kind == "multi_label":
         return np.repeat(train_labels.mean(axis=0, keepdims=True), rows, axis=0)
-    shares = np.bincount(train_labels, minlength=len(task.classes)) / max(1, len(train_labels))
+    shares = np.bincount(train_labels, minlength=len(target.classes)) / max(1, len(train_labels))
     return np.repeat(shares[None].astype(np.float32), rows, axis=0)
 
 
-def predictions_of(task: Task, labels: Array, outputs: Array) -> Predictions:
-    """Outputs of a baseline as a model's."""
-    return Predictions(labels, outputs, losses_of(task, labels, outputs), np.arange(len(labels)))
-
-
-def linear_features(preparation: Preparation, arrays: dict[str, Array]) -> Array:
-    """One row of numbers a record, however it is fed: what a linear model can see."""
-    parts = [_FLAT[given.kind](given, arrays[given.name]) for given in preparation.inputs]
+def _linear_features(preparation: Preparation, arrays: dict[str, Array]) -> Array:
+    """One row of numbers per record, however it is fed: what a linear model can see."""
+    parts = [_FLAT[given.kind or "number"](given, arrays[given.name]) for given in preparation.inputs]
     joined = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).astype(np.float64)
     joined = np.nan_to_num(joined, posinf=0.0, neginf=0.0)
     if joined.shape[1] <= _WIDEST:
@@ -51,12 +86,12 @@ def linear_features(preparation: Preparation, arrays: dict[str, Array]) -> Array
     return joined[:, kept]
 
 
-def fit_linear(task: Task, features: Array, labels: Array) -> tuple[Array, Array, Array]:
+def _fit_linear(target: Target, features: Array, labels: Array) -> tuple[Array, Array, Array]:
     """Weights of a ridge regression to classes or numbers, its strength chosen on a fifth of the rows."""
     mean, std = features.mean(axis=0), features.std(axis=0)
     std[std < 1e-12] = 1.0
     x = np.concatenate([(features - mean) / std, np.ones((len(features), 1))], axis=1)
-    y = labels if not task.is_classes else np.eye(len(task.classes))[labels]
+    y = labels if not target.is_classes else np.eye(len(target.classes))[labels]
     y = y.astype(np.float64).reshape(len(x), -1)
     held = np.zeros(len(x), bool)
     held[:: 5 if len(x) >= 20 else len(x) + 1] = True
@@ -80,14 +115,14 @@ def _ridge(x: Array, y: Array, strength: float) -> Array:
     return np.asarray(found)
 
 
-def linear_outputs(task: Task, fitted: tuple[Array, Array, Array], features: Array) -> Array:
+def _linear_outputs(target: Target, fitted: tuple[Array, Array, Array], features: Array) -> Array:
     """What the linear model says: numbers, or shares of classes."""
     weights, mean, std = fitted
     said = ((features - mean) / std) @ weights[:-1] + weights[-1]
-    if task.kind == "regression":
+    if target.kind == "regression":
         return np.asarray(said, np.float32)
     shares = np.clip(said, 1e-6, 1.0)
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True) if task.is_classes else shares, np.float32)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True) if target.is_classes else shares, np.float32)
 
 
 def _image(_: Input, x: Array) -> Array:

@@ -11,10 +11,10 @@ import numpy as np
 
 from bushel.data.samples import sample_at
 from bushel.errors import BushelError
+from bushel.feeding.preparation import Preparation, Problem
+from bushel.feeding.target import Target
 from bushel.reading import Split
-from bushel.training.inputs.inputs import Preparation
-from bushel.training.inputs.task import Task
-from bushel.training.verdict.scores import Predictions
+from bushel.training.predictions import Predictions
 
 __all__ = ["Mistake", "worst_mistakes"]
 
@@ -26,7 +26,7 @@ _VALUES = 8
 
 @dataclass(frozen=True)
 class Mistake:
-    """One record: where it is, what it is, what was said; a picture where there is one, else text."""
+    """One record: where it is, its label, what was predicted; a picture where there is one, else text."""
 
     where: str
     truth: str
@@ -36,36 +36,36 @@ class Mistake:
     text: str = ""
 
 
-def worst_mistakes(split: Split, preparation: Preparation, task: Task, found: Predictions) -> list[Mistake]:
+def worst_mistakes(split: Split, problem: Problem, found: Predictions) -> list[Mistake]:
     """Those of the greatest loss; of classes only what is wrong."""
     order = np.argsort(-found.losses, kind="stable")
-    if task.is_classes:
+    if problem.target.is_classes:
         order = order[found.outputs[order].argmax(axis=1) != found.labels[order]]
-    return [_mistake(split, preparation, task, found, int(at)) for at in order[:_SHOWN]]
+    return [_mistake(split, problem, found, int(at)) for at in order[:_SHOWN]]
 
 
-def _mistake(split: Split, preparation: Preparation, task: Task, found: Predictions, at: int) -> Mistake:
-    row = int(found.rows[at])
-    names = [*preparation.columns, *(["key"] if "key" in split.schema else [])]
+def _mistake(split: Split, problem: Problem, found: Predictions, at: int) -> Mistake:
+    row, preparation = int(found.rows[at]), problem.preparation
+    names = [*preparation.features, *(["key"] if "key" in split.schema else [])]
     sample = sample_at(split.read(np.array([row], np.int64), names), split.schema.features, 0)
     shard, record = split.shards.locate(row)
     where = str(sample.get("key") or f"{shard.path.name}: record {record}")
-    truth, said = _words(task, found, at)
+    truth, said = _words(problem.target, found, at)
     image = next((given.name for given in preparation.inputs if given.kind == "image"), None)
     picture = _picture(sample.get(image)) if image is not None else None
     return Mistake(where, truth, said, float(found.losses[at]), picture, "" if picture else _text(preparation, sample))
 
 
-def _words(task: Task, found: Predictions, at: int) -> tuple[str, str]:
+def _words(target: Target, found: Predictions, at: int) -> tuple[str, str]:
     label, output = found.labels[at], found.outputs[at]
-    if task.kind == "regression":
+    if target.kind == "regression":
         return _numbers(label), _numbers(output)
-    if task.kind == "multi_label":
-        named = [[name for name, value in zip(task.classes, part, strict=True) if value > 0.5]
+    if target.kind == "multi_label":
+        named = [[name for name, value in zip(target.classes, part, strict=True) if value > 0.5]
                  for part in (label, output)]  # fmt: skip
         return ", ".join(named[0]) or "none", ", ".join(named[1]) or "none"
     best = int(output.argmax())
-    return task.classes[int(label)], f"{task.classes[best]} ({output[best]:.0%})"
+    return target.classes[int(label)], f"{target.classes[best]} ({output[best]:.0%})"
 
 
 def _numbers(values: Any) -> str:
@@ -96,7 +96,7 @@ def _picture(value: Any) -> str | None:
 
 def _text(preparation: Preparation, sample: dict[str, Any]) -> str:
     parts = []
-    for name in preparation.columns:
+    for name in preparation.features:
         value = sample.get(name)
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
@@ -106,7 +106,7 @@ def _text(preparation: Preparation, sample: dict[str, Any]) -> str:
             value += " …" if len(flat) > _VALUES else ""
         elif isinstance(value, float):
             value = f"{value:.4g}"
-        alone = len(preparation.columns) == 1
+        alone = len(preparation.features) == 1
         parts.append(str(value) if alone else f"{name}: {'missing' if value is None else value}")
     text = "; ".join(parts)
     return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

@@ -1,28 +1,25 @@
-"""What of a record goes into the model, told from the schema and from a sample of the train split."""
+"""Which features go into the model and how, told from the schema and from a sample of the train split."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Literal
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import contract
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
+from bushel.feeding.preparation import Input, InputKind, Preparation
 from bushel.feeding.request import is_metadata
-from bushel.reading import Batch, Pad, Sparse, Split
-from bushel.training.inputs.split_roles import spread
+from bushel.reading import Pad, Sparse, Split
+from bushel.training.inputs.splits import spread
 from bushel.transforms import decode_image, resize
 
-__all__ = ["Input", "InputKind", "Preparation", "arrange", "arrays_of", "as_array", "prepare_inputs"]
+__all__ = ["choose_inputs"]
 
-
-InputKind: TypeAlias = Literal["image", "clip", "series", "tokens", "text", "sparse", "number", "category"]
 
 LOOKED_AT = 5000  # records whose values are looked at to choose kinds and to fit what models need
 _IMAGES_LOOKED_AT = 64
@@ -34,49 +31,15 @@ _USUAL_SIDE = 160
 _WIDEST = 100_000  # places of a sparse row that are fed as a dense one
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """One input of the model: its kind, and the shape and dtype of one row."""
-
-    name: str
-    kind: InputKind
-    shape: tuple[int | None, ...] = ()
-    dtype: str = "float32"
-    size: int = 0  # of a vocabulary of tokens
-    values: list[Any] = []  # of a category, by how often they occur
-    mean: list[float] = []
-    std: list[float] = []
-    range: tuple[float, float] | None = None  # of values seen
-    has_missing: bool = False  # NaN stands for what a record lacks
-
-
-class Preparation(msgspec.Struct, frozen=True, kw_only=True):
-    """How records become what the model is fed; the same in training, evaluation and serving, but for augmentation."""
-
-    inputs: tuple[Input, ...]
-    columns: tuple[str, ...]  # features that are read
-    transforms: tuple[Any, ...] = ()
-    scaling: tuple[Any, ...] = ()  # behind the transforms, and behind augmentation
-    layout: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """The inputs, by name."""
-        return [one.name for one in self.inputs]
-
-    def __getitem__(self, name: str) -> Input:
-        return next(one for one in self.inputs if one.name == name)
-
-
-class _Plan:
-    """What is gathered feature by feature."""
+class _Choice:
+    """What is chosen, feature by feature."""
 
     def __init__(self, split: Split, image_size: tuple[int, int] | None) -> None:
         self.split = split
         self.image_size = image_size
         self.rows = spread(split, LOOKED_AT)
         self.inputs: list[Input] = []
-        self.columns: list[str] = []
+        self.features: list[str] = []
         self.transforms: list[Any] = []
         self.layout: list[Any] = []
         self.notes: list[str] = []
@@ -84,35 +47,38 @@ class _Plan:
     def read(self, *names: str, most: int = LOOKED_AT) -> dict[str, Any]:
         return self.split.read(self.rows[:: max(1, len(self.rows) // most)], list(names))
 
+    def leave_out(self, name: str, why: str) -> None:
+        self.notes.append(f"{name!r} is left out: {why}")
+
     def add(self, given: Input, *, transforms: tuple[Any, ...] = (), layout: tuple[Any, ...] = ()) -> None:
         self.inputs.append(given)
         self.transforms.extend(transforms)
         self.layout.extend(layout)
 
 
-def prepare_inputs(
+def choose_inputs(
     split: Split, label: str, *, columns: tuple[str, ...] | None = None, image_size: tuple[int, int] | None = None
-) -> Preparation:
-    """Choose the inputs: the features named, or all but the label and those that only describe a record."""
+) -> tuple[Preparation, list[str]]:
+    """Choose the inputs: the features named, or all but the label and those that only describe a record.
+
+    Comes with notes on what was left out or changed.
+    """
     schema = split.schema
-    plan = _Plan(split, image_size)
+    choice = _Choice(split, image_size)
     for name in columns or ():
         if name not in schema and f"{name}/indices" not in schema:
             raise MissingName("feature", name, schema, where=split.paths[0])
     sparse = {name.removesuffix("/indices") for name in schema if name.endswith("/indices")}
     sparse = {name for name in sparse if f"{name}/values" in schema}
     for name in _candidates(schema, label, sparse, columns):
-        _add_sparse(plan, name) if name in sparse else _add(plan, name, schema[name], asked=columns is not None)
-    if not plan.inputs:
-        said = f" ({'; '.join(plan.notes)})" if plan.notes else ""
-        raise SchemaMismatch(f"no feature is left to learn from{said}", at=str(split.paths[0]))
-    return Preparation(
-        inputs=tuple(plan.inputs),
-        columns=tuple(plan.columns),
-        transforms=tuple(plan.transforms),
-        layout=tuple(plan.layout),
-        notes=tuple(plan.notes),
+        _add_sparse(choice, name) if name in sparse else _add(choice, name, schema[name], asked=columns is not None)
+    if not choice.inputs:
+        said = f" ({'; '.join(choice.notes)})" if choice.notes else ""
+        raise SchemaMismatch(f"there is no feature to learn from{said}", at=str(split.paths[0]))
+    preparation = Preparation(
+        tuple(choice.features), tuple(choice.transforms), tuple(choice.layout), inputs=tuple(choice.inputs)
     )
+    return preparation, choice.notes
 
 
 def _candidates(schema: Schema, label: str, sparse: set[str], columns: tuple[str, ...] | None) -> Iterator[str]:
@@ -127,62 +93,62 @@ def _candidates(schema: Schema, label: str, sparse: set[str], columns: tuple[str
             yield name
 
 
-def _add(plan: _Plan, name: str, feature: Feature, *, asked: bool) -> None:
-    before = len(plan.inputs)
+def _add(choice: _Choice, name: str, feature: Feature, *, asked: bool) -> None:
+    before = len(choice.inputs)
     if feature.encoding in IMAGE_ENCODINGS:
-        _add_image(plan, name, feature)
+        _add_image(choice, name, feature)
     elif feature.encoding == "sparse":
-        _add_sparse_feature(plan, name, feature)
+        _add_sparse_feature(choice, name, feature)
     elif feature.kind == BYTES_KIND and feature.encoding == "list":
-        _add_text(plan, name, feature)
+        _add_text(choice, name, feature)
     elif feature.encoding == "raw" and len(feature.shape) in (3, 4) and feature.dtype == "uint8":
         kind: InputKind = "image" if len(feature.shape) == 3 else "clip"
-        plan.add(Input(name=name, kind=kind, shape=feature.shape, dtype="uint8"))
+        choice.add(Input(name=name, kind=kind, shape=feature.shape, dtype="uint8"))
     elif feature.sequence or feature.is_ragged:
-        _add_lists(plan, name)
+        _add_lists(choice, name)
     else:
-        _add_numbers(plan, name, feature)
-    if len(plan.inputs) > before:
-        plan.columns.append(name)
+        _add_numbers(choice, name, feature)
+    if len(choice.inputs) > before:
+        choice.features.append(name)
     elif asked:
-        raise SchemaMismatch(f"cannot be fed to a model: {plan.notes[-1]}", at=name)
+        raise SchemaMismatch(f"cannot be fed to a model: {choice.notes[-1]}", at=name)
 
 
-def _add_image(plan: _Plan, name: str, feature: Feature) -> None:
+def _add_image(choice: _Choice, name: str, feature: Feature) -> None:
     if feature.sequence or feature.shape not in ((), (1,)):
-        _add_frames(plan, name)
+        _add_frames(choice, name)
         return
-    sizes, channels = _look_at_images(plan.read(name, most=_IMAGES_LOOKED_AT)[name])
+    sizes, channels = _look_at_images(choice.read(name, most=_IMAGES_LOOKED_AT)[name])
     sides = np.array(sizes)
     is_one_size = (sides == sides[0]).all()
-    if plan.image_size is not None:
-        height, width = plan.image_size
+    if choice.image_size is not None:
+        height, width = choice.image_size
     elif is_one_size and sides.max() <= _LARGEST:
         height, width = (int(side) for side in sides[0])
     else:
         side = min(_USUAL_SIDE, max(8, round(float(np.median(sides)) / 8) * 8))
         height = width = side
-        plan.notes.append(f"{name!r}: images of different or large sizes are resized to {side} x {side}")
+        choice.notes.append(f"{name!r}: images of different or large sizes are resized to {side} x {side}")
     steps: list[Any] = [decode_image(name, channels=channels)]
     if not is_one_size or tuple(sides[0]) != (height, width):
         steps.append(resize(name, height, width))
-    given = Input(name=name, kind="image", shape=(height, width, channels), dtype="uint8", range=(0.0, 255.0))
-    plan.add(given, transforms=tuple(steps))
+    given = Input(name=name, kind="image", shape=(height, width, channels), dtype="uint8", min=0.0, max=255.0)
+    choice.add(given, transforms=tuple(steps))
 
 
-def _add_frames(plan: _Plan, name: str) -> None:
+def _add_frames(choice: _Choice, name: str) -> None:
     """Clips of encoded frames: as many in each, of one size."""
-    column = plan.read(name, most=_IMAGES_LOOKED_AT)[name]
+    column = choice.read(name, most=_IMAGES_LOOKED_AT)[name]
     if not isinstance(column, Ragged) or len(set(column.lengths.tolist())) != 1:
-        plan.notes.append(f"{name!r} is left out: its clips have different numbers of frames")
+        choice.leave_out(name, "its clips differ in their number of frames")
         return
     sizes, channels = _look_at_images(column.values)
     if len(set(sizes)) != 1 or max(sizes[0]) > _LARGEST:
-        plan.notes.append(f"{name!r} is left out: its frames are large or differ in size; resize them when building")
+        choice.leave_out(name, "its frames are large or differ in size; resize them in the build")
         return
     shape = (int(column.lengths[0]), *sizes[0], channels)
-    given = Input(name=name, kind="clip", shape=shape, dtype="uint8", range=(0.0, 255.0))
-    plan.add(given, transforms=(decode_image(name, channels=channels),))
+    given = Input(name=name, kind="clip", shape=shape, dtype="uint8", min=0.0, max=255.0)
+    choice.add(given, transforms=(decode_image(name, channels=channels),))
 
 
 def _look_at_images(column: Any) -> tuple[list[tuple[int, int]], Literal[1, 3]]:
@@ -201,11 +167,11 @@ def _look_at_images(column: Any) -> tuple[list[tuple[int, int]], Literal[1, 3]]:
     return sizes, 1 if is_grey else 3
 
 
-def _add_text(plan: _Plan, name: str, feature: Feature) -> None:
-    column = plan.read(name)[name]
+def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
+    column = choice.read(name)[name]
     texts = column.values if isinstance(column, Ragged) else column
     if feature.sequence or feature.shape not in ((), (1,)) or not isinstance(texts, BytesColumn):
-        plan.notes.append(f"{name!r} is left out: lists of text are turned into tokens when built")
+        choice.leave_out(name, "it holds lists of text; turn them into tokens in the build")
         return
     counts: dict[bytes, int] = {}
     for value in texts:
@@ -213,24 +179,24 @@ def _add_text(plan: _Plan, name: str, feature: Feature) -> None:
     words = np.mean([len(value.split()) for value in counts]) if counts else 0.0
     if len(counts) <= min(_MOST_VALUES, max(2, len(texts) // 2)) and words < 8:
         values = [value.decode(errors="replace") for value in sorted(counts, key=lambda v: (-counts[v], v))]
-        plan.add(Input(name=name, kind="category", dtype="string", values=values))
+        choice.add(Input(name=name, kind="category", dtype="string", values=values))
     elif words >= 2:
-        plan.add(Input(name=name, kind="text", dtype="string"))
+        choice.add(Input(name=name, kind="text", dtype="string"))
     else:
-        plan.notes.append(f"{name!r} is left out: {len(counts):,} of {len(texts):,} values differ, as names and ids do")
+        choice.leave_out(name, f"{len(counts):,} of {len(texts):,} values are different, as with names and ids")
 
 
-def _add_lists(plan: _Plan, name: str) -> None:
+def _add_lists(choice: _Choice, name: str) -> None:
     """Rows of different lengths: tokens if they are integers, else a series."""
-    column = plan.read(name)[name]
+    column = choice.read(name)[name]
     if not isinstance(column, Ragged) or not isinstance(column.values, np.ndarray):
-        plan.notes.append(f"{name!r} is left out: lists of lists cannot be fed")
+        choice.leave_out(name, "lists of lists cannot be fed")
         return
     longest = min(_LONGEST, max(1, int(column.lengths.max(initial=1))))
     inner = tuple(int(size) for size in column.values.shape[1:])
     if column.values.dtype.kind in "iu" and not inner:
-        size = _vocabulary(plan.split, name)
-        plan.add(
+        size = _vocabulary(choice.split, name)
+        choice.add(
             Input(name=name, kind="tokens", shape=(longest,), dtype="int64", size=size),
             layout=(Pad(name, length=longest, mask=False),),
         )
@@ -238,7 +204,7 @@ def _add_lists(plan: _Plan, name: str) -> None:
     channels = inner or (1,)
     mean, std = _moments(column.values.reshape(-1, *channels).reshape(-1, channels[-1]))
     given = Input(name=name, kind="series", shape=(longest, *inner), mean=mean, std=std)
-    plan.add(given, layout=(Pad(name, length=longest, mask=False),))
+    choice.add(given, layout=(Pad(name, length=longest, mask=False),))
 
 
 def _vocabulary(split: Split, name: str) -> int:
@@ -248,11 +214,11 @@ def _vocabulary(split: Split, name: str) -> int:
     return int(np.max(np.asarray(flat), initial=1)) + 1
 
 
-def _add_numbers(plan: _Plan, name: str, feature: Feature) -> None:
-    column = plan.read(name)[name]
+def _add_numbers(choice: _Choice, name: str, feature: Feature) -> None:
+    column = choice.read(name)[name]
     values = column.values if isinstance(column, Ragged) else column
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
-        plan.notes.append(f"{name!r} is left out: {feature.describe()} is no number")
+        choice.leave_out(name, f"{feature.describe()} is not a number")
         return
     is_scalar = feature.shape in ((), (1,))
     is_integer = values.dtype.kind in "iub" and feature.encoding == "list"
@@ -260,11 +226,11 @@ def _add_numbers(plan: _Plan, name: str, feature: Feature) -> None:
         found, counts = np.unique(values, return_counts=True)
         if len(found) <= _FEW and len(found) * 2 <= len(values):
             by_count = found[np.lexsort((found, -counts))].tolist()
-            plan.add(Input(name=name, kind="category", dtype="int64", values=by_count))
+            choice.add(Input(name=name, kind="category", dtype="int64", values=by_count))
             return
     if is_integer and len(feature.shape) == 1 and not is_scalar and values.min(initial=0) >= 0 and values.max() > 1:
-        size = _vocabulary(plan.split, name)
-        plan.add(Input(name=name, kind="tokens", shape=_known(feature), dtype="int64", size=size))
+        size = _vocabulary(choice.split, name)
+        choice.add(Input(name=name, kind="tokens", shape=_known(feature), dtype="int64", size=size))
         return
     shape = () if is_scalar and feature.shape == () else _known(feature)
     kind: InputKind = "number" if len(shape) <= 1 else "series" if len(shape) == 2 else "image"
@@ -273,7 +239,7 @@ def _add_numbers(plan: _Plan, name: str, feature: Feature) -> None:
     mean, std = _moments(values.reshape(len(values), -1) if kind == "number" else values.reshape(-1, shape[-1]))
     missing = not feature.required or bool(np.isnan(values.astype(np.float32)).any())
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    plan.add(Input(name=name, kind=kind, shape=shape, mean=mean, std=std, range=(low, high), has_missing=missing))
+    choice.add(Input(name=name, kind=kind, shape=shape, mean=mean, std=std, min=low, max=high, has_missing=missing))
 
 
 def _known(feature: Feature) -> tuple[int, ...]:
@@ -290,49 +256,21 @@ def _moments(values: NDArray[Any]) -> tuple[list[float], list[float]]:
     return [float(value) for value in mean], [float(value) for value in std]
 
 
-def _add_sparse(plan: _Plan, name: str) -> None:
-    column = plan.split.values(f"{name}/indices")
+def _add_sparse(choice: _Choice, name: str) -> None:
+    column = choice.split.values(f"{name}/indices")
     flat = np.asarray(column.values if isinstance(column, Ragged) else column)
     width = int(np.max(flat, initial=0)) + 1
-    _add_wide(plan, name, width, layout=(Sparse(name, width),), columns=(f"{name}/indices", f"{name}/values"))
+    _add_wide(choice, name, width, layout=(Sparse(name, width),), columns=(f"{name}/indices", f"{name}/values"))
 
 
-def _add_sparse_feature(plan: _Plan, name: str, feature: Feature) -> None:
+def _add_sparse_feature(choice: _Choice, name: str, feature: Feature) -> None:
     width = feature.shape[-1] or 0
-    _add_wide(plan, name, width, layout=(), columns=())
+    _add_wide(choice, name, width, layout=(), columns=())
 
 
-def _add_wide(plan: _Plan, name: str, width: int, *, layout: tuple[Any, ...], columns: tuple[str, ...]) -> None:
+def _add_wide(choice: _Choice, name: str, width: int, *, layout: tuple[Any, ...], columns: tuple[str, ...]) -> None:
     if width > _WIDEST:
-        plan.notes.append(f"{name!r} is left out: rows of {width:,} places are too wide to be fed as dense ones")
+        choice.leave_out(name, f"rows of {width:,} values are too wide to be fed as dense ones")
         return
-    plan.add(Input(name=name, kind="sparse", shape=(width,)), layout=layout)
-    plan.columns.extend(columns)
-
-
-def arrange(arrays: Mapping[str, Any]) -> Any:
-    """The one input, or a dict of all."""
-    return next(iter(arrays.values())) if len(arrays) == 1 else dict(arrays)
-
-
-def arrays_of(inputs: Sequence[Input], batch: Batch) -> dict[str, NDArray[Any]]:
-    """Each input of a batch as an array; one that no row of it has is missing in all."""
-    return {
-        given.name: as_array(given.name, batch[given.name]) if given.name in batch else _nothing(given, len(batch.rows))
-        for given in inputs
-    }
-
-
-def as_array(name: str, column: Any) -> NDArray[Any]:
-    """A column as the contract says that the model is fed; rows of different lengths are refused."""
-    array = contract.as_array(name, column)
-    if not isinstance(array, np.ndarray):
-        what = type(column).__name__.lower()
-        raise SchemaMismatch(f"a model takes arrays, and this is {what}", at=name, help=["Leave it out: --columns"])
-    return array
-
-
-def _nothing(given: Input, rows: int) -> NDArray[Any]:
-    if given.dtype == "string":
-        return np.full(rows, b"", object)
-    return np.full((rows, *(size or 1 for size in given.shape)), np.nan, np.float32)
+    choice.add(Input(name=name, kind="sparse", shape=(width,)), layout=layout)
+    choice.features.extend(columns)

@@ -1,4 +1,4 @@
-"""Which records are learned from, which say when to stop, and which say how good the model is."""
+"""Which records a model learns from, which decide when to stop, and which say how good it is."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bushel.reading import open as open_dataset
 from bushel.reading.order import permute
 from bushel.storage import AnyPath
 
-__all__ = ["Parts", "open_parts", "spread"]
+__all__ = ["Splits", "open_splits", "spread"]
 
 HELD_OUT = 0.2
 _SALT = 77  # of the permutation that holds records out
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The splits of a run; `notes` say what was chosen where the dataset did not say."""
+class Splits:
+    """The splits of a run; `notes` report what was chosen where the dataset does not say."""
 
     data: Dataset
     train: Split
@@ -32,16 +32,16 @@ class Parts:
 
     @property
     def judged(self) -> Split:
-        """What the verdict is measured on: the test split, or the validation split where there is none."""
+        """What the verdict is measured on: the test split, or val where there is none."""
         return self.test or self.val
 
 
-def open_parts(data: AnyPath | Iterable[AnyPath] | Dataset, *, seed: int) -> Parts:
+def open_splits(data: AnyPath | Iterable[AnyPath] | Dataset, *, seed: int) -> Splits:
     """Take the splits train, val and test; hold a fifth of the records out where there is no val."""
     opened = data if isinstance(data, Dataset) else open_dataset(data)
     train = _first(opened, ("train", "all")) or (next(iter(opened.splits.values())) if len(opened) == 1 else None)
     if train is None:
-        raise FileProblem(opened.where, f"there is no split train, only {', '.join(opened)}")
+        raise FileProblem(opened.where, f"there is no train split, only {', '.join(opened)}")
     val, test = _first(opened, ("val",)), _first(opened, ("test",))
     notes = []
     if val is None:
@@ -49,8 +49,8 @@ def open_parts(data: AnyPath | Iterable[AnyPath] | Dataset, *, seed: int) -> Par
         notes.append(note)
     for name, split in (("train", train), ("val", val)):
         if not len(split):
-            raise FileProblem(opened.where, f"the split {name} has no records")
-    return Parts(opened, train, val, test, tuple(notes))
+            raise FileProblem(opened.where, f"the {name} split has no records")
+    return Splits(opened, train, val, test, tuple(notes))
 
 
 def _first(data: Dataset, names: tuple[str, ...]) -> Split | None:
@@ -65,9 +65,9 @@ def _hold_out(split: Split, seed: int) -> tuple[Split, Split, str]:
     count = len(split)
     held = max(1, round(HELD_OUT * count))
     if count < 2:
-        raise FileProblem(split.paths[0], f"{count} records are too few to train on and to validate with")
+        raise FileProblem(split.paths[0], f"{count:,} records are too few to train and to validate on")
     chosen = permute(np.arange(count, dtype=np.int64), count, seed, 0, _SALT)
-    note = f"no split val: {held:,} of the {count:,} records of {split.name} are held out by seed {seed}"
+    note = f"there is no val split: {held:,} of the {count:,} records of {split.name} are held out (seed {seed})"
     return split.select(np.sort(chosen[held:])), split.select(np.sort(chosen[:held])), note
 
 
@@ -76,17 +76,17 @@ def _hold_out_files(split: Split) -> tuple[Split, Split, str]:
     if len(paths) < 2:
         raise FileProblem(
             paths[0],
-            "there is no split val, and records of one compressed file cannot be held out",
-            help=["Build it with one: bushel build FILE OUT --split 80/20"],
+            "there is no val split, and a single compressed file cannot be divided",
+            help=["Build the dataset with one: bushel build FILE OUT --split 80/20"],
         )
     held = max(1, round(HELD_OUT * len(paths)))
     train = Split(split.name, paths[:-held], split.schema, label=split.label)
     val = Split(split.name, paths[-held:], split.schema, label=split.label)
-    return train, val, f"no split val: the last {held} of {len(paths)} compressed files are held out"
+    return train, val, f"there is no val split: the last {held} of {len(paths)} compressed files are held out"
 
 
 def spread(split: Split, most: int) -> NDArray[np.int64]:
-    """At most so many records, evenly over the split, by their number in the shards."""
+    """At most `most` records, evenly spread over the split, by their number in the shards."""
     count = len(split)
     numbers = np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
     return numbers if split.rows is None else np.asarray(split.rows[numbers], np.int64)

@@ -1,4 +1,4 @@
-"""What is noted while a model is trained, so that rules can say what is wrong with a run."""
+"""What is noted while a model is trained, and the same as facts for the rules about runs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.checking.rules.model_rules import ModelFacts
+from bushel.checking.rules.run_rules import RunFacts
+from bushel.feeding.preparation import Problem
+from bushel.feeding.target import Target
 from bushel.reading import Report
-from bushel.training.inputs.task import Task
-from bushel.training.verdict.scores import Predictions
+from bushel.training.options import Options
+from bushel.training.predictions import Predictions
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "facts_so_far"]
 
 Array = NDArray[Any]
 
 _LOOKED_AT = 50  # steps at the beginning whose inputs are looked at one by one; then one in so many
 _KEPT = 2000  # losses of steps
-
-
-def is_same(rows: Array) -> bool:
-    """Whether all rows are equal."""
-    return bool((rows == rows[:1]).all())
 
 
 class Watch(msgspec.Struct, kw_only=True):
@@ -46,9 +45,9 @@ class Watch(msgspec.Struct, kw_only=True):
     is_classes: bool = False
 
     @classmethod
-    def of(cls, task: Task) -> Watch:
+    def of(cls, target: Target) -> Watch:
         """One that has seen nothing."""
-        return cls(is_classes=task.is_classes)
+        return cls(is_classes=target.is_classes)
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Watch:
@@ -79,7 +78,7 @@ class Watch(msgspec.Struct, kw_only=True):
             if array.dtype.kind not in "biuf" or len(array) < 2:
                 continue
             rows = np.asarray(array[:32], np.float32).reshape(min(32, len(array)), -1)[:, :4096]
-            is_constant, spread = is_same(rows), float(np.nanstd(rows, axis=0).mean())
+            is_constant, spread = bool((rows == rows[:1]).all()), float(np.nanstd(rows, axis=0).mean())
             if not np.isfinite(spread):
                 continue
             self.constant[name] = self.constant.get(name, 0) + is_constant
@@ -98,3 +97,45 @@ class Watch(msgspec.Struct, kw_only=True):
         """Note how long the model waited for data since the run began, or was resumed."""
         self.waited, self.seconds = report.waited, report.seconds
         self.slowest, self.advice = report.slowest, report.advice
+
+
+_NORMALISING = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "GroupNormalization")
+
+
+def facts_so_far(problem: Problem, options: Options, model: ModelFacts, watch: Watch) -> RunFacts:
+    """What is known of a run without a verdict."""
+    names, target = problem.preparation.names, problem.target
+    only = names[0] if len(names) == 1 else ""
+    layers = [type(layer).__name__ for layer in model.layers[:6]]
+    spans = {name or only: (watch.low[name], watch.high[name]) for name in watch.low}
+    return RunFacts(
+        task=target.kind,
+        label=target.label,
+        classes=target.classes if target.is_classes else [],
+        counts=target.counts if target.is_classes else [],
+        batch_size=options.batch_size,
+        batches=watch.batches,
+        classes_per_batch=watch.distinct / watch.batches if watch.is_classes and watch.batches else None,
+        losses=watch.losses,
+        guess_loss=_guess_loss(target),
+        looked_at=watch.looked_at,
+        constant={name or only: count for name, count in watch.constant.items()},
+        spans=spans if all(given.kind != "tokens" for given in problem.inputs) else {},
+        normalises=any(name in _NORMALISING for name in layers),
+        predicted=watch.predicted[-1] if watch.predicted else None,
+        share=watch.shares[-1] if watch.shares else 0.0,
+        waiting=watch.waited / watch.seconds if watch.seconds else 0.0,
+        seconds=watch.seconds,
+        slowest=watch.slowest,
+        advice=watch.advice,
+        augmentation=options.augment,
+    )
+
+
+def _guess_loss(target: Target) -> float | None:
+    """The loss of always predicting the shares of the classes."""
+    total = sum(target.counts)
+    if not target.is_classes or not total:
+        return None
+    shares = np.array([count / total for count in target.counts if count])
+    return float(-(shares * np.log(shares)).sum())

@@ -1,0 +1,279 @@
+"""What a model is fed: which features, through which steps, and the tensors that come of them.
+
+One value says it, for training, evaluation, prediction and serving; a contract stores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, aligned, count_of, with_missing
+from bushel.data.samples import Sample, column_of
+from bushel.data.schema import BYTES_KIND, Feature, Schema
+from bushel.errors import MissingName, SchemaMismatch
+from bushel.feeding.target import Target
+from bushel.reading import Batch
+from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
+from bushel.transforms import BatchTransform, Transform
+from bushel.transforms.chain import Chain
+
+__all__ = [
+    "Input",
+    "InputKind",
+    "Preparation",
+    "Problem",
+    "Resizing",
+    "arrange",
+    "as_array",
+    "dense_array",
+    "inputs_of",
+    "prepare_samples",
+    "to_record",
+]
+
+InputKind: TypeAlias = Literal["image", "clip", "series", "tokens", "text", "sparse", "number", "category"]
+LayoutStep: TypeAlias = Pad | Sparse | Dense
+
+
+class Resizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an image came to its size."""
+
+    height: int
+    width: int
+    kernel: str = "bilinear"
+    antialias: bool = False
+    fit: str = "stretch"
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tensor that a model takes: shape and dtype of one row, and what is known of its values."""
+
+    name: str = ""
+    kind: InputKind | None = None  # None where nobody chose one
+    dtype: str = "float32"
+    shape: tuple[int | None, ...] = ()  # None is a size that varies
+    min: float | None = None
+    max: float | None = None
+    channels: str | None = None  # order of the last axis of an image: RGB, RGBA or GRAY
+    resize: Resizing | None = None
+    size: int = 0  # of a vocabulary of tokens
+    values: list[Any] = []  # of a category, the most frequent first
+    mean: list[float] = []
+    std: list[float] = []
+    has_missing: bool = False  # NaN stands for a value that a record lacks
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """How a sample becomes what the model takes: the features read, what is done to each, and how rows are laid out.
+
+    It is that of evaluation: what is changed at random in training has no place in it; augmentation runs between
+    `transforms` and `scaling`. `build` are the transforms that make a record of a raw sample. `inputs` describe the
+    tensors that come out, where they were chosen.
+    """
+
+    features: tuple[str, ...]
+    transforms: tuple[Transform, ...] = ()
+    layout: tuple[LayoutStep, ...] = ()
+    scaling: tuple[Transform, ...] = ()
+    build: tuple[Transform, ...] = ()
+    inputs: tuple[Input, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("features", "transforms", "layout", "scaling", "build", "inputs"):
+            msgspec.structs.force_setattr(self, name, tuple(getattr(self, name)))
+        for transform in self.steps:
+            if isinstance(transform, BatchTransform):
+                raise ValueError(f"transforms must not mix the rows of a batch, got {transform!r}")
+        for step in self.layout:
+            if isinstance(step, Bucket | Pack):
+                raise ValueError(f"layout must keep one row per sample, so Pad, Sparse and Dense only; got {step!r}")
+
+    @property
+    def steps(self) -> tuple[Transform, ...]:
+        """The transforms from a record to the model's input."""
+        return (*self.transforms, *self.scaling)
+
+    @property
+    def names(self) -> list[str]:
+        """The inputs, by name."""
+        return [given.name for given in self.inputs]
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What a model is fed, and what it predicts: what a function that makes a model is called with."""
+
+    preparation: Preparation
+    target: Target
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The tensors that the model takes."""
+        return self.preparation.inputs
+
+    @property
+    def task(self) -> Target:
+        """What is to be predicted."""
+        return self.target
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the model must give for each record."""
+        return self.target.outputs
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes, by code."""
+        return self.target.classes
+
+    @property
+    def input_shape(self) -> tuple[int | None, ...]:
+        """The shape of one row, where there is one input."""
+        if len(self.inputs) != 1:
+            raise ValueError(f"input_shape needs a single input, and there are {', '.join(self.preparation.names)}")
+        return self.inputs[0].shape
+
+
+def to_record(preparation: Preparation, sample: Sample, label: str | None = None) -> Sample:
+    """A raw sample as the build would store it; the label, which is to be predicted, may be missing."""
+    chain = Chain.of(preparation.build)
+    return (chain if label is None or label in sample else chain.without(label)).apply(sample)
+
+
+def prepare_samples(preparation: Preparation, schema: Schema, samples: Sequence[Sample]) -> dict[str, Any]:
+    """The columns that a model takes, made from records as samples: exactly as a feed of `batches` makes them."""
+    columns: dict[str, Any] = _columns_of(samples, schema, preparation.features)
+    if preparation.steps:
+        columns = Chain.of(preparation.steps).apply_rows(columns, schema.features, range(len(samples))).columns
+    for layout in preparation.layout:
+        columns, _ = layout.apply(columns)
+    arrays = {name: as_array(name, column) for name, column in columns.items()}
+    return {name: aligned(array) if _is_numeric(array) else array for name, array in arrays.items()}
+
+
+def _is_numeric(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype != object
+
+
+def arrange(arrays: Mapping[str, Any]) -> Any:
+    """What a model is called with: the one input, or a dict of all."""
+    return next(iter(arrays.values())) if len(arrays) == 1 else dict(arrays)
+
+
+def inputs_of(preparation: Preparation, batch: Batch) -> dict[str, NDArray[Any]]:
+    """Each input of a batch as an array; one that no row of the batch has is missing in all of them."""
+    return {
+        given.name: dense_array(given.name, batch[given.name]) if given.name in batch else _nothing(given, batch)
+        for given in preparation.inputs
+    }
+
+
+def _nothing(given: Input, batch: Batch) -> NDArray[Any]:
+    if given.dtype == "string":
+        return np.full(len(batch.rows), b"", object)
+    return np.full((len(batch.rows), *(size or 1 for size in given.shape)), np.nan, np.float32)
+
+
+def dense_array(name: str, column: Any, help: Sequence[str] = ("Leave it out: columns=[...]",)) -> NDArray[Any]:
+    """The same, for models that take arrays alone: rows of different lengths are refused."""
+    array = as_array(name, column)
+    if not isinstance(array, np.ndarray):
+        what = type(column).__name__.removesuffix("Column").lower()
+        raise SchemaMismatch(f"Keras takes arrays, and this is {what}", at=name, help=help)
+    return array
+
+
+def as_array(name: str, column: Any) -> Any:
+    """A column as a model takes it: what a row lacks is NaN or empty text, what is sparse has its zeros.
+
+    Rows of different lengths stay as they are.
+    """
+    if isinstance(column, BytesColumn):
+        return column.to_numpy()
+    if isinstance(column, SparseColumn):
+        return column.to_dense()
+    if isinstance(column, Ragged) and column.present is not None:
+        return _filled(name, column, column.present)
+    return column
+
+
+def _filled(name: str, column: Ragged, present: NDArray[np.bool_]) -> Any:
+    if (column.lengths[present] != 1).any():
+        raise SchemaMismatch("a list that some records lack cannot be fed to a model", at=name)
+    values = column.values
+    if isinstance(values, BytesColumn):
+        texts = np.full(len(column), b"", object)
+        texts[present] = values.to_numpy()
+        return texts
+    if not isinstance(values, np.ndarray):
+        raise SchemaMismatch("lists of lists cannot be fed to a model", at=name)
+    out = np.full((len(column), *values.shape[1:]), np.nan, np.float32)
+    out[present] = values
+    return out
+
+
+def _columns_of(samples: Sequence[Sample], schema: Schema, names: Sequence[str]) -> dict[str, Column]:
+    """Samples as the columns that reading them from records would give."""
+    if not samples:
+        raise ValueError("samples must hold at least one sample, got none")
+    columns = {}
+    for name in names:
+        feature = schema[name]
+        for sample in samples:
+            if feature.required and sample.get(name) is None:
+                raise MissingName("feature", name, sample, where="sample")
+        columns[name] = _column([sample.get(name) for sample in samples], feature, name)
+    return columns
+
+
+def _column(values: list[Any], feature: Feature, name: str) -> Any:
+    if feature.encoding == "sparse":
+        return column_of(values, feature, name=name)
+    present = np.array([value is not None for value in values])
+    column = _as_stored(column_of([value for value in values if value is not None], feature, name=name), feature, name)
+    is_whole = feature.required or (feature.sequence and present.all())
+    return column if is_whole else with_missing(column, present)
+
+
+def _as_stored(column: Any, feature: Feature, name: str) -> Any:
+    """A column in the type and shape that records of the feature have; what does not fit is refused."""
+    if feature.sequence or feature.is_ragged:
+        if not isinstance(column, Ragged):
+            raise SchemaMismatch(f"expected {feature.describe()}, got {_what(column)}", at=name)
+        return Ragged(_typed(column.values, feature, name), column.row_splits, column.present)
+    typed = _typed(column, feature, name)
+    count = count_of(feature.shape)
+    if isinstance(typed, Ragged) and (isinstance(typed.values, np.ndarray) or (typed.lengths != count).any()):
+        raise SchemaMismatch(f"expected {feature.describe()}, got {int(typed.lengths[0])} values", at=name)
+    if not isinstance(typed, np.ndarray) or typed.shape[1:] == feature.shape:
+        return typed
+    if typed.size != len(typed) * count:
+        raise SchemaMismatch(f"expected {feature.describe()}, got {count_of(typed.shape[1:])} values", at=name)
+    return typed.reshape(len(typed), *(size or 0 for size in feature.shape))
+
+
+def _typed(column: Any, feature: Feature, name: str) -> Any:
+    if isinstance(column, Ragged):
+        return Ragged(_typed(column.values, feature, name), column.row_splits, column.present)
+    is_text = feature.kind == BYTES_KIND and feature.encoding != "raw"
+    if is_text and not len(column):
+        return BytesColumn.of([])  # an empty list has no type of its own
+    if isinstance(column, BytesColumn) != is_text:
+        raise SchemaMismatch(f"expected {feature.describe()}, got {_what(column)}", at=name)
+    if is_text:
+        return column
+    if np.dtype(feature.dtype).kind in "iu" and column.dtype.kind == "f":
+        broken = column[column != np.rint(column)]
+        if broken.size:
+            raise SchemaMismatch(f"expected {feature.describe()}, got {broken.flat[0].item()!r}", at=name)
+    return column.astype(feature.dtype, copy=False)
+
+
+def _what(column: Any) -> str:
+    if isinstance(column, BytesColumn):
+        return repr(column[0].decode("utf-8", "backslashreplace")[:40]) if len(column) else "text"
+    return f"{column.dtype}" if isinstance(column, np.ndarray) else "lists"

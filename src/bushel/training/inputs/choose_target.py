@@ -1,0 +1,125 @@
+"""Which feature is the label, and what is to be predicted: told from the manifest, or from the labels."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn
+from bushel.data.schema import FLOAT_KIND, Schema
+from bushel.errors import MissingName, SchemaMismatch
+from bushel.feeding.target import Target, TargetKind, encode_labels, flat_labels, text
+from bushel.reading import Split
+from bushel.records.manifest import Manifest
+from bushel.training.inputs.splits import Splits
+from bushel.training.options import TaskName
+
+__all__ = ["choose_target"]
+
+MOST_CLASSES = 10_000
+_USUAL = ("label", "image/class/label", "class", "target", "y")
+
+
+def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: str | None) -> str:
+    """The feature that is the label."""
+    if asked is not None:
+        if asked not in schema:
+            raise MissingName("feature", asked, schema, where=split.paths[0])
+        return asked
+    if manifest is not None and manifest.label is not None:
+        return manifest.label.feature
+    found = next((name for name in (split.label, *_USUAL) if name in schema), None)
+    if found is None:
+        raise MissingName("label", split.label, schema, where=split.paths[0])
+    return found
+
+
+def choose_target(splits: Splits, *, label: str | None = None, task: TaskName | None = None) -> Target:
+    """Tell the task from the manifest, or from the labels of all splits."""
+    schema, manifest = splits.train.schema, splits.data.manifest
+    name = _label_of(schema, splits.train, manifest, label)
+    declared = manifest.label if manifest is not None and manifest.label and manifest.label.feature == name else None
+    kind = task or (declared.task if declared is not None else None) or _guess(splits.train, schema, name)
+    if kind == "regression":
+        width = int(np.prod([size or 1 for size in schema[name].shape])) or 1
+        return Target(kind="regression", label=name, width=width)
+    names = list(declared.names) if declared is not None else []
+    made = _multi_label(splits, name, names) if kind == "multi_label" else _classes(splits, name, names)
+    return msgspec.structs.replace(made, counts=_count(made, splits.train))
+
+
+def _guess(split: Split, schema: Schema, name: str) -> TaskName:
+    feature = schema[name]
+    if feature.is_ragged or feature.sequence:
+        return "multi_label"
+    if feature.kind == FLOAT_KIND or feature.dtype.startswith("float"):
+        return "regression" if not _is_hot(split, name) else "multi_label"
+    if feature.shape not in ((), (1,)):
+        return "multi_label"
+    values = split.values(name)
+    if isinstance(values, BytesColumn):
+        return "classification"
+    return "classification" if len(np.unique(flat_labels(name, values))) <= max(20, len(values) // 4) else "regression"
+
+
+def _is_hot(split: Split, name: str) -> bool:
+    """Whether labels are rows of zeros and ones."""
+    if split.schema[name].shape in ((), (1,)):
+        return False
+    values = split.values(name)
+    return isinstance(values, np.ndarray) and bool(np.isin(values, (0, 1)).all())
+
+
+def _classes(splits: Splits, name: str, names: list[str]) -> Target:
+    seen = _distinct(splits, name)
+    if isinstance(seen, list):
+        return Target(kind=_kind(len(seen)), label=name, classes=seen, values=list(seen))
+    if names:
+        return Target(kind=_kind(len(names)), label=name, classes=names)
+    low, high = int(seen.min()), int(seen.max())
+    if low >= 0 and high < max(2, 2 * len(seen)):
+        return Target(kind=_kind(high + 1), label=name, classes=[str(code) for code in range(max(2, high + 1))])
+    values = seen.tolist()
+    return Target(kind=_kind(len(values)), label=name, classes=[str(value) for value in values], values=values)
+
+
+def _kind(classes: int) -> TargetKind:
+    return "binary" if classes <= 2 else "multi_class"
+
+
+def _distinct(splits: Splits, name: str) -> NDArray[np.int64] | list[str]:
+    each = [split for split in (splits.train, splits.val, splits.test) if split is not None]
+    columns = [flat_labels(name, split.values(name)) for split in each]
+    found: NDArray[np.int64] | list[str]
+    if isinstance(columns[0], BytesColumn):
+        found = sorted({text(value) for column in columns for value in column})
+    else:
+        found = np.unique(np.concatenate(columns)).astype(np.int64)
+    if len(found) > MOST_CLASSES:
+        raise SchemaMismatch(
+            f"{len(found):,} different labels are too many to be classes",
+            at=name,
+            help=["To predict numbers: --task regression"],
+        )
+    if not len(found):
+        raise SchemaMismatch("no record has a label", at=name)
+    return found
+
+
+def _multi_label(splits: Splits, name: str, names: list[str]) -> Target:
+    feature = splits.train.schema[name]
+    if not feature.is_ragged and feature.shape not in ((), (1,)) and _is_hot(splits.train, name):
+        width = int(np.prod([size or 1 for size in feature.shape]))
+        return Target(kind="multi_label", label=name, classes=names or [str(code) for code in range(width)])
+    seen = _distinct(splits, name)
+    if isinstance(seen, list):
+        return Target(kind="multi_label", label=name, classes=seen, values=list(seen))
+    return Target(kind="multi_label", label=name, classes=names or [str(code) for code in range(int(seen.max()) + 1)])
+
+
+def _count(target: Target, split: Split) -> list[int]:
+    labels = encode_labels(target, split.values(target.label))
+    if target.kind == "multi_label":
+        return [int(count) for count in labels.sum(axis=0)]
+    return [int(count) for count in np.bincount(labels, minlength=len(target.classes))]

@@ -1,0 +1,100 @@
+"""A compiled model that learns batch by batch, and can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.feeding.preparation import Problem
+from bushel.feeding.target import Target
+from bushel.training.loop.framework import is_tensorflow, load_tensorflow
+from bushel.training.models.compiling import Compiled
+from bushel.training.predictions import Predictor
+
+__all__ = ["Learner", "label_form"]
+
+Array = NDArray[Any]
+
+
+def label_form(form: str, target: Target, labels: Array) -> Array:
+    """Labels as a loss takes them."""
+    if form == "column":
+        return labels.astype(np.float32).reshape(-1, 1)
+    if form == "hot" and target.is_classes:
+        return np.eye(len(target.classes), dtype=np.float32)[labels]
+    return labels
+
+
+class Learner:
+    """What a compiled model does with batches."""
+
+    def __init__(self, model: Any, problem: Problem, compiled: Compiled, strategy: Any) -> None:
+        self.model = model
+        self.problem = problem
+        self.compiled = compiled
+        train, call = _compiled_steps(model, strategy) if is_tensorflow() else _plain_steps(model)
+        self._train = train
+        self.predictor = Predictor(call, problem, compiled.gives)
+
+    def train(self, x: Any, labels: Array, weights: Array | None) -> dict[str, float]:
+        """One update; the loss and the metric of this batch alone."""
+        y = label_form(self.compiled.form, self.problem.target, labels)
+        return {name: float(value) for name, value in self._train(x, y, weights).items()}
+
+
+def _plain_steps(model: Any) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    def train(x: Any, y: Array, weights: Array | None) -> Any:
+        model.reset_metrics()
+        return model.train_on_batch(x, y, sample_weight=weights, return_dict=True)
+
+    return train, model.predict_on_batch
+
+
+def _compiled_steps(model: Any, strategy: Any) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
+    tf = load_tensorflow()
+
+    def step(x: Any, y: Any, weights: Any) -> Any:
+        model.reset_metrics()  # so that what comes back is of this batch
+        return model.train_step((x, y) if weights is None else (x, y, weights))
+
+    def share(x: Any, y: Any, weights: Any) -> Any:
+        logs = strategy.run(step, args=(x, y, weights))
+        return {name: strategy.reduce("MEAN", value, axis=None) for name, value in logs.items()}
+
+    def spread(x: Any, y: Any, weights: Any) -> Any:
+        return shared(*(_per_replica(tf, strategy, part) for part in (x, y, weights)))
+
+    compiled = tf.function(step, autograph=False, reduce_retracing=True)
+    shared = tf.function(share, autograph=False, reduce_retracing=True)
+    call = tf.function(lambda x: model(x, training=False), autograph=False, reduce_retracing=True)
+    return _of_any_size(tf, compiled) if strategy is None else spread, _of_any_size(tf, call)
+
+
+def _of_any_size(tf: Any, function: Any) -> Callable[..., Any]:
+    """A function compiled for any number of rows: the smaller last batch would otherwise be compiled for itself."""
+    traced: list[Any] = []
+
+    def rows(array: Any) -> Any:
+        return None if array is None else tf.TensorSpec([None, *array.shape[1:]], array.dtype)
+
+    def call(*arrays: Any) -> Any:
+        if not traced:
+            traced.append(function.get_concrete_function(*tf.nest.map_structure(rows, arrays)))
+        return function(*arrays)
+
+    return call
+
+
+def _per_replica(tf: Any, strategy: Any, value: Any) -> Any:
+    """The rows of a batch, a share for each device."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {name: _per_replica(tf, strategy, part) for name, part in value.items()}
+    pieces = np.array_split(value, strategy.num_replicas_in_sync)
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.convert_to_tensor(pieces[context.replica_id_in_sync_group])
+    )

@@ -1,0 +1,147 @@
+"""All that is there before the first step: data, problem, model and weights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.checking.rules.model_rules import look_at_model
+from bushel.errors import SchemaMismatch
+from bushel.feeding.preparation import Input, Preparation, Problem, arrange
+from bushel.feeding.target import Target
+from bushel.reading import Dataset
+from bushel.storage import AnyPath
+from bushel.training.inputs.augmentation import augmentation_of
+from bushel.training.inputs.choose_inputs import choose_inputs
+from bushel.training.inputs.choose_target import choose_target
+from bushel.training.inputs.feeds import rows_of
+from bushel.training.inputs.splits import Splits, open_splits
+from bushel.training.loop.framework import strategy_of
+from bushel.training.loop.learner import Learner, label_form
+from bushel.training.models.compiling import compile_model
+from bushel.training.models.custom_models import custom_model
+from bushel.training.models.ready_models import ready_model
+from bushel.training.options import Options
+from bushel.transforms import cast, normalise
+
+__all__ = ["Setup", "set_up"]
+
+_RANGES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
+_FIRST_ROWS = 32  # that a model is called with once
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run works with."""
+
+    splits: Splits
+    problem: Problem
+    learner: Learner
+    options: Options
+    augmentation: tuple[Any, ...] = ()
+    class_weights: NDArray[np.float32] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def target(self) -> Target:
+        """What is to be predicted."""
+        return self.problem.target
+
+
+def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Setup:
+    """Open the data, choose inputs and target, and make the model."""
+    splits = open_splits(data, seed=options.seed)
+    target = choose_target(splits, label=options.label, task=options.task)
+    preparation, notes = choose_inputs(
+        splits.train, target.label, columns=options.columns, image_size=options.image_size
+    )
+    augmentation = augmentation_of(options.augment, preparation)
+    weights = _class_weights(target, options)
+    problem = Problem(preparation, target)
+    strategy = strategy_of(options)
+    with strategy.scope() if strategy is not None else contextlib.nullcontext():
+        model = ready_model(problem, splits.train) if options.model is None else custom_model(options.model, problem)
+        if options.model is not None or options.range is not None:
+            problem = Problem(_scaled(preparation, model, options, notes), target)
+        x, labels = _first_rows(splits, problem, options)
+        outputs = _called(model, x, options)
+        epoch = -(-len(splits.train) // options.batch_size)
+        compiled = compile_model(model, target, options, steps=epoch * options.epochs, outputs=outputs)
+        model.optimizer.build(model.trainable_variables)
+        _build_metrics(model, x, label_form(compiled.form, target, labels))
+    learner = Learner(model, problem, compiled, strategy)
+    return Setup(splits, problem, learner, options, augmentation, weights, [*splits.notes, *notes])
+
+
+def _scaled(preparation: Preparation, model: Any, options: Options, notes: list[str]) -> Preparation:
+    """Pixels in the range that the model's first layers are made for: 0..1 where they do not say."""
+    wanted = options.range or look_at_model(model, None).expects or "0..1"
+    low, high = (float(end) for end in wanted.split(".."))
+    steps: list[Any] = []
+    inputs: list[Input] = []
+    for given in preparation.inputs:
+        if given.kind not in ("image", "clip") or given.dtype != "uint8":
+            inputs.append(given)
+            continue
+        scaling = _RANGES.get(wanted)
+        steps.append(normalise(given.name, *scaling) if scaling else cast(given.name, "float32"))
+        inputs.append(msgspec.structs.replace(given, dtype="float32", min=low, max=high))
+        notes.append(f"{given.name!r} is fed as {wanted}")
+    return msgspec.structs.replace(preparation, inputs=tuple(inputs), scaling=tuple(steps))
+
+
+def _first_rows(splits: Splits, problem: Problem, options: Options) -> tuple[Any, NDArray[Any]]:
+    arrays, labels = rows_of(splits.train, problem, options, most=_FIRST_ROWS)
+    return arrange(arrays), labels
+
+
+def _called(model: Any, x: Any, options: Options) -> NDArray[Any]:
+    """Call the model once, so that it has weights, and a shape that does not fit is reported before anything begins."""
+    try:
+        outputs = model(x, training=False)
+    except Exception as error:
+        arrays = x if isinstance(x, dict) else {"the input": x}
+        shapes = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in arrays.items())
+        raise SchemaMismatch(f"the model does not take {shapes}: {_why(error)}", at=_name(options)) from None
+    if isinstance(outputs, dict | list | tuple):
+        raise SchemaMismatch(f"the model has {len(outputs)} outputs; bushel trains models with one", at=_name(options))
+    return np.asarray(outputs)
+
+
+def _name(options: Options) -> str:
+    model = options.model
+    return str(model if isinstance(model, str) else getattr(model, "__name__", None) or "model")
+
+
+def _why(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _build_metrics(model: Any, x: Any, y: Any) -> None:
+    """Metrics get their variables with the first batch; a step that is compiled before could not reset them."""
+    try:
+        model.test_on_batch(x, y)
+    except (ValueError, TypeError) as error:
+        raise SchemaMismatch(f"the loss does not take the labels: {_why(error)}", at="loss") from None
+
+
+def _class_weights(target: Target, options: Options) -> NDArray[np.float32] | None:
+    given = options.class_weights
+    if given is None:
+        return None
+    if not target.is_classes:
+        raise ValueError(f"class_weights are for classification; this is {target.words}")
+    counts = np.array(target.counts, np.float32)
+    if given == "balanced":
+        weights = counts.sum() / (np.maximum(counts, 1) * max(1, int((counts > 0).sum())))
+        return np.where(counts > 0, weights, 0.0).astype(np.float32)
+    unknown = [name for name in given if name not in target.classes]
+    if unknown:
+        raise ValueError(f"class_weights must name classes ({', '.join(target.classes[:8])}), got {unknown[0]!r}")
+    return np.array([given.get(name, 1.0) for name in target.classes], np.float32)
