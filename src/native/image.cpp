@@ -24,13 +24,6 @@ Lane load(const float* p) {
 
 void store(float* p, Lane lane) { std::memcpy(p, &lane, sizeof lane); }
 
-// Where each output coordinate takes its values from.
-struct Taps {
-  std::size_t count = 0;           // of each coordinate
-  std::vector<std::size_t> first;  // input coordinate
-  std::vector<float> weights;      // count of each coordinate
-};
-
 // Two neighbours by their nearness; beyond the edge the edge is repeated.
 Taps near_taps(std::size_t from, std::size_t to) {
   Taps taps{.count = std::min<std::size_t>(from, 2), .first = {}, .weights = {}};
@@ -123,21 +116,27 @@ Taps taps_of(std::size_t from, std::size_t to, bool antialias, Kernel kernel) {
   return antialias && from > to ? wide_taps(from, to) : near_taps(from, to);
 }
 
+// Those of an output coordinate are those of the one opposite, where the output is mirrored.
+Taps taps_across(std::size_t from, std::size_t to, Scaling scaling, bool mirrored) {
+  Taps taps = taps_of(from, to, scaling.antialias, scaling.kernel);
+  if (!mirrored) return taps;
+  std::reverse(taps.first.begin(), taps.first.end());
+  for (std::size_t left = 0, right = to - 1; left < right; ++left, --right)
+    std::swap_ranges(taps.weights.begin() + static_cast<std::ptrdiff_t>(left * taps.count),
+                     taps.weights.begin() + static_cast<std::ptrdiff_t>((left + 1) * taps.count),
+                     taps.weights.begin() + static_cast<std::ptrdiff_t>(right * taps.count));
+  return taps;
+}
+
 // How many pixels of a row can be written by lanes: one may run over the end of a pixel, where the next is written
-// behind it, but not over the end of the row.
+// after it, but not over the end of the row.
 std::size_t wide_pixels(std::size_t width, std::size_t channels) {
   const std::size_t reach = (channels + kLane - 1) / kLane * kLane, row = width * channels;
   return row < reach ? 0 : (row - reach) / channels + 1;
 }
 
-// Eight values of an output row that take their two neighbours from sixteen values of the input row.
-struct alignas(32) Octet {
-  float left_weight[8], right_weight[8];
-  std::int32_t left[8], right[8];  // among the sixteen
-  std::size_t first;               // of the sixteen in the row
-};
-constexpr std::size_t kOctet = 8, kSlack = 16;  // values behind a row that may be read, and are not used
-constexpr std::size_t kStreamed = 256 << 10;    // bytes of an image that is gone from the cache before it is used
+constexpr std::size_t kOctet = 8;
+constexpr std::size_t kStreamed = 256 << 10;  // bytes of an image that is gone from the cache before it is used
 
 bool is_aligned(const float* p) { return reinterpret_cast<std::uintptr_t>(p) % (kOctet * sizeof(float)) == 0; }
 
@@ -196,72 +195,6 @@ constexpr bool kHasAvx2 = false;
 template <bool streams>
 void blend_octets(const std::vector<Octet>&, const float*, float*) {}
 #endif
-
-// One row across: each pixel is `count` neighbours by their weights.
-class Across {
- public:
-  Across(const Taps& taps, std::size_t width, std::size_t channels)
-      : taps_(taps), width_(width), channels_(channels), wide_(wide_pixels(width, channels)) {
-    if (kHasAvx2) octets_ = octets_of(taps, width, channels);
-    if (!octets_.empty() || taps.count != 2 || channels > kLane) return;
-    for (std::size_t x = 0; x < wide_; ++x) {
-      pairs_.push_back(taps.weights[2 * x] + Lane{});
-      pairs_.push_back(taps.weights[2 * x + 1] + Lane{});
-    }
-  }
-
-  // May read kSlack values behind `in`. `streams`: `out` is so large that the cache is better used for something else.
-  void resize(const float* in, float* out, bool streams) const {
-    if (!octets_.empty()) {
-      (streams && is_aligned(out) ? blend_octets<true> : blend_octets<false>)(octets_, in, out);
-      resize_values(in, out, octets_.size() * kOctet);
-    } else {
-      if (pairs_.empty())
-        resize_wide(in, out);
-      else
-        resize_pairs(in, out);
-      resize_values(in, out, wide_ * channels_);
-    }
-  }
-
- private:
-  // Two neighbours, a pixel in one lane.
-  void resize_pairs(const float* in, float* out) const {
-    for (std::size_t x = 0; x < wide_; ++x) {
-      const float* const pixel = in + taps_.first[x] * channels_;
-      store(out + x * channels_, load(pixel) * pairs_[2 * x] + load(pixel + channels_) * pairs_[2 * x + 1]);
-    }
-  }
-
-  void resize_wide(const float* in, float* out) const {
-    for (std::size_t x = 0; x < wide_; ++x) {
-      const float* const pixel = in + taps_.first[x] * channels_;
-      const float* const weights = taps_.weights.data() + x * taps_.count;
-      for (std::size_t c = 0; c < channels_; c += kLane) {
-        Lane sum = load(pixel + c) * weights[0];
-        for (std::size_t k = 1; k < taps_.count; ++k) sum += load(pixel + k * channels_ + c) * weights[k];
-        store(out + x * channels_ + c, sum);
-      }
-    }
-  }
-
-  // The rest, one by one.
-  void resize_values(const float* in, float* out, std::size_t from) const {
-    for (std::size_t at = from; at < width_ * channels_; ++at) {
-      const std::size_t x = at / channels_;
-      const float* const pixel = in + taps_.first[x] * channels_ + at % channels_;
-      const float* const weights = taps_.weights.data() + x * taps_.count;
-      float sum = pixel[0] * weights[0];
-      for (std::size_t k = 1; k < taps_.count; ++k) sum += pixel[k * channels_] * weights[k];
-      out[at] = sum;
-    }
-  }
-
-  const Taps& taps_;
-  std::size_t width_, channels_, wide_;
-  std::vector<Octet> octets_;
-  std::vector<Lane> pairs_;
-};
 
 // Both are the same to the last bit: without fused multiplication, wider registers change nothing.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
@@ -342,29 +275,102 @@ void sum_rows(const In* rows, std::size_t stride, const float* weights, std::siz
   for (std::size_t k = 2; k < count; ++k) add(rows + k * stride, weights[k], n, out);
 }
 
-BUSHEL_WIDE void round_row(const float* in, std::size_t n, std::uint8_t* out) {
+}  // namespace
+
+Across::Across(Taps taps, std::size_t width, std::size_t channels)
+    : taps_(std::move(taps)), width_(width), channels_(channels), wide_(wide_pixels(width, channels)) {
+  if (kHasAvx2) octets_ = octets_of(taps_, width, channels);
+  if (!octets_.empty() || taps_.count != 2 || channels > kLane) return;
+  for (std::size_t x = 0; x < wide_; ++x) {
+    pairs_.push_back(taps_.weights[2 * x] + Lane{});
+    pairs_.push_back(taps_.weights[2 * x + 1] + Lane{});
+  }
+}
+
+void Across::resize(const float* in, float* out, bool streams) const {
+  if (!octets_.empty()) {
+    (streams && is_aligned(out) ? blend_octets<true> : blend_octets<false>)(octets_, in, out);
+    resize_values(in, out, octets_.size() * kOctet);
+  } else {
+    if (pairs_.empty())
+      resize_wide(in, out);
+    else
+      resize_pairs(in, out);
+    resize_values(in, out, wide_ * channels_);
+  }
+}
+
+// Two neighbours, a pixel in one lane.
+void Across::resize_pairs(const float* in, float* out) const {
+  for (std::size_t x = 0; x < wide_; ++x) {
+    const float* const pixel = in + taps_.first[x] * channels_;
+    store(out + x * channels_, load(pixel) * pairs_[2 * x] + load(pixel + channels_) * pairs_[2 * x + 1]);
+  }
+}
+
+void Across::resize_wide(const float* in, float* out) const {
+  for (std::size_t x = 0; x < wide_; ++x) {
+    const float* const pixel = in + taps_.first[x] * channels_;
+    const float* const weights = taps_.weights.data() + x * taps_.count;
+    for (std::size_t c = 0; c < channels_; c += kLane) {
+      Lane sum = load(pixel + c) * weights[0];
+      for (std::size_t k = 1; k < taps_.count; ++k) sum += load(pixel + k * channels_ + c) * weights[k];
+      store(out + x * channels_ + c, sum);
+    }
+  }
+}
+
+// The rest, one by one.
+void Across::resize_values(const float* in, float* out, std::size_t from) const {
+  for (std::size_t at = from; at < width_ * channels_; ++at) {
+    const std::size_t x = at / channels_;
+    const float* const pixel = in + taps_.first[x] * channels_ + at % channels_;
+    const float* const weights = taps_.weights.data() + x * taps_.count;
+    float sum = pixel[0] * weights[0];
+    for (std::size_t k = 1; k < taps_.count; ++k) sum += pixel[k * channels_] * weights[k];
+    out[at] = sum;
+  }
+}
+
+Resizer::Resizer(ImageSize from, ImageSize to, Scaling scaling, bool mirrored)
+    : from_(from),
+      to_(to),
+      scaling_(scaling),
+      mirrored_(mirrored),
+      down_(taps_of(from.height, to.height, scaling.antialias, scaling.kernel)),
+      across_(taps_across(from.width, to.width, scaling, mirrored), to.width, to.channels),
+      line_(from.row() + Across::kSlack) {}
+
+bool Resizer::fits(ImageSize from, ImageSize to, Scaling scaling, bool mirrored) const {
+  return from_ == from && to_ == to && scaling_ == scaling && mirrored_ == mirrored;
+}
+
+template <typename In>
+void Resizer::make_row(const In* rows, std::size_t stride, std::size_t y, float* out, bool streams) {
+  sum_rows(rows, stride, down_.weights.data() + y * down_.count, down_.count, from_.row(), line_.data());
+  across_.resize(line_.data(), out, streams);
+}
+
+template void Resizer::make_row(const std::uint8_t*, std::size_t, std::size_t, float*, bool);
+template void Resizer::make_row(const float*, std::size_t, std::size_t, float*, bool);
+
+bool is_streamed(ImageSize size) { return size.values() * sizeof(float) >= kStreamed; }
+
+BUSHEL_WIDE void round_values(const float* in, std::size_t n, std::uint8_t* out) {
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(std::clamp(in[i] + 0.5f, 0.0f, 255.0f));
 }
 
-}  // namespace
-
 template <typename In, typename Out>
 void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias, Kernel kernel) {
-  const Taps columns = taps_of(from.width, to.width, antialias, kernel);
-  const Taps down = taps_of(from.height, to.height, antialias, kernel);
-  const Across across(columns, to.width, to.channels);
-  const std::size_t in_row = from.width * from.channels, row = to.width * to.channels;
-  [[maybe_unused]] const bool streams = to.height * row * sizeof(float) >= kStreamed;
-  std::vector<float> line(in_row + kSlack), exact(std::is_same_v<Out, float> ? 0 : row);
+  Resizer resizer(from, to, {kernel, antialias});
+  std::vector<float> exact(std::is_same_v<Out, float> ? 0 : to.row());
   for (std::size_t y = 0; y < to.height; ++y) {
-    const In* const first = in + down.first[y] * in_row;
-    const float* const weights = down.weights.data() + y * down.count;
-    sum_rows(first, in_row, weights, down.count, in_row, line.data());
+    const In* const first = in + resizer.first_row(y) * from.row();
     if constexpr (std::is_same_v<Out, float>) {
-      across.resize(line.data(), out + y * row, streams);
+      resizer.make_row(first, from.row(), y, out + y * to.row(), is_streamed(to));
     } else {
-      across.resize(line.data(), exact.data(), false);
-      round_row(exact.data(), row, out + y * row);
+      resizer.make_row(first, from.row(), y, exact.data(), false);
+      round_values(exact.data(), to.row(), out + y * to.row());
     }
   }
 }

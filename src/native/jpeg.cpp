@@ -1,5 +1,7 @@
 #include "jpeg.h"
 
+#include "codec.h"
+
 namespace bushel {
 
 namespace {
@@ -7,22 +9,27 @@ namespace {
 constexpr std::uint8_t kEscape = 0xff, kEnd = 0xd9, kScan = 0xda, kExif = 0xe1;
 constexpr std::size_t kFrame = 10;  // marker, length, bits, height, width, channels
 
-std::size_t load_big16(const std::uint8_t* p) { return static_cast<std::size_t>(p[0]) << 8 | p[1]; }
-
 bool is_frame(std::uint8_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-// Whether the marker of the end stands anywhere from `from` on; most often it is the last.
-bool has_end(Bytes data, std::size_t from) {
-  for (std::size_t at = data.size() - 1; at > from; --at)
-    if (data[at] == kEnd && data[at - 1] == kEscape) return true;
-  return false;
+// The data of the segment at `at`, after its marker, its length and `skipped` bytes; cut where the file is.
+Bytes segment(Bytes data, std::size_t at, std::size_t skipped) {
+  const std::size_t end = std::min(data.size(), at + 2 + load_big16(data.data() + at + 2));
+  const std::size_t begin = at + 4 + skipped;
+  return begin < end ? data.subspan(begin, end - begin) : Bytes{};
 }
 
 }  // namespace
 
-bool read_plain_jpeg(Bytes data, JpegHeader& header) {
+// Most often it is the last.
+bool has_jpeg_end(Bytes data, std::size_t from) {
+  for (std::size_t at = data.size(); at-- > from + 1;)
+    if (data[at] == kEnd && data[at - 1] == kEscape) return true;
+  return false;
+}
+
+bool walk_jpeg(Bytes data, JpegFrame& frame, const std::function<void(Bytes)>& exif) {
   if (data.size() < 3 || data[0] != kEscape || data[1] != 0xd8 || data[2] != kEscape) return false;
   std::size_t at = 2;
   while (data.size() >= kFrame && at <= data.size() - kFrame) {
@@ -33,18 +40,25 @@ bool read_plain_jpeg(Bytes data, JpegHeader& header) {
       continue;
     }
     if (is_frame(marker)) {
-      const std::uint8_t* const frame = data.data() + at;
-      const std::uint8_t bits = frame[4], channels = frame[9];
-      header = {static_cast<std::int64_t>(load_big16(frame + 5)), static_cast<std::int64_t>(load_big16(frame + 7)),
-                channels};
-      const bool is_plain = bits == 8 && (channels == 1 || channels == 3) && header.height > 0 && header.width > 0;
-      return is_plain && has_end(data, at);
+      const std::uint8_t* const p = data.data() + at;
+      frame = {{static_cast<std::int64_t>(load_big16(p + 5)), static_cast<std::int64_t>(load_big16(p + 7)), p[9]},
+               p[4]};
+      return has_jpeg_end(data, at);
     }
     if (marker == kEnd || marker == kScan) return false;
-    if (marker == kExif && std::memcmp(data.data() + at + 4, "Exif\0", 6) == 0) return false;
+    if (marker == kExif && std::memcmp(data.data() + at + 4, "Exif\0", 6) == 0) exif(segment(data, at, 6));
     at += 2 + load_big16(data.data() + at + 2);
   }
   return false;
+}
+
+bool read_plain_jpeg(Bytes data, JpegHeader& header) {
+  bool is_plain = true;
+  JpegFrame frame;
+  const bool is_whole = walk_jpeg(data, frame, [&](Bytes) { is_plain = false; });
+  header = frame;
+  is_plain = is_plain && frame.bits == 8 && (header.channels == 1 || header.channels == 3);
+  return is_whole && is_plain && header.height > 0 && header.width > 0;
 }
 
 }  // namespace bushel

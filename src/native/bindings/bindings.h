@@ -16,5 +16,6 @@ void bind_shards(nb::module_& m);
 void bind_batches(nb::module_& m);
 void bind_texts(nb::module_& m);
 void bind_images(nb::module_& m);
+void bind_pixels(nb::module_& m);
 
 }  // namespace bushel

@@ -13,4 +13,5 @@ NB_MODULE(_native, m) {
   bind_batches(m);
   bind_texts(m);
   bind_images(m);
+  bind_pixels(m);
 }

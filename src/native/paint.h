@@ -1,0 +1,89 @@
+// Images into their places in a batch: decoded, cut, resized, flipped, changed, scaled, cast and laid out in one go.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "augment.h"
+#include "codec.h"
+
+namespace bushel {
+
+// Where the pixels of one image go: a part of it is resized and put somewhere, perhaps beyond the edges.
+struct Move {
+  std::int32_t top, left, height, width;  // of the part
+  std::int32_t to_height, to_width;       // what it is resized to
+  std::int32_t at_top, at_left;           // where that is put
+};
+
+inline constexpr std::uint8_t kMirrored = 1, kUpsideDown = 2;  // flips, of what the part was resized to
+
+enum class Dtype : std::uint8_t { uint8, float32, float16, bfloat16 };
+
+std::size_t size_of(Dtype dtype);
+
+// What a batch holds of each image.
+struct Target {
+  ImageSize size;
+  Dtype dtype = Dtype::uint8;
+  bool has_planes = false;  // channels x height x width
+  Scaling scaling;
+  bool rounds = true;            // what was resized is rounded to bytes, whatever becomes of it then
+  std::vector<float> mean, std;  // of each channel, or none: (value - mean) / std
+  float fill = 0;                // where a move leaves room
+  std::vector<Step> steps;       // before all is scaled and cast
+};
+
+struct Moves {
+  std::span<const Move> moves;          // none: all of an image fills its place
+  std::span<const std::uint8_t> flips;  // none: as it is
+};
+
+struct Refused {
+  std::size_t row;
+  Outcome outcome;
+  std::string words;
+};
+
+// Pixels that are decoded already.
+template <typename T>
+struct Pixels {
+  const T* data;
+  ImageSize size;
+};
+
+struct EncodedImages {
+  std::span<const Bytes> images;
+  Wish wish;  // its channels are those of the target
+  bool is_upright = true;
+};
+
+// Throws std::invalid_argument for moves, flips or steps that are not as many as the images, or not possible at all.
+void check_target(const Target& target, const Moves& moves, std::size_t count);
+
+// Rows of `out` whose images are refused are not written, or not all of them. In as many threads as asked for.
+std::vector<Refused> paint(const EncodedImages& encoded, const Target& target, const Moves& moves, std::uint8_t* out,
+                           std::size_t threads);
+template <typename T>
+std::vector<Refused> paint(std::span<const Pixels<T>> images, const Target& target, const Moves& moves,
+                           std::uint8_t* out, std::size_t threads);
+
+struct DecodedImage {
+  Buffer pixels;
+  ImageSize size{};
+};
+
+// Each image whole, at its own size.
+std::vector<Refused> decode_each(const EncodedImages& encoded, std::span<DecodedImage> out, std::size_t threads);
+
+struct EncodedHeader {
+  Codec codec = Codec::other;
+  ImageSize size{};  // turned upright, with as many channels as it decodes to
+  int orientation = 1;
+};
+
+// What can be said before decoding; `other` where it may be an image, but not one that is known here.
+EncodedHeader read_header(Bytes image);
+
+}  // namespace bushel
