@@ -80,6 +80,7 @@ std::uint32_t crc32_of(Bytes) { return 0; }
 
 namespace {
 
+constexpr std::size_t kSlack = 4;
 constexpr std::size_t kMostDeflated = 1032;  // times that data can become smaller, at best
 
 std::uint8_t predict(int left, int above, int corner) {
@@ -115,17 +116,23 @@ struct Plain {
 
 #if defined(__SSE2__)
 
-// A pixel of 3 or 4 bytes in one register. Of the last pixel of a row no byte may be read beyond its end.
+// A pixel of 3 or 4 bytes in one register. Four are read of each, and so kSlack after the last.
 template <std::size_t step>
 struct Wide {
   static __m128i load(const std::uint8_t* p) {
-    std::int32_t v = 0;
-    std::memcpy(&v, p, step);
+    std::int32_t v;
+    std::memcpy(&v, p, sizeof v);
     return _mm_cvtsi32_si128(v);
   }
   static void store(std::uint8_t* p, __m128i v) {
     const std::int32_t out = _mm_cvtsi128_si32(v);
-    std::memcpy(p, &out, step);
+    if constexpr (step == 4) {
+      std::memcpy(p, &out, sizeof out);
+    } else {
+      const auto low = static_cast<std::uint16_t>(out);
+      std::memcpy(p, &low, sizeof low);
+      p[2] = static_cast<std::uint8_t>(out >> 16);
+    }
   }
   static __m128i absolute(__m128i v) { return _mm_max_epi16(v, _mm_sub_epi16(_mm_setzero_si128(), v)); }
   static __m128i choose(__m128i mask, __m128i yes, __m128i no) {
@@ -298,8 +305,8 @@ Bytes PngDecoder::packed() {
 
 bool PngDecoder::unfilter(std::size_t rows) {
   const std::size_t n = header_.width * channels_;
-  grow(converted_, n);  // a row of zeros stands above the first
-  std::memset(converted_.data(), 0, n);
+  grow(converted_, n + kSlack);  // a row of zeros stands above the first
+  std::memset(converted_.data(), 0, n + kSlack);
   const std::uint8_t* above = converted_.data();
   for (std::size_t y = 0; y < rows; ++y) {
     std::uint8_t* const row = raw_.data() + y * (n + 1);
@@ -347,7 +354,7 @@ Outcome PngDecoder::decode(const Part& part) {
     words_ = "image file is truncated";
     return Outcome::damaged;
   }
-  grow(raw_, size);
+  grow(raw_, size + kSlack);
   if (!inflater_.inflate(data, raw_.data(), size) || !unfilter(part.top + part.height)) return Outcome::other;
   pixels_ = raw_.data() + part.top * row + 1 + part.left * channels_;
   stride_ = row;

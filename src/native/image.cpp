@@ -188,7 +188,6 @@ template <bool streams>
       _mm256_storeu_ps(out, sum);
     out += kOctet;
   }
-  if constexpr (streams) _mm_sfence();
 }
 #else
 constexpr bool kHasAvx2 = false;
@@ -238,7 +237,24 @@ void blend_octets(const std::vector<Octet>&, const float*, float*) {}
   }
   return i;
 }
+[[gnu::target("avx2")]] inline __m256i eight_rounded(const float* p) {
+  return _mm256_cvttps_epi32(_mm256_add_ps(_mm256_loadu_ps(p), _mm256_set1_ps(0.5f)));
+}
+
+// Two lanes of sixteen bytes are packed, each from its own halves, and put in order again.
+[[gnu::target("avx2")]] std::size_t round_many(const float* in, std::size_t n, std::uint8_t* out) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  std::size_t i = 0;
+  for (; i + 32 <= n; i += 32) {
+    const __m256i low = _mm256_packs_epi32(eight_rounded(in + i), eight_rounded(in + i + 8));
+    const __m256i high = _mm256_packs_epi32(eight_rounded(in + i + 16), eight_rounded(in + i + 24));
+    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), bytes);
+  }
+  return i;
+}
 #else
+std::size_t round_many(const float*, std::size_t, std::uint8_t*) { return 0; }
 std::size_t blend_eights(const std::uint8_t*, const std::uint8_t*, float, float, std::size_t, float*) { return 0; }
 std::size_t sum_eights(const std::uint8_t*, std::size_t, const float*, std::size_t, std::size_t, float*) { return 0; }
 #endif
@@ -354,10 +370,17 @@ void Resizer::make_row(const In* rows, std::size_t stride, std::size_t y, float*
 template void Resizer::make_row(const std::uint8_t*, std::size_t, std::size_t, float*, bool);
 template void Resizer::make_row(const float*, std::size_t, std::size_t, float*, bool);
 
+// Waiting after each row would be waiting for the memory each time.
+void finish_streams() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 bool is_streamed(ImageSize size) { return size.values() * sizeof(float) >= kStreamed; }
 
-BUSHEL_WIDE void round_values(const float* in, std::size_t n, std::uint8_t* out) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(std::clamp(in[i] + 0.5f, 0.0f, 255.0f));
+void round_values(const float* in, std::size_t n, std::uint8_t* out) {
+  for (std::size_t i = kHasAvx2 ? round_many(in, n, out) : 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(std::clamp(in[i] + 0.5f, 0.0f, 255.0f));
 }
 
 template <typename In, typename Out>
@@ -373,6 +396,7 @@ void resize(const In* in, ImageSize from, Out* out, ImageSize to, bool antialias
       round_values(exact.data(), to.row(), out + y * to.row());
     }
   }
+  finish_streams();
 }
 
 template void resize(const std::uint8_t*, ImageSize, std::uint8_t*, ImageSize, bool, Kernel);

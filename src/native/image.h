@@ -92,6 +92,9 @@ class Resizer {
   std::vector<float> line_;
 };
 
+// Rows that were streamed are seen by other threads only after this.
+void finish_streams();
+
 // Whether float32 images of this size are gone from the cache before they are used.
 bool is_streamed(ImageSize size);
 

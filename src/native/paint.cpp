@@ -21,6 +21,9 @@ namespace {
 
 constexpr std::size_t kAhead = 16;      // rows that are decoded at once
 constexpr std::size_t kResizers = 8;    // kept: images of a batch have few sizes
+// Rows that are aligned to this are written past the cache by libjpeg-turbo: where they are to be read again at once,
+// they begin in between.
+constexpr std::size_t kStreamed = 32, kOdd = 16;
 constexpr std::size_t kTask = 1 << 17;  // bytes of output that are worth a thread's asking for more
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
@@ -73,6 +76,10 @@ void mirror(const T* in, std::size_t pixels, std::size_t channels, T* out) {
   }
 }
 
+void grow(Buffer& buffer, std::size_t size) {
+  if (buffer.size() < size) buffer = Buffer(size);
+}
+
 template <typename T>
 T* grown(std::vector<T>& values, std::size_t n) {
   if (values.size() < n) values.resize(n);
@@ -96,6 +103,12 @@ class Finish {
   float* place(std::size_t y, std::size_t x) const {
     if (target_.dtype != Dtype::float32 || target_.has_planes || !means_.empty()) return nullptr;
     return reinterpret_cast<float*>(out_) + y * target_.size.row() + x * target_.size.channels;
+  }
+
+  // Where bytes can be written as they are, the whole image.
+  std::uint8_t* bytes() const {
+    const bool is_plain = target_.dtype == Dtype::uint8 && means_.empty();
+    return is_plain && (!target_.has_planes || target_.size.channels == 1) ? out_ : nullptr;
   }
 
   void write(const std::uint8_t* row, std::size_t y, std::size_t x, std::size_t pixels) {
@@ -151,6 +164,22 @@ struct Rows {
   const T* row(std::size_t y) const { return data + (y - first) * stride; }
 };
 
+// Who takes the pixels of images, one after the other: says what part of an image of a size is wanted, then gets its
+// rows as they come.
+class Taker {
+ public:
+  virtual ~Taker() = default;
+
+  // False if there is no such part.
+  virtual bool place(ImageSize size, Part& part) = 0;
+  // Where all rows of the part can be written as they are, one after the other; none if they must be changed.
+  virtual std::uint8_t* straight() = 0;
+  // The rows that are needed next, and at most at once; those before them are not.
+  virtual Range wanted() const = 0;
+  virtual std::size_t window() const = 0;
+  virtual void take(const Rows<std::uint8_t>& rows) = 0;
+};
+
 // One image of a batch, painted as the rows of its part come.
 class Painter {
  public:
@@ -185,6 +214,12 @@ class Painter {
   }
   std::size_t window() const { return resizer_ ? resizer_->row_count() : 1; }
 
+  // Where bytes of the part are to be written as they are.
+  std::uint8_t* straight() const {
+    const bool is_plain = !resizer_ && is_whole_ && flips_ == 0 && target_.steps.empty();
+    return is_plain ? finish_.bytes() : nullptr;
+  }
+
   // Paints all that these rows are enough for.
   template <typename T>
   void paint(const Rows<T>& rows) {
@@ -199,6 +234,7 @@ class Painter {
 
   // When all rows are painted.
   void end() {
+    finish_streams();
     if (target_.steps.empty()) return;
     has_bytes_ ? change(canvas_, spare_bytes_) : change(exact_canvas_, spare_floats_);
   }
@@ -324,10 +360,7 @@ class Worker {
  public:
   explicit Worker(const EncodedImages& encoded) : encoded_(encoded) {}
 
-  // Calls place(size), which says what part of an image of this size is wanted, then paint(rows) for its rows as they
-  // come; both know the image upright. `window`: how many rows are to be kept at once.
-  template <typename Place, typename Window, typename Wanted, typename Paint>
-  Outcome run(Bytes image, const Wish& wish, Place&& place, Window&& window, Wanted&& wanted, Paint&& paint) {
+  Outcome run(Bytes image, const Wish& wish, Taker& taker) {
     words.clear();
     codec_ = codec_of(image);
     if (codec_ == Codec::other) return Outcome::other;
@@ -336,22 +369,12 @@ class Worker {
     const ImageSize size = codec_ == Codec::jpeg ? jpeg_.size() : png_.size();
     const int orientation = encoded_.is_upright ? orientation_of(image, codec_) : 1;
     Part part;
-    if (!place(turned(size, orientation), part)) return Outcome::outside;
-    if (orientation != 1) {
-      const Outcome outcome = decode_turned(size, orientation);
-      if (outcome != Outcome::ok) return refused(outcome);
-      const ImageSize upright = turned(size, orientation);
-      const std::uint8_t* const first = turned_.data() + part.top * upright.row() + part.left * upright.channels;
-      paint(Rows<std::uint8_t>{first, upright.row(), 0, part.height});
-      return Outcome::ok;
-    }
-    if (codec_ == Codec::png) {
-      const Outcome outcome = png_.decode(part);
-      if (outcome != Outcome::ok) return refused(outcome);
-      paint(Rows<std::uint8_t>{png_.pixels(), png_.stride(), 0, part.height});
-      return Outcome::ok;
-    }
-    return refused(stream(part, window(), wanted, paint));
+    if (!taker.place(turned(size, orientation), part)) return Outcome::outside;
+    if (orientation != 1) return refused(take_turned(size, orientation, part, taker));
+    if (codec_ == Codec::jpeg) return refused(stream(part, taker));
+    const Outcome outcome = png_.decode(part);
+    if (outcome == Outcome::ok) taker.take({png_.pixels(), png_.stride(), 0, part.height});
+    return refused(outcome);
   }
 
   std::string words;  // of the last image that was refused
@@ -362,49 +385,52 @@ class Worker {
     return outcome;
   }
 
-  // All of an image, turned upright.
-  Outcome decode_turned(ImageSize size, int orientation) {
-    const std::uint8_t* pixels = nullptr;
-    if (codec_ == Codec::png) {
-      const Outcome outcome = png_.decode(whole(size));
-      if (outcome != Outcome::ok) return outcome;
-      compact(png_.pixels(), png_.stride(), size);
-      pixels = whole_.data();
-    } else {
-      if (whole_.size() < size.values()) whole_ = Buffer(size.values());
-      Outcome outcome = jpeg_.start(whole(size));
-      if (outcome == Outcome::ok) outcome = jpeg_.read(whole_.data(), size.row(), size.height);
-      if (outcome == Outcome::ok) outcome = jpeg_.finish();
-      if (outcome != Outcome::ok) return outcome;
-      pixels = whole_.data();
-    }
-    if (turned_.size() < size.values()) turned_ = Buffer(size.values());
-    turn(pixels, size, orientation, turned_.data());
+  // A part of an image that has to be turned first.
+  Outcome take_turned(ImageSize size, int orientation, const Part& part, Taker& taker) {
+    grow(whole_, size.values());
+    const Outcome outcome = codec_ == Codec::png ? read_png(size) : read_jpeg(size);
+    if (outcome != Outcome::ok) return outcome;
+    grow(turned_, size.values());
+    turn(whole_.data(), size, orientation, turned_.data());
+    const ImageSize upright = turned(size, orientation);
+    const std::size_t first = part.top * upright.row() + part.left * upright.channels;
+    taker.take({turned_.data() + first, upright.row(), 0, part.height});
     return Outcome::ok;
   }
 
-  void compact(const std::uint8_t* rows, std::size_t stride, ImageSize size) {
-    if (whole_.size() < size.values()) whole_ = Buffer(size.values());
-    for (std::size_t y = 0; y < size.height; ++y)
-      std::memcpy(whole_.data() + y * size.row(), rows + y * stride, size.row());
+  Outcome read_png(ImageSize size) {
+    const Outcome outcome = png_.decode(whole(size));
+    for (std::size_t y = 0; outcome == Outcome::ok && y < size.height; ++y)
+      std::memcpy(whole_.data() + y * size.row(), png_.pixels() + y * png_.stride(), size.row());
+    return outcome;
   }
 
-  // Rows of a JPEG are painted while they are in the cache: a few are decoded, and only those kept that are still
-  // needed.
-  template <typename Wanted, typename Paint>
-  Outcome stream(const Part& part, std::size_t window, Wanted&& wanted, Paint&& paint) {
+  Outcome read_jpeg(ImageSize size) {
+    Outcome outcome = jpeg_.start(whole(size));
+    if (outcome == Outcome::ok) outcome = jpeg_.read(whole_.data(), size.row(), size.height);
+    return outcome == Outcome::ok ? jpeg_.finish() : outcome;
+  }
+
+  // Rows of a JPEG are taken while they are in the cache: a few are decoded, and only those kept that are still needed.
+  Outcome stream(const Part& part, Taker& taker) {
     Outcome outcome = jpeg_.start(part);
     if (outcome != Outcome::ok) return outcome;
-    const std::size_t stride = jpeg_.row_bytes(), room = std::min(window + kAhead, part.height);
-    if (window_.size() < room * stride) window_ = Buffer(room * stride);
-    Rows<std::uint8_t> rows{window_.data() + jpeg_.offset(), stride, 0, 0};
+    const std::size_t row = part.width * jpeg_.size().channels;
+    if (std::uint8_t* const out = jpeg_.row_bytes() == row ? taker.straight() : nullptr) {
+      outcome = jpeg_.read(out, row, part.height);
+      return outcome == Outcome::ok ? jpeg_.finish() : outcome;
+    }
+    const std::size_t stride = (jpeg_.row_bytes() + kStreamed - 1) / kStreamed * kStreamed;
+    const std::size_t room = std::min(taker.window() + kAhead, part.height);
+    grow(window_, room * stride + kOdd);
+    Rows<std::uint8_t> rows{window_.data() + kOdd + jpeg_.offset(), stride, 0, 0};
     while (rows.end < part.height) {
-      if (rows.end - rows.first == room) drop(rows, wanted().begin);
+      if (rows.end - rows.first == room) drop(rows, taker.wanted().begin);
       const std::size_t count = std::min(room - (rows.end - rows.first), part.height - rows.end);
-      outcome = jpeg_.read(window_.data() + (rows.end - rows.first) * stride, stride, count);
+      outcome = jpeg_.read(window_.data() + kOdd + (rows.end - rows.first) * stride, stride, count);
       if (outcome != Outcome::ok) return outcome;
       rows.end += count;
-      paint(rows);
+      taker.take(rows);
     }
     return jpeg_.finish();
   }
@@ -412,7 +438,8 @@ class Worker {
   // Rows before `first` are needed no more.
   void drop(Rows<std::uint8_t>& rows, std::size_t first) {
     first = std::min(first, rows.end);
-    std::memmove(window_.data(), window_.data() + (first - rows.first) * rows.stride, (rows.end - first) * rows.stride);
+    std::uint8_t* const begin = window_.data() + kOdd;
+    std::memmove(begin, begin + (first - rows.first) * rows.stride, (rows.end - first) * rows.stride);
     rows.first = first;
   }
 
@@ -512,6 +539,61 @@ void check_target(const Target& target, const Moves& moves, std::size_t count) {
   if (!(target.fill >= 0 && target.fill <= 255)) throw std::invalid_argument("fill must be 0 to 255");
 }
 
+namespace {
+
+// Paints the images of a batch.
+class BatchTaker final : public Taker {
+ public:
+  BatchTaker(const Target& target, const Moves& moves, std::uint8_t* out)
+      : target_(target), moves_(moves), out_(out), painter_(target) {}
+
+  void begin(std::size_t row) { row_ = row; }
+  void end() { painter_.end(); }
+
+  bool place(ImageSize size, Part& part) override {
+    const Move move = move_of(moves_, row_, size, target_.size);
+    if (!part_of(move, size, part)) return false;
+    painter_.begin(move, flips_of(moves_, row_), out_ + row_ * image_bytes(target_), row_);
+    return true;
+  }
+  std::uint8_t* straight() override { return painter_.straight(); }
+  Range wanted() const override { return painter_.wanted(); }
+  std::size_t window() const override { return painter_.window(); }
+  void take(const Rows<std::uint8_t>& rows) override { painter_.paint(rows); }
+
+ private:
+  const Target& target_;
+  const Moves& moves_;
+  std::uint8_t* out_;
+  std::size_t row_ = 0;
+  Painter painter_;
+};
+
+// Takes all of an image as it is.
+class WholeTaker final : public Taker {
+ public:
+  void begin(DecodedImage& image) { image_ = &image; }
+
+  bool place(ImageSize size, Part& part) override {
+    part = whole(size);
+    image_->size = size;
+    image_->pixels = Buffer(size.values());
+    return true;
+  }
+  std::uint8_t* straight() override { return image_->pixels.data(); }
+  Range wanted() const override { return {0, image_->size.height}; }
+  std::size_t window() const override { return image_->size.height; }
+  void take(const Rows<std::uint8_t>& rows) override {
+    for (std::size_t y = 0; y < image_->size.height && rows.end == image_->size.height; ++y)
+      std::memcpy(image_->pixels.data() + y * image_->size.row(), rows.row(y), image_->size.row());
+  }
+
+ private:
+  DecodedImage* image_ = nullptr;
+};
+
+}  // namespace
+
 std::vector<Refused> paint(const EncodedImages& encoded, const Target& target, const Moves& moves, std::uint8_t* out,
                            std::size_t threads) {
   check_target(target, moves, encoded.images.size());
@@ -519,24 +601,15 @@ std::vector<Refused> paint(const EncodedImages& encoded, const Target& target, c
   wish.channels = target.size.channels;
   Refusals refusals;
   share_rows(encoded.images.size(), rows_at_once(target), threads, [&] {
-    return
-        [&, worker = std::make_unique<Worker>(encoded), painter = std::make_unique<Painter>(target)](std::size_t row) {
-          const auto place = [&](ImageSize size, Part& part) {
-            const Move move = move_of(moves, row, size, target.size);
-            if (!part_of(move, size, part)) return false;
-            painter->begin(move, flips_of(moves, row), out + row * image_bytes(target), row);
-            return true;
-          };
-          const Outcome outcome = guarded([&] {
-            return worker->run(
-                encoded.images[row], wish, place, [&] { return painter->window(); }, [&] { return painter->wanted(); },
-                [&](const Rows<std::uint8_t>& rows) { painter->paint(rows); });
-          });
-          if (outcome == Outcome::ok)
-            painter->end();
-          else
-            refusals.add(row, outcome, worker->words);
-        };
+    return [&, worker = std::make_unique<Worker>(encoded),
+            taker = std::make_unique<BatchTaker>(target, moves, out)](std::size_t row) {
+      taker->begin(row);
+      const Outcome outcome = guarded([&] { return worker->run(encoded.images[row], wish, *taker); });
+      if (outcome == Outcome::ok)
+        taker->end();
+      else
+        refusals.add(row, outcome, worker->words);
+    };
   });
   return refusals.sorted();
 }
@@ -571,23 +644,9 @@ template std::vector<Refused> paint(std::span<const Pixels<float>>, const Target
 std::vector<Refused> decode_each(const EncodedImages& encoded, std::span<DecodedImage> out, std::size_t threads) {
   Refusals refusals;
   share_rows(encoded.images.size(), 1, threads, [&] {
-    return [&, worker = std::make_unique<Worker>(encoded)](std::size_t row) {
-      std::size_t done = 0;
-      DecodedImage& image = out[row];
-      const auto place = [&](ImageSize size, Part& part) {
-        part = whole(size);
-        image.size = size;
-        image.pixels = Buffer(size.values());
-        return true;
-      };
-      const Outcome outcome = guarded([&] {
-        return worker->run(
-            encoded.images[row], encoded.wish, place, [] { return std::size_t{1}; }, [&] { return Range{done, done}; },
-            [&](const Rows<std::uint8_t>& rows) {
-              for (; done < rows.end; ++done)
-                std::memcpy(image.pixels.data() + done * image.size.row(), rows.row(done), image.size.row());
-            });
-      });
+    return [&, worker = std::make_unique<Worker>(encoded), taker = std::make_unique<WholeTaker>()](std::size_t row) {
+      taker->begin(out[row]);
+      const Outcome outcome = guarded([&] { return worker->run(encoded.images[row], encoded.wish, *taker); });
       if (outcome != Outcome::ok) refusals.add(row, outcome, worker->words);
     };
   });
