@@ -54,10 +54,12 @@ fuzz: $(STAMPS)/build
 	@$(CMAKE) -B build/fuzz -DBUSHEL_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ \
 	  -DCMAKE_CXX_FLAGS="-O1 -g -fsanitize=fuzzer-no-link $(SANITIZE)" > /dev/null
 	$(BIN)/cmake --build build/fuzz
-	@mkdir -p build/fuzz/corpus/scan build/fuzz/corpus/example build/fuzz/corpus/texts
+	@mkdir -p build/fuzz/corpus/scan build/fuzz/corpus/example build/fuzz/corpus/texts build/fuzz/corpus/jpeg build/fuzz/corpus/png
 	cd build/fuzz && tests/native/fuzz_scan -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/scan ../../tests/golden/fuzz_seeds/records
 	cd build/fuzz && tests/native/fuzz_example -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/example ../../tests/golden/fuzz_seeds/example ../../tests/golden/fuzz_seeds/sequence
 	cd build/fuzz && tests/native/fuzz_texts -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/texts ../../tests/golden/fuzz_seeds/texts
+	cd build/fuzz && tests/native/fuzz_jpeg -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/jpeg ../../tests/golden/fuzz_seeds/jpeg
+	cd build/fuzz && tests/native/fuzz_png -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/png ../../tests/golden/fuzz_seeds/png
 
 # The same tests of the core on the other architecture, emulated.
 arm64: $(STAMPS)/build

@@ -380,7 +380,8 @@ void finish_streams() {
 bool is_streamed(ImageSize size) { return size.values() * sizeof(float) >= kStreamed; }
 
 void round_values(const float* in, std::size_t n, std::uint8_t* out) {
-  for (std::size_t i = kHasAvx2 ? round_many(in, n, out) : 0; i < n; ++i) out[i] = static_cast<std::uint8_t>(std::clamp(in[i] + 0.5f, 0.0f, 255.0f));
+  for (std::size_t i = kHasAvx2 ? round_many(in, n, out) : 0; i < n; ++i)
+    out[i] = static_cast<std::uint8_t>(std::clamp(in[i] + 0.5f, 0.0f, 255.0f));
 }
 
 template <typename In, typename Out>

@@ -19,8 +19,8 @@ namespace bushel {
 
 namespace {
 
-constexpr std::size_t kAhead = 16;      // rows that are decoded at once
-constexpr std::size_t kResizers = 8;    // kept: images of a batch have few sizes
+constexpr std::size_t kAhead = 16;    // rows that are decoded at once
+constexpr std::size_t kResizers = 8;  // kept: images of a batch have few sizes
 // Rows that are aligned to this are written past the cache by libjpeg-turbo: where they are to be read again at once,
 // they begin in between.
 constexpr std::size_t kStreamed = 32, kOdd = 16;
