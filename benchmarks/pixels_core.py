@@ -122,7 +122,10 @@ def runs_of(kind: Kind, images: list[bytes], bare: Any) -> tuple[dict[str, Run],
     np.cumsum([len(image) for image in images], out=offsets[1:])
     data = b"".join(images)
     size = (kind.target, kind.target) if kind.target else (kind.height, kind.width)
-    out = np.zeros((len(images), *size, kind.channels), kind.dtype)
+    shape, dtype = (len(images), *size, kind.channels), np.dtype(kind.dtype)
+    memory: Any = _native.Pool(1).empty(int(np.prod(shape)) * dtype.itemsize)  # aligned, as batches are
+    out = memory.view(dtype).reshape(shape)
+    out[...] = 0
     painting = _native.Painting(rounds=kind.dtype == "uint8")
 
     def core(threads: int) -> None:
