@@ -18,8 +18,8 @@ from bushel import _native
 from bushel._native import Change, Outcome, Painting
 from bushel.pixels.decoding import decode_pixels
 from bushel.pixels.encoding import encode_pixels
-from bushel.pixels.resizing import KERNELS, Kernel, resize_pixels
-from bushel.transforms import augment, mixing
+from bushel.pixels.geometry import KERNELS, Kernel, resize_pixels
+from bushel.transforms import augment
 from bushel.transforms.protocol import Draw
 
 pytestmark = pytest.mark.skipif(
@@ -247,15 +247,15 @@ def test_steps_give_the_values_of_the_transforms(dtype: str) -> None:
 def test_mixed_rows_are_those_of_mixup_and_cutmix(dtype: str) -> None:
     batch = np.stack([picture(8, 9 + 0 * i) // (i + 1) for i in range(6)]).astype(dtype)
     columns, draw = {"i": batch, "l": np.arange(6)}, Draw(1, 2, 3)
-    partners, shares = mixing._partners(6, 0.2, draw)
+    partners, shares = augment._partners(6, 0.2, draw)
     mixed = np.zeros(batch.shape, np.float32)
     _native.mix_images(batch, partners, shares, mixed)
-    assert np.array_equal(mixed, mixing.Mixup("i", "l", 6).apply_batch(columns, draw)["i"])
-    partners, shares = mixing._partners(6, 1.0, draw)
+    assert np.array_equal(mixed, augment.Mixup("i", "l", 6).apply_batch(columns, draw)["i"])
+    partners, shares = augment._partners(6, 1.0, draw)
     boxes = []
     for share, (down, across) in zip(shares, draw.generator(salt=1).random((6, 2)), strict=True):
         tall, wide = int(8 * math.sqrt(1 - share)), int(9 * math.sqrt(1 - share))
         boxes.append((int(down * (8 - tall + 1)), int(across * (9 - wide + 1)), tall, wide))
     pasted = np.zeros_like(batch)
     _native.paste_images(batch, partners, np.array(boxes, np.int64), pasted)
-    assert np.array_equal(pasted, mixing.Cutmix("i", "l", 6).apply_batch(columns, draw)["i"])
+    assert np.array_equal(pasted, augment.Cutmix("i", "l", 6).apply_batch(columns, draw)["i"])
