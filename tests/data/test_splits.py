@@ -104,7 +104,7 @@ def test_a_source_that_says_the_split_wins_unless_shares_are_given(tmp_path):
     said = BytesColumn.of(["dev" if n < 20 else "train" for n in range(100)])
     source = Numbers(100, changes={"part": said}, split="part")
     build(source, tmp_path / "own", run=Run(workers=1))
-    assert sorted(numbers_in(tmp_path / "own", "dev")) == list(range(20))
+    assert sorted(numbers_in(tmp_path / "own", "val")) == list(range(20))
     build(source, tmp_path / "given", split="50/50", run=Run(workers=1))
     assert list(bushel.read_manifest(tmp_path / "given").splits) == ["train", "val"]
 

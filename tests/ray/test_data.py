@@ -39,7 +39,7 @@ def test_columns_are_chosen_and_names_that_are_not_there_are_said(data, cluster)
     assert bushel.ray.dataset(data, "val", columns=["label"]).schema().names == ["label"]
     with pytest.raises(MissingName, match="no feature 'lable'; did you mean 'label'"):
         bushel.ray.dataset(data, "val", columns=["lable"])
-    with pytest.raises(ValueError, match="split must be one of train, val; got none"):
+    with pytest.raises(ValueError, match="split must be one of train, val; got None"):
         bushel.ray.dataset(data)
 
 

@@ -75,9 +75,7 @@ def _no(path: Path, kind: str) -> Iterator[Raw]:
 
 def _records(contract: Contract, path: Path, split: str | None) -> Iterator[Raw]:
     data = open_dataset(path, schema=None if (path / MANIFEST_NAME).is_file() else _without_label(contract))
-    if split is None and len(data) > 1:
-        raise ValueError(f"split must be one of {', '.join(data)}; got None")
-    chosen = data[split] if split is not None else next(iter(data.splits.values()))
+    chosen = data.choose(split)
     wanted = [name for name in (*contract.preparation.features, contract.label) if name and name in chosen.schema]
     for name in contract.preparation.features:
         if name not in chosen.schema:

@@ -1,10 +1,11 @@
-"""Splits: what they are called, which share each gets, and which split a sample belongs to."""
+"""Splits: what they are called, which share each gets, which split a sample or a file belongs to, and choosing one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,21 +15,136 @@ from bushel import _native
 from bushel.data.categories import Hashes, hash_words
 
 __all__ = [
-    "SPLITS",
+    "ALL",
+    "TEST",
+    "TRAIN",
+    "VAL",
     "Shares",
+    "as_split",
     "assign",
     "assign_exactly",
+    "choose",
+    "common_names",
     "draw",
+    "find",
+    "group_files",
+    "in_order",
+    "named_shares",
     "parse_shares",
     "shares_of_one",
     "split_named",
+    "split_of_file",
+    "split_of_name",
     "split_of_shard",
     "stratified_bounds",
+    "train_first",
 ]
+
+TRAIN, VAL, TEST = "train", "val", "test"
+ALL = "all"  # of files that tell no split
+_NAMES = (TRAIN, VAL, TEST)
+
+_ALIASES = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": VAL,
+    "valid": VAL,
+    "validation": VAL,
+    "dev": VAL,
+    "eval": VAL,
+    "evaluation": VAL,
+    "test": TEST,
+    "testing": TEST,
+}
+# What may follow a split in a shard's name: numbers of shards and generations, endings, the hash of a file of the Hub.
+_NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
+_PATTERN = re.compile(r"[*?]+|\[[^]]*\]|\{[^}]*\}")
+
+
+def split_of_name(name: str) -> str | None:
+    """The split that a word stands for, whatever its case: `dev` and `Validation` are `val`; None if it is another."""
+    return _ALIASES.get(name.strip().lower())
+
+
+def as_split(name: str) -> str:
+    """A split by its usual name where it has one, otherwise by its own."""
+    return split_of_name(name) or name
+
+
+def common_names(names: Iterable[str], known: Collection[str] = ()) -> dict[str, str]:
+    """The usual name of each split, by its own; own names stay where two mean the same, or where they are known."""
+    usual = {name: name if name in known else as_split(name) for name in names}
+    counts = list(usual.values())
+    return {name: split if counts.count(split) == 1 else name for name, split in usual.items()}
+
+
+def split_of_shard(name: str) -> str | None:
+    """The split that a shard's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
+
+    Only the last word tells it: `train_extra-00000-of-00001` is not of `train`.
+    """
+    words = re.split(r"[-_.]", _PATTERN.sub("", name.lower()))
+    words = [word for word in words if word and not _NO_SPLIT.fullmatch(word)]
+    return _split_of_word(words[-1]) if words else None
+
+
+def split_of_file(path: PurePath) -> str | None:
+    """The split that a file's name tells, or that the folder it is in is called."""
+    return split_of_shard(path.name) or split_of_name(path.parent.name)
+
+
+def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
+    """Files by the split that their names tell; all of them are `all` where one tells none."""
+    names = [split_of_shard(file.name) for file in files]
+    groups: dict[str, list[Any]] = {}
+    for file, name in zip(files, names, strict=True):
+        groups.setdefault(ALL if None in names else str(name), []).append(file)
+    return groups
+
+
+def split_named(name: str) -> str | None:
+    """The first split that a name holds as a word: `instances_train2017.json`, `val-annotations.json`."""
+    found = map(_split_of_word, re.split(r"[^a-z\d]+", name.lower()))
+    return next((split for split in found if split), None)
+
+
+def _split_of_word(word: str) -> str | None:
+    return _ALIASES.get(word.rstrip("0123456789"))
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Train, validation and test first, then the others by name."""
+    ranks = {name: rank for rank, name in enumerate(_NAMES)}
+    return sorted(names, key=lambda name: (ranks.get(as_split(name), len(ranks)), name))
+
+
+def train_first(name: str) -> tuple[bool, str]:
+    """A key to sort splits by: first what is learned from, then the others by name."""
+    return as_split(name) not in (TRAIN, ALL), name
+
+
+def find(names: Iterable[str], *wanted: str) -> str | None:
+    """The first of the splits wanted that is among the names, as it is called there: `val` may be called `dev`."""
+    there = list(dict.fromkeys(names))
+    for name in wanted:
+        if name in there:
+            return name
+        alike = [other for other in there if as_split(other) == as_split(name)]
+        if len(alike) == 1:
+            return alike[0]
+    return None
+
+
+def choose(names: Collection[str], *preferred: str) -> str:
+    """The split to take where none was asked for: one of those preferred, or the only one there is."""
+    chosen = find(names, *preferred)
+    if chosen is None and len(names) != 1:
+        raise ValueError(f"split must be one of {', '.join(names)}; got None")
+    return chosen or next(iter(names))
 
 
 def shares_of_one(shares: Mapping[str, Fraction], given: Any, option: str = "split") -> dict[str, Fraction]:
-    """The shares, summing to one: 0.8 and 0.2, 80 and 20, or 4 and 1. Slips of the pen (80/30) are errors."""
+    """The shares, summing to one: 0.8 and 0.2, 80 and 20, or 4 and 1. Typing errors such as 80/30 are refused."""
     if any(share <= 0 for share in shares.values()):
         raise ValueError(f"{option} must give each part more than 0, got {given!r}")
     total = sum(shares.values(), Fraction(0))
@@ -42,7 +158,6 @@ def shares_of_one(shares: Mapping[str, Fraction], given: Any, option: str = "spl
 Shares: TypeAlias = dict[str, Fraction]  # of all samples, by split; they sum to one
 Bounds: TypeAlias = NDArray[np.uint64]  # draws below the first are of the first split, and so on
 
-_NAMES = {1: ("train",), 2: ("train", "val"), 3: ("train", "val", "test")}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 _WHOLE = 1 << 64
 
@@ -55,33 +170,31 @@ def draw(hashes: Hashes, seed: int, purpose: str) -> Hashes:
 def parse_shares(split: Mapping[str, float] | str | None) -> Shares | str:
     """Shares by name, from `80/10/10`, `train=0.8,val=0.2` or a mapping; the name of a column stays text."""
     if split is None:
-        return {"train": Fraction(1)}
-    named: Mapping[str, Any] = split if isinstance(split, Mapping) else _from_text(split)
-    if not named:
-        assert isinstance(split, str)
+        return {TRAIN: Fraction(1)}
+    if isinstance(split, str) and not _is_shares(split):
         return split
-    shares = {check_name(name): Fraction(repr(share)) for name, share in named.items()}
-    return shares_of_one(shares, split)
+    named = {check_name(name): Fraction(str(share)) for name, share in named_shares(split, "split").items()}
+    return shares_of_one(named, split)
 
 
-def _from_text(text: str) -> dict[str, float]:
+def _is_shares(text: str) -> bool:
+    return "=" in text or "/" in text or re.fullmatch(r"[\d.]+", text.strip()) is not None
+
+
+def named_shares(given: Mapping[str, Any] | str, option: str) -> dict[str, Any]:
+    """What each split gets, by its name: `80/10/10` is of train, val and test."""
+    if isinstance(given, Mapping):
+        return dict(given)
     try:
-        if "=" in text:
-            pairs = (part.split("=") for part in text.split(","))
-            return {name.strip(): _number(share) for name, share in pairs}
-        numbers = [_number(part) for part in text.split("/")]
-    except ValueError:
-        if "=" in text or "/" in text:
-            raise ValueError(f"split must be as 80/10/10 or train=0.8,val=0.2; got {text!r}") from None
-        return {}
-    if len(numbers) not in _NAMES:
-        raise ValueError(f"split must name its parts if there are more than three (a=0.4,b=…), got {text!r}")
-    return dict(zip(_NAMES[len(numbers)], numbers, strict=True))
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    return int(number) if number.is_integer() else number
+        if "=" in given:
+            pairs = (part.split("=") for part in given.split(","))
+            return {name.strip(): Fraction(share.strip()) for name, share in pairs}
+        shares = [Fraction(part.strip()) for part in given.split("/")]
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{option} must be as 80/10/10 or train=0.8,val=0.2; got {given!r}") from None
+    if len(shares) > len(_NAMES):
+        raise ValueError(f"{option} must name its parts if there are more than three (a=0.4,b=…), got {given!r}")
+    return dict(zip(_NAMES, shares, strict=False))
 
 
 def check_name(name: str) -> str:
@@ -157,38 +270,3 @@ def _by_class(classes: NDArray[Any] | None, draws: Hashes) -> list[NDArray[np.in
 
 def _rounded(number: Fraction) -> int:
     return int(number + Fraction(1, 2))
-
-
-SPLITS = {
-    "train": "train",
-    "training": "train",
-    "test": "test",
-    "testing": "test",
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "eval": "val",
-    "evaluation": "val",
-}
-# What may follow a split in a shard's name: numbers of shards and generations, endings, the hash of a file of the Hub.
-_NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
-
-
-def split_of_shard(name: str) -> str | None:
-    """The split that a shard's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
-
-    Only the last word tells it: `train_extra-00000-of-00001` is not of `train`.
-    """
-    words = [word for word in re.split(r"[-_.]", name.lower()) if word and not _NO_SPLIT.fullmatch(word)]
-    return _split_of_word(words[-1]) if words else None
-
-
-def split_named(name: str) -> str | None:
-    """The first split that a name holds as a word: `instances_train2017.json`, `val-annotations.json`."""
-    found = map(_split_of_word, re.split(r"[^a-z\d]+", name.lower()))
-    return next((split for split in found if split), None)
-
-
-def _split_of_word(word: str) -> str | None:
-    return SPLITS.get(word.rstrip("0123456789"))

@@ -136,11 +136,7 @@ def open_split(data: Data, split: str | None, schema: Schema | None) -> Split:
             raise ValueError(f"split and schema must not come with a split that is open, got {split or schema!r}")
         return data
     opened = data if isinstance(data, Dataset) else open_dataset(data, schema=schema)
-    if split is not None:
-        return opened[split]
-    if len(opened) > 1:
-        raise ValueError(f"split must be one of {', '.join(opened)}; got None")
-    return next(iter(opened.splits.values()))
+    return opened.choose(split)
 
 
 def probe(request: Request) -> Batch:

@@ -51,12 +51,7 @@ def dataset(
 def _split_of(data: Any, split: str | None) -> Split:
     if isinstance(data, Split):
         return data
-    opened = data if isinstance(data, Dataset) else open_dataset(data)
-    if split is not None:
-        return opened[split]
-    if len(opened) > 1:
-        raise ValueError(f"split must be one of {', '.join(opened)}; got none")
-    return next(iter(opened.splits.values()))
+    return (data if isinstance(data, Dataset) else open_dataset(data)).choose(split)
 
 
 def _source_class() -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
-from bushel.data.splits import split_of_shard
+from bushel.data.splits import choose, find, group_files
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.printing import html_table
 from bushel.reading.fetched_shards import FetchedShards
@@ -50,7 +50,7 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
         return _open_manifest(as_path(given[0]), schema)
     files = list_files(given)
     schema = schema or read_sidecar(files[0])
-    groups = _group_by_split(files)
+    groups = group_files(files)
     return Dataset({name: Split(name, group, schema) for name, group in groups.items()}, where=str(files[0].parent))
 
 
@@ -71,16 +71,6 @@ def _open_manifest(folder: Path, schema: Schema | None) -> Dataset:
     return Dataset(splits, where=str(folder), manifest=manifest)
 
 
-def _group_by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
-    names = [split_of_shard(file.name) for file in files]
-    if None in names:
-        return {"all": list(files)}
-    groups: dict[str, list[Path]] = {}
-    for file, name in zip(files, names, strict=True):
-        groups.setdefault(str(name), []).append(file)
-    return groups
-
-
 class Dataset:
     """The splits of a dataset, by name."""
 
@@ -90,12 +80,13 @@ class Dataset:
         self.manifest = manifest
 
     def __getitem__(self, name: str) -> Split:
-        if name not in self.splits:
+        found = find(self.splits, name)
+        if found is None:
             raise MissingName("split", name, self.splits, where=self.where)
-        return self.splits[name]
+        return self.splits[found]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.splits
+        return isinstance(name, str) and find(self.splits, name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.splits)
@@ -110,6 +101,10 @@ class Dataset:
         rows = [(split.name, split.summary.partition(": ")[2]) for split in self.splits.values()]
         features = [(name, feature.describe()) for name, feature in self.schema.features.items()]
         return html_table(("split", "holds"), rows, title=self.where) + html_table(("feature", "type"), features)
+
+    def choose(self, name: str | None = None, *preferred: str) -> Split:
+        """The split that is asked for; without a name, one of those preferred, or the only one there is."""
+        return self[choose(self.splits, *preferred) if name is None else name]
 
     @property
     def schema(self) -> Schema:

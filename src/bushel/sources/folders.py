@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
-from bushel.data.splits import SPLITS
+from bushel.data.splits import split_of_name
 from bushel.sources.protocol import fingerprint_of
 from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
 __all__ = [
-    "SPLITS",
     "ClassFolder",
     "FileList",
     "FolderSource",
@@ -324,8 +323,9 @@ class FolderNames:
 def classes_of(folders: Sequence[bytes], class_folder: ClassFolder) -> FolderNames:
     """Class and split by folder. Folders are splits only if all at the top are named like splits."""
     parts = [_text(folder).split("/") if folder else [] for folder in folders]
-    are_splits = bool(parts) and all(names and names[0].lower() in SPLITS for names in parts)
-    splits = [SPLITS[names[0].lower()] if are_splits else None for names in parts]
+    splits = [split_of_name(names[0]) if names else None for names in parts]
+    are_splits = bool(parts) and None not in splits
+    splits = splits if are_splits else [None] * len(parts)
     below = [names[1:] if are_splits else names for names in parts]
     pick: dict[str, Callable[[list[str]], str]] = {
         "first": lambda names: names[0],

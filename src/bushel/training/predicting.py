@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from bushel.contract import Contract, arrange, prepare, read
 from bushel.contract.raw import Raw, read_raw
 from bushel.data.samples import Sample
+from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.keras import as_tensors, load_model
-from bushel.reading import Dataset, Split
+from bushel.reading import Dataset
 from bushel.reading import open as open_dataset
 from bushel.storage import AnyPath, as_path
 from bushel.training.inputs.feeds import feed_of
@@ -193,7 +194,8 @@ def evaluate(
     """
     opened = open_run(run)
     target = opened.contract.target
-    chosen = _split(data if isinstance(data, Dataset) else open_dataset(data), split)
+    dataset = data if isinstance(data, Dataset) else open_dataset(data)
+    chosen = dataset.choose(split, TEST, VAL, ALL)
     if target.label not in chosen.schema:
         raise MissingName("feature", target.label, chosen.schema, where=chosen.paths[0])
     found = opened.predictor.over(feed_of(chosen, opened.contract.problem, Options(batch_size=batch_size)))
@@ -207,14 +209,3 @@ def evaluate(
         metrics=metrics(target, found),
         classes=class_table(target, found),
     )
-
-
-def _split(data: Dataset, asked: str | None) -> Split:
-    if asked is not None:
-        return data[asked]
-    found = next((data[name] for name in ("test", "val", "all") if name in data), None)
-    if found is not None:
-        return found
-    if len(data) != 1:
-        raise ValueError(f"split must be one of {', '.join(data)}; got None")
-    return next(iter(data.splits.values()))

@@ -47,7 +47,7 @@ def note(counted: Counter[str] | None, what: str, count: int = 1) -> None:
         counted[what] += count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Draw:
     """Where the randomness of one sample comes from, and where what is lost of it is counted.
 
@@ -60,6 +60,10 @@ class Draw:
     record: int  # its number, or the hash of its key
     step: int = 0
     counted: Counter[str] | None = field(default=None, compare=False, repr=False)
+
+    def __init__(self, seed: int, epoch: int, record: int, step: int = 0, counted: Counter[str] | None = None) -> None:
+        # One is made for each transform of each sample, and the way of frozen dataclasses takes three times as long.
+        self.__dict__.update(seed=seed, epoch=epoch, record=record, step=step, counted=counted)
 
     def note(self, what: str, count: int = 1) -> None:
         """Count what a transform cut, left out or did not know, where somebody wants to know."""

@@ -21,6 +21,7 @@ from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.planning.plan_files import Plan
 from bushel.data.columns import Column, take
 from bushel.data.samples import Sample, sample_at
+from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError
 from bushel.sources.protocol import Block, Source
 from bushel.sources.spreading import do_all, is_spread
@@ -44,7 +45,6 @@ __all__ = [
     "save_fits",
 ]
 
-TRAIN = "train"
 _TASK_BYTES = 64 << 20
 _TASK_ROWS = 1 << 17
 
@@ -55,10 +55,13 @@ class NothingLearnt(BushelError):
 
 def train_places(plan: Plan) -> tuple[int, int]:
     """Where the train split begins and ends in the planned order."""
-    shards = [shard for shard in plan.facts.shards if shard.split == TRAIN]
-    if not shards:
-        names = ", ".join(dict.fromkeys(shard.split for shard in plan.facts.shards))
-        raise NothingLearnt(f"transforms are fitted on the split {TRAIN!r}, and there is none; there are {names}")
+    names = dict.fromkeys(shard.split for shard in plan.facts.shards)
+    train = find(names, TRAIN)
+    if train is None:
+        raise NothingLearnt(
+            f"transforms are fitted on the split {TRAIN!r}, and there is none; there are {', '.join(names)}"
+        )
+    shards = [shard for shard in plan.facts.shards if shard.split == train]
     return shards[0].first, shards[-1].end
 
 

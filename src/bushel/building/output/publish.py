@@ -16,6 +16,7 @@ from bushel.building.planning.plan_files import Plan
 from bushel.building.recipe import RECIPE_NAME, Recipe, write_recipe
 from bushel.data.labels import Labels
 from bushel.data.schema import Schema
+from bushel.data.splits import TRAIN, find
 from bushel.errors import FileProblem
 from bushel.records.manifest import ARTIFACTS_NAME, Balanced, Manifest, Shard, Split, write_manifest
 from bushel.storage import sizes_in, write_whole
@@ -76,10 +77,11 @@ def _manifest(
     counted = Counter(plan.facts.counted)
     for outcome in outcomes:
         counted.update(outcome.counted)
+    train = find(splits, TRAIN)
     return Manifest(
         splits=splits,
         schema=schema,
-        label=labels.described(dict(splits["train"].label_counts) if "train" in splits else {}) if labels else None,
+        label=labels.described(dict(splits[train].label_counts) if train else {}) if labels else None,
         compression=recipe.compression,
         recipe=before.recipe if before else msgspec.to_builtins(recipe),
         seed=recipe.seed,

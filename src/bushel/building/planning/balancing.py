@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["balance", "target_counts"]
 
 Rows = NDArray[np.int64]
-TRAIN = "train"
 
 
 def target_counts(counts: dict[int, int], balance: Balance) -> dict[int, int]:
@@ -45,9 +44,11 @@ def balance(draft: Draft, folder: Path) -> None:
         task = "none" if labels is None else labels.task.replace("_", "-")
         raise BushelError(f"balance needs a label of one class a sample, and the task is {task}")
     codes, names = draft.classes
-    if TRAIN not in draft.ordered:
-        raise BushelError(f"the split {TRAIN!r} is balanced, and there is none; there are {', '.join(draft.ordered)}")
-    rows = draft.ordered[TRAIN]
+    if draft.train not in draft.ordered:
+        raise BushelError(
+            f"the split {draft.train!r} is balanced, and there is none; there are {', '.join(draft.ordered)}"
+        )
+    rows = draft.ordered[draft.train]
     rows = rows[codes[rows] >= 0]  # a sample without a label is refused later
     found, counts = np.unique(codes[rows], return_counts=True)
     before = dict(zip(found.tolist(), counts.tolist(), strict=True))
@@ -66,18 +67,18 @@ def balance(draft: Draft, folder: Path) -> None:
         before={names[code]: count for code, count in before.items()},
         after={names[code]: count for code, count in wanted.items()},
     )
-    draft.label_counts = {**draft.label_counts, TRAIN: draft.balanced.after}
+    draft.label_counts = {**draft.label_counts, draft.train: draft.balanced.after}
     draft.classes = None
 
 
 def _leave_out(draft: Draft, codes: NDArray[np.int32], wanted: dict[int, int]) -> None:
-    rows = draft.ordered[TRAIN]
+    rows = draft.ordered[draft.train]
     draws = draw(draft.listed.hashes[rows], draft.recipe.seed, "balance")
     keep = np.ones(len(rows), bool)
     for code, most in wanted.items():
         own = np.flatnonzero(codes[rows] == code)
         keep[own[np.argsort(draws[own], kind="stable")[most:]]] = False
-    draft.ordered[TRAIN] = rows[keep]
+    draft.ordered[draft.train] = rows[keep]
     if left_out := int((~keep).sum()):
         draft.listed.counted["samples left out for balance"] += left_out
 
@@ -171,11 +172,11 @@ def _more_keys(folder: Path, partition: int, rows: Rows, numbers: Rows) -> Bytes
 
 def _put_in_order(draft: Draft, fresh: Rows) -> None:
     """Spread what was added over the train split, whatever the order of the rest is."""
-    recipe, hashes, train = draft.recipe, draft.listed.hashes, draft.ordered[TRAIN]
+    recipe, hashes, train = draft.recipe, draft.listed.hashes, draft.ordered[draft.train]
     if recipe.order == "shuffled":
         joined = np.concatenate([train, fresh])
-        draft.ordered[TRAIN] = plans.ordered_rows(hashes, joined, seed=recipe.seed, shuffled=True)
+        draft.ordered[draft.train] = plans.ordered_rows(hashes, joined, seed=recipe.seed, shuffled=True)
         return
     spots = draw(hashes[fresh], recipe.seed, "order").astype(np.float64) / 2.0**64 * len(train)
     keys = np.concatenate([np.arange(len(train), dtype=np.float64), spots])
-    draft.ordered[TRAIN] = np.concatenate([train, fresh])[np.argsort(keys, kind="stable")]
+    draft.ordered[draft.train] = np.concatenate([train, fresh])[np.argsort(keys, kind="stable")]

@@ -258,6 +258,11 @@ class Draft:
         return splits.assign(draws, splits.bounds_of(parts))
 
     @property
+    def train(self) -> str:
+        """The split that is learned from, as it is called here."""
+        return splits.find(self.ordered, splits.TRAIN) or splits.TRAIN
+
+    @property
     def group(self) -> str | None:
         """The column that holds samples together."""
         return group_of(self.source, self.recipe)
@@ -280,9 +285,9 @@ class Draft:
         if len(values.missing):
             count = len(values.missing)
             raise BushelError(f"samples without {column!r} have no split, and there are {count:,}")
-        self.names = _splits_in_order([splits.check_name(name) for name in values.names()])
-        by_name = {name: i for i, name in enumerate(self.names)}
-        in_order = np.array([by_name[name] for name in values.names()], np.uint8)
+        usual = splits.common_names(values.names(), self.frozen.splits if self.frozen else ())
+        self.names = splits.in_order({splits.check_name(name) for name in usual.values()})
+        in_order = np.array([self.names.index(usual[name]) for name in values.names()], np.uint8)
         found: NDArray[np.uint8] = in_order[values.codes()]
         if self.group is not None:
             self._check_groups(found)
@@ -327,9 +332,9 @@ class Draft:
             have = "has" if missing == 1 else "have"
             self.problems.append(f"{quantity(missing, 'sample')} {have} no {labels.feature!r} and will be refused")
         counts = self.label_counts = self._count_labels(labels)
-        if labels.task != "classification" or "train" not in counts or self.frozen is not None:
+        if labels.task != "classification" or self.train not in counts or self.frozen is not None:
             return
-        absent = [name for name in self._column(labels.feature).names() if not counts["train"].get(name)]
+        absent = [name for name in self._column(labels.feature).names() if not counts[self.train].get(name)]
         if absent:
             more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
             self.problems.append(f"no sample in train of {', '.join(map(repr, absent[:5]))}{more}")
@@ -347,7 +352,7 @@ class Draft:
 
     def note_imbalance(self) -> None:
         """Say it where one class of the train split has ten times as many samples as another."""
-        counts = {name: count for name, count in self.label_counts.get("train", {}).items() if count}
+        counts = {name: count for name, count in self.label_counts.get(self.train, {}).items() if count}
         if len(counts) < 2 or self.frozen is not None:
             return
         most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
@@ -368,7 +373,7 @@ class Draft:
         begin = 0
         train = (0, 0)
         for name, rows in self.ordered.items():
-            train = (begin, begin + len(rows)) if name == "train" else train
+            train = (begin, begin + len(rows)) if name == self.train else train
             begin += len(rows)
         listed = self.listed
         return ToProbe(self.source, order, train, listed.partition_rows, listed.hashes, listed.sizes)
@@ -412,8 +417,3 @@ class Draft:
         plan = Plan(folder, facts)
         plans.save_plan(plan)
         return plan
-
-
-def _splits_in_order(names: list[str]) -> list[str]:
-    usual = ["train", "training", "val", "valid", "validation", "dev", "test"]
-    return sorted(names, key=lambda name: (usual.index(name) if name in usual else len(usual), name))

@@ -18,6 +18,7 @@ from bushel.building.planning.plan_files import Plan, Rows
 from bushel.data.columns import byte_size, take
 from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
+from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError, FileProblem, reason_of
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.transforms import Transform
@@ -58,7 +59,8 @@ class ToProbe(NamedTuple):
 
 def probe_plan(source: Source, plan: Plan, encoder: BlockEncoder) -> Probe:
     """Look again, at the same samples, once transforms know what they have to."""
-    train = [shard for shard in plan.facts.shards if shard.split == "train"]
+    name = find((shard.split for shard in plan.facts.shards), TRAIN)
+    train = [shard for shard in plan.facts.shards if shard.split == name]
     places = (train[0].first, train[-1].end) if train else (0, 0)
     return probe(
         ToProbe(source, plan.order, places, plan.facts.partition_rows, plan.hashes, plan.sizes),

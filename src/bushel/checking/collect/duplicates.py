@@ -10,6 +10,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.data.splits import train_first
+
 __all__ = ["DuplicateFinder", "Duplicates"]
 
 ROW = np.dtype([("hash", "<u8"), ("check", "<u8"), ("label", "<i8"), ("file", "<u4"), ("record", "<u4")])
@@ -129,7 +131,7 @@ def _take_group(group: NDArray[Any], split_of_file: list[str], found: Duplicates
         if len(places) > 1:
             found.within[split] = found.within.get(split, 0) + len(places) - 1
             _show(found.within_places.setdefault(split, []), (places[0], places[1]))
-    order = sorted(by_split, key=lambda name: (name not in ("train", "all"), name))
+    order = sorted(by_split, key=train_first)
     for other in order[1:]:
         pair = (order[0], other)
         found.across[pair] = found.across.get(pair, 0) + len(by_split[other])

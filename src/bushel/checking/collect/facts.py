@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bushel.checking.report.findings import Location
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
-from bushel.data.splits import split_named
+from bushel.data.splits import ALL, TRAIN, find, split_of_file
 from bushel.errors import FileProblem
 from bushel.records.files import Skipped
 from bushel.records.manifest import Manifest
@@ -210,7 +210,7 @@ class Data:
     @property
     def train(self) -> SplitFacts | None:
         """What is trained on: the split of that name, or all there is."""
-        return self.splits.get("train") or self.splits.get("all")
+        return self.splits.get(find(self.splits, TRAIN, ALL) or TRAIN)
 
     def location(self, place: Place, feature: str | None = None) -> Location:
         """A place in words."""
@@ -233,4 +233,4 @@ class Data:
 def split_of(path: AnyPath) -> str:
     """The split that a file's name says, or its folder's; `all` if neither says one."""
     path = as_path(path)
-    return split_named(path.name) or split_named(path.parent.name) or "all"
+    return split_of_file(path) or ALL

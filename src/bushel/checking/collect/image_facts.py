@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.checking.collect.facts import FileFacts, Place
 from bushel.data.schema import BYTES_KIND
+from bushel.data.splits import train_first
 from bushel.records.files import Chunk
 
 __all__ = ["Kinds", "NearPair", "PictureReader", "Pictures", "near_pairs"]
@@ -252,7 +253,7 @@ def near_pairs(thumbnails: NDArray[np.uint8], splits: list[str]) -> Iterator[tup
 
 
 def _pairs_of(bucket: list[int], splits: list[str]) -> Iterator[tuple[int, int]]:
-    ranked = sorted(bucket, key=lambda i: (splits[i] not in ("train", "all"), splits[i], i))
+    ranked = sorted(bucket, key=lambda i: (train_first(splits[i]), i))
     for a, i in enumerate(ranked):
         for j in ranked[a + 1 :]:
             if splits[i] != splits[j]:

@@ -14,6 +14,7 @@ from bushel import _native
 from bushel.checking.collect.facts import FileFacts, Place
 from bushel.data.columns import BytesColumn
 from bushel.data.schema import BYTES_KIND
+from bushel.data.splits import train_first
 from bushel.records.files import Chunk
 from bushel.records.scan import to_column
 
@@ -133,5 +134,5 @@ def _candidates(signatures: NDArray[np.uint32], splits: list[str]) -> Iterator[t
         order = np.argsort(inverse, kind="stable")
         for bucket in np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1):
             if 1 < len(bucket) <= MAX_BUCKET:
-                ranked = sorted(bucket.tolist(), key=lambda i: (splits[i] not in ("train", "all"), splits[i], i))
+                ranked = sorted(bucket.tolist(), key=lambda i: (train_first(splits[i]), i))
                 yield from ((i, j) for a, i in enumerate(ranked) for j in ranked[a + 1 :] if splits[i] != splits[j])

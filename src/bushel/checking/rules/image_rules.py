@@ -8,6 +8,7 @@ from bushel.checking.collect.facts import Data
 from bushel.checking.collect.image_facts import Kinds, Pictures
 from bushel.checking.report.findings import Finding, Location
 from bushel.checking.rules.registry import rule
+from bushel.data.splits import ALL, TRAIN, find
 
 __all__: list[str] = []
 
@@ -195,7 +196,7 @@ def channels_swapped_between_splits(data: Data) -> Iterator[Finding]:
     if data.pictures is None:
         return
     means = {split: colours.mean(axis=0) for split, colours in data.pictures.colours().items() if len(colours) >= 20}
-    first = next((split for split in ("train", "all") if split in means), None)
+    first = find(means, TRAIN, ALL)
     for split, colour in means.items() if first is not None else ():
         red, _, blue = means[first]
         swapped = abs(colour[0] - blue) + abs(colour[2] - red)

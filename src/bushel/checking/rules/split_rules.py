@@ -10,6 +10,7 @@ from bushel.checking.collect.facts import Data, FeatureFacts, SplitFacts
 from bushel.checking.report.findings import Finding, Location, count_of_things
 from bushel.checking.rules.label_rules import is_classification
 from bushel.checking.rules.registry import rule
+from bushel.data.splits import train_first
 
 __all__: list[str] = []
 
@@ -118,7 +119,7 @@ def group_in_two_splits(data: Data) -> Iterator[Finding]:
     names = sorted({name for split in data.splits.values() for name in split.groups})
     for name in names:
         present = [split for split in data.splits.values() if name in split.groups]
-        order = sorted(present, key=lambda split: (split.name not in ("train", "all"), split.name))
+        order = sorted(present, key=lambda split: train_first(split.name))
         for other in order[1:]:
             first = order[0]
             common = np.intersect1d(first.groups[name], other.groups[name])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate
+from bushel.data.splits import as_split
 from bushel.errors import FileProblem, MissingName
 from bushel.sources.detection.annotations import Annotations, Gathering, Unit
-from bushel.sources.folders import SPLITS
 from bushel.sources.tables.table import table
 from bushel.storage import presence
 from bushel.storage.file_kinds import suffixes_of
@@ -130,7 +130,7 @@ def _gather(
     split = splits.pop()
     if splits:
         fault = fault or "its rows are of different splits"
-    gathering.add_image(name, name, (size[0], size[1]), split=SPLITS.get(split.lower(), split), fault=fault)
+    gathering.add_image(name, name, (size[0], size[1]), split=as_split(split), fault=fault)
 
 
 def _one_size(values: dict[str, list[Any]], what: str, rows: list[int]) -> int:

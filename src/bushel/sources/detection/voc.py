@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from xml.parsers import expat
 
+from bushel.data.splits import split_of_name
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotations, Gathering
-from bushel.sources.folders import SPLITS, walk
+from bushel.sources.folders import walk
 from bushel.storage import presence, read_each
 from bushel.storage.file_kinds import suffixes_of
 
@@ -70,7 +71,7 @@ def _splits(folder: Path) -> dict[str, str]:
     """Splits by stem, as the lists in ImageSets/Main say."""
     found: dict[str, str] = {}
     for path in sorted((folder / "ImageSets" / "Main").glob("*.txt")):
-        if (split := SPLITS.get(path.stem.lower())) is not None:
+        if (split := split_of_name(path.stem)) is not None:
             found |= dict.fromkeys((line.split()[0] for line in path.read_text().splitlines() if line.strip()), split)
     return found
 

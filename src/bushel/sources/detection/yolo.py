@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from bushel.data.splits import split_of_name
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotations, Gathering
-from bushel.sources.folders import SPLITS, files_of, walk
+from bushel.sources.folders import files_of, walk
 from bushel.storage import presence, read_each, sibling
 
 __all__ = ["is_yolo", "read_yolo"]
@@ -66,7 +67,7 @@ def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | No
 
 
 def _split_of(path: Path) -> str:
-    return next((SPLITS[part.lower()] for part in path.parts[:-1] if part.lower() in SPLITS), "")
+    return next(filter(None, map(split_of_name, path.parts[:-1])), "")
 
 
 def _label_path(root: Path, name: Path, folder: Path, is_there: Callable[[Path], bool]) -> Path | None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
+from bushel.data.splits import as_split
 from bushel.errors import BushelError, FileProblem, MissingName
-from bushel.sources.folders import SPLITS
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.sources.series.series_rows import (
@@ -250,8 +250,7 @@ class SeriesSource:
             return None, np.ones(len(first), bool)
         windows = windows_at(rows.splits, first, self.cut.length)
         same = (windows == windows[:, :1]).all(axis=1) & (windows[:, 0] >= 0)
-        texts = [name.decode(errors="replace") for name in rows.split_names]
-        names = [SPLITS.get(name.lower(), name) for name in texts]
+        names = [as_split(name.decode(errors="replace")) for name in rows.split_names]
         return BytesColumn.of([*names, ""]).take(windows[:, 0]), same
 
     def partitions(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.splits import shares_of_one
+from bushel.data.splits import named_shares, shares_of_one
 from bushel.sources.series.series_rows import NO_LABEL, Rows
 
 __all__ = ["labels_over", "time_cuts", "when", "window_keys", "windows_at"]
@@ -64,7 +64,7 @@ def _most_common(windows: NDArray[Any]) -> NDArray[Any]:
 
 def time_cuts(given: str | Mapping[str, Any], rows: Rows, first: NDArray[np.int64]) -> tuple[list[str], NDArray[Any]]:
     """Names of splits in the order of time, and the times at which all but the first begin."""
-    named = _named(given)
+    named = named_shares(given, "time_split")
     names, values = list(named), list(named.values())
     if any(isinstance(value, str) for value in values):
         return names, np.array([_until(value, rows) for value in values[:-1]], rows.times.dtype)
@@ -73,26 +73,6 @@ def time_cuts(given: str | Mapping[str, Any], rows: Rows, first: NDArray[np.int6
     ordered = np.sort(rows.times[first])
     at = [int(sum(shares[: i + 1], Fraction(0)) * len(ordered)) for i in range(len(shares) - 1)]
     return names, ordered[np.minimum(at, len(ordered) - 1)]
-
-
-def _named(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(given, Mapping):
-        return dict(given)
-    names = ("train", "val", "test")
-    if "=" in given:
-        pairs = [part.partition("=") for part in given.split(",")]
-        return {name.strip(): _share(share, given) for name, _, share in pairs}
-    shares = given.split("/")
-    if len(shares) > len(names):
-        raise ValueError(f"time_split must be as 80/10/10 or train=0.8,val=0.2; got {given!r}")
-    return dict(zip(names, (_share(share, given) for share in shares), strict=False))
-
-
-def _share(text: str, given: str) -> Fraction:
-    try:
-        return Fraction(text.strip())
-    except ValueError:
-        raise ValueError(f"time_split must be as 80/10/10 or train=0.8,val=0.2; got {given!r}") from None
 
 
 def _until(value: Any, rows: Rows) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from bushel.data.splits import split_of_shard
+from bushel.data.splits import split_of_file
 from bushel.errors import FileProblem
 from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.images.image_columns import ImageColumn
@@ -69,7 +69,7 @@ def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
         found = [(file, "") for file in _saved_files(folder)]
     elif folder.is_dir():
         files = sorted((*folder.rglob("*.parquet"), *folder.rglob("*.arrow")), key=natural_order)
-        found = [(file, split_of_shard(file.name) or split_of_shard(file.parent.name) or "") for file in files]
+        found = [(file, split_of_file(file) or "") for file in files]
     else:
         raise FileProblem(folder, "there is no such folder" if not folder.exists() else "is a file, not a folder")
     if not found:
