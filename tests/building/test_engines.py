@@ -46,7 +46,7 @@ def test_workers_that_were_started_early_do_the_work(engine):
     engine.start(after=0.01)
     while not engine.is_started:
         time.sleep(0.01)
-    started = {worker._process.pid for worker in engine._crew}
+    started = {worker.process.pid for worker in engine._crew}
     assert set(engine.run(lambda _: os.getpid(), range(20))) <= started
 
 
@@ -121,7 +121,7 @@ def test_workers_in_the_midst_of_a_task_end_when_the_engine_is_closed():
     engine = LocalEngine(2)
     tasks = engine.run(time.sleep, [0, 60, 60])
     next(tasks)
-    processes = [worker._process for worker in engine._crew]
+    processes = [worker.process for worker in engine._crew]
     begun = time.monotonic()
     engine.close()
     assert time.monotonic() - begun < 30

@@ -106,7 +106,7 @@ def test_workers_end_when_the_build_is_killed_alone(tmp_path):
 
 
 def children(parent: int) -> list[int]:
-    return [int(line.split()[0]) for line in ps("pid=,args=", "--ppid", parent) if "engines.worker" in line]
+    return [int(line.split()[0]) for line in ps("pid=,args=", "--ppid", parent) if "parallel.processes" in line]
 
 
 def is_running(process: int) -> bool:

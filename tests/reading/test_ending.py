@@ -23,8 +23,8 @@ feed = bushel.batches(bushel.open(sys.argv[1])["train"], batch_size=4, epochs=No
 try:
     for number, batch in enumerate(feed):
         if number == 3:
-            child = getattr(feed._pipeline, "_child", None)
-            print("ready", child.pid if child else 0, flush=True)
+            worker = getattr(feed._pipeline, "worker", None)
+            print("ready", worker.process.pid if worker else 0, flush=True)
 except KeyboardInterrupt:
     feed.close()
     print("left", threading.active_count(), flush=True)

@@ -240,7 +240,7 @@ def test_a_helper_process_makes_the_same_batches(numbered: Path, name: str) -> N
 def test_a_helper_process_ends_with_its_feed(numbered: Path) -> None:
     feed = make(numbered, "shuffled", workers=Workers(process=True), epochs=None)
     next(feed)
-    child = feed._pipeline._child
+    child = feed._pipeline.worker.process
     feed.close()
     assert child.returncode is not None
 

@@ -12,7 +12,7 @@ from bushel.data.schema import IMAGE_ENCODINGS, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.reading import Batch, Bucket, Dataset, Feed, Order, Pack, Split, Workers
 from bushel.reading import open as open_dataset
-from bushel.reading.prepare import Settings
+from bushel.reading.pipeline import Settings
 from bushel.storage import AnyPath
 
 __all__ = ["Data", "Fields", "Request", "fields_of", "is_metadata", "open_split", "probe", "request_of"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bushel.reading.batch import Batch
 from bushel.reading.dataset import Dataset, Split, mix, open
-from bushel.reading.feed import Feed, batches
+from bushel.reading.feed import Feed, batches, measure
 from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.order import Order
-from bushel.reading.prepare import Workers
+from bushel.reading.pipeline import Workers
 from bushel.reading.report import Report
-from bushel.reading.timing import measure
 
 __all__ = [
     "Batch",

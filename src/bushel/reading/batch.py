@@ -22,7 +22,7 @@ from bushel.reading.shards import Wanted
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.chain import Chain
 
-__all__ = ["Batch", "Made", "Maker", "OnFault", "Place", "Task"]
+__all__ = ["Batch", "Group", "Made", "Maker", "OnFault", "Place"]
 
 Ints: TypeAlias = NDArray[np.int64]
 OnFault: TypeAlias = Literal["raise", "skip", "replace"]
@@ -31,15 +31,15 @@ _POOLED = 8  # arrays of batches that were dropped, kept to be filled again whil
 
 
 class Place(NamedTuple):
-    """Where reading stands: all that is needed to go on."""
+    """Where reading stands: everything needed to continue."""
 
     epoch: int = 0
     position: int = 0  # records that all ranks together have consumed in this epoch
-    bin: int = 0  # of rows packed from the records behind that position
+    bin: int = 0  # of rows packed from the records after that position
 
 
 class Batch(dict[str, Any]):
-    """Columns with one row a record, by name; and which records they are.
+    """Columns with one row per record, by name, and which records they are.
 
     `rows` are their numbers in the shards. `real` is False where a row only fills up a step or stands in for a damaged
     record, None where all are real.
@@ -76,8 +76,8 @@ class Part(NamedTuple):
     bin_count: int = 0
 
 
-class Task(NamedTuple):
-    """A few batches of one epoch that are made in one go."""
+class Group(NamedTuple):
+    """A few batches of one epoch that are made together."""
 
     epoch: int
     parts: list[Part]
@@ -85,17 +85,17 @@ class Task(NamedTuple):
 
 @dataclass
 class Made:
-    """Batches, where reading stands behind each, and what making them took."""
+    """Batches, where reading stands after each, and what making them took."""
 
     batches: list[tuple[Batch, Place]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     end: Place = field(default_factory=Place)
-    error: BushelError | None = None  # that ends the work behind these batches
+    error: BushelError | None = None  # that ends the work after these batches
 
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes batches: a pure function of a task."""
+    """Makes batches: a pure function of a group."""
 
     split: Split
     sampler: Sampler
@@ -106,34 +106,34 @@ class Maker:
     on_fault: OnFault = "raise"
     pool: _native.Pool = field(default_factory=lambda: _native.Pool(_POOLED))
 
-    def __call__(self, task: Task) -> Made:
-        """Make the batches of a task."""
-        made = Made(end=task.parts[-1].after)
-        rows = self._rows(task, np.concatenate([part.positions for part in task.parts]))
+    def __call__(self, group: Group) -> Made:
+        """Make the batches of a group."""
+        made = Made(end=group.parts[-1].after)
+        rows = self._rows(group, np.concatenate([part.positions for part in group.parts]))
         columns = self._read(rows, made.tally)
         if columns is None:
-            self._make_each(task, made)
+            self._make_each(group, made)
             return made
         at = 0
-        for part in task.parts:
+        for part in group.parts:
             end = at + len(part.positions)
-            piece = columns if len(task.parts) == 1 else {name: cut(c, at, end) for name, c in columns.items()}
-            batch = self._finish(piece, rows[at:end], part, task.epoch, made.tally)
+            piece = columns if len(group.parts) == 1 else {name: cut(c, at, end) for name, c in columns.items()}
+            batch = self._finish(piece, rows[at:end], part, group.epoch, made.tally)
             if batch is not None:
                 made.batches.append((batch, part.after))
             at = end
         return made
 
-    def ahead(self, tasks: Iterator[Task]) -> Iterator[Task]:
-        """The same tasks; shards that are fetched are asked for the records of the next ones in advance."""
+    def ahead(self, groups: Iterator[Group]) -> Iterator[Group]:
+        """The same groups; shards that are fetched are asked for the records of the next ones in advance."""
         return self.split.shards.ahead(
-            tasks, lambda task: self._rows(task, np.concatenate([part.positions for part in task.parts]))
+            groups, lambda group: self._rows(group, np.concatenate([part.positions for part in group.parts]))
         )
 
-    def _rows(self, task: Task, positions: Ints) -> Ints:
-        if task.parts[0].bins is not None:  # packed: the plan has already looked the records up
+    def _rows(self, group: Group, positions: Ints) -> Ints:
+        if group.parts[0].bins is not None:  # packed: the schedule has already looked the records up
             return positions
-        return self.sampler.rows(task.epoch, positions)
+        return self.sampler.rows(group.epoch, positions)
 
     def _read(self, rows: Ints, tally: Tally) -> dict[str, Column] | None:
         """The columns; None if a record is at fault."""
@@ -146,24 +146,24 @@ class Maker:
         tally.decode += perf_counter() - begin - decoded.seconds_fetching
         return columns
 
-    def _make_each(self, task: Task, made: Made) -> None:
-        """The way for tasks with damage: batch by batch, records at fault raised, left out or replaced."""
-        for part in task.parts:
-            rows = self._rows(task, part.positions)
+    def _make_each(self, group: Group, made: Made) -> None:
+        """A group with damage: batch by batch, with records at fault raised, skipped or replaced."""
+        for part in group.parts:
+            rows = self._rows(group, part.positions)
             try:
                 kept = self._intact(rows, made.tally)
             except BushelError as error:
                 made.error = error
                 return
-            self._make_kept(task, part, rows, kept, made)
+            self._make_kept(group, part, rows, kept, made)
 
-    def _make_kept(self, task: Task, part: Part, rows: Ints, kept: Ints, made: Made) -> None:
+    def _make_kept(self, group: Group, part: Part, rows: Ints, kept: Ints, made: Made) -> None:
         chosen, part = self._resolve(part, kept, len(rows))
         if not len(chosen):
             return
         columns = self._read(rows[chosen], made.tally)
         assert columns is not None
-        batch = self._finish(columns, rows[chosen], part, task.epoch, made.tally)
+        batch = self._finish(columns, rows[chosen], part, group.epoch, made.tally)
         if batch is not None:
             made.batches.append((batch, part.after))
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 from types import TracebackType
-from typing import Protocol
 
 import msgspec
 
-from bushel.errors import BushelError
+from bushel.data.schema import IMAGE_ENCODINGS
+from bushel.errors import BushelError, MissingName
+from bushel.parallel.threads import Ahead
 from bushel.reading.batch import Batch, Made, OnFault, Place
-from bushel.reading.dataset import Dataset, Split
+from bushel.reading.dataset import Dataset, Split, open
 from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order
-from bushel.reading.pipeline import Threads
-from bushel.reading.prepare import Settings, Workers, prepare, tasks_ahead, threads_of
-from bushel.reading.process import Process
+from bushel.reading.pipeline import ProcessAhead, Settings, Workers, make_ahead, prepare, threads_of
 from bushel.reading.report import Report
-from bushel.transforms import BatchTransform, Transform
+from bushel.storage import AnyPath
+from bushel.transforms import BatchTransform, Transform, decode_image
 
-__all__ = ["Feed", "batches"]
+__all__ = ["Feed", "batches", "measure"]
 
 
 def batches(
@@ -39,8 +39,9 @@ def batches(
 ) -> Feed:
     """Read records as ready batches: dicts of NumPy arrays, `Ragged` or bytes columns, made ahead in threads.
 
-    A batch is its owner's: it never changes, and may be kept. The last batch is smaller unless `drop_last`. `on_fault`
-    says whether a damaged record is raised, left out, or replaced by another of its batch, so that ranks stay in step.
+    A batch belongs to its owner: it never changes, and may be kept. The last batch is smaller unless `drop_last`.
+    `on_fault` says whether a damaged record is raised, skipped, or replaced by another of its batch, so that ranks stay
+    in step.
 
     >>> feed = bushel.batches(train, batch_size=256, order=bushel.Order(shuffle=True, seed=7), epochs=3)
     >>> for batch in feed:
@@ -69,34 +70,22 @@ def _one_split(data: Split | Dataset) -> Split:
     raise ValueError(f"data must be one split{names}, got {data!r}")
 
 
-class Pipeline(Protocol):
-    """Gives what was made, in order."""
-
-    def next(self) -> Made | None:
-        """The next that was made; None behind the last."""
-        ...
-
-    def close(self) -> None:
-        """End all work."""
-        ...
-
-
 class Feed:
-    """Batches, one after another; where reading stands; and how it fares.
+    """Batches, one after another, with the place of reading and a report of it.
 
-    Iterating again when all epochs are through reads the following epochs.
+    Iterating again after the last epoch reads the following epochs.
     """
 
     def __init__(self, split: Split, settings: Settings) -> None:
         self.split = split
         self.settings = settings
-        self._maker, self._plan = prepare(split, settings)
+        self._maker, self._schedule = prepare(split, settings)
         self._place = Place()
         self._epochs_done = 0
         self._is_through = False
         self._ready: deque[tuple[Batch, Place]] = deque()
-        self._pipeline: Pipeline | None = None
-        self._error: BushelError | None = None  # to be raised behind the batches that are ready
+        self._pipeline: Ahead[Made] | ProcessAhead | None = None
+        self._error: BushelError | None = None  # to be raised after the batches that are ready
         self._report = Report(threads=threads_of(settings))
         self._begun: float | None = None
         self._returned = 0.0
@@ -109,9 +98,9 @@ class Feed:
 
     def __len__(self) -> int:
         """How many batches an epoch has; unknown where records are packed."""
-        if self._plan.pack is not None:
+        if self._schedule.pack is not None:
             raise TypeError("the number of packed batches is not known before they are made")
-        return self._plan.steps.count()
+        return self._schedule.steps.count()
 
     def __next__(self) -> Batch:
         asked = perf_counter()
@@ -134,7 +123,7 @@ class Feed:
         return batch
 
     def _wait(self) -> None:
-        """Have at least one batch ready, unless there is none left."""
+        """Wait until a batch is ready, unless none is left."""
         begin = perf_counter()
         try:
             while not self._ready:
@@ -142,7 +131,7 @@ class Feed:
                     raise self._error
                 if self._pipeline is None:
                     self._pipeline = self._start()
-                made = self._pipeline.next()
+                made = next(self._pipeline, None)
                 if made is None:
                     self.close()
                     break
@@ -157,34 +146,33 @@ class Feed:
         finally:
             self._report.waited += perf_counter() - begin
 
-    def _start(self) -> Pipeline:
+    def _start(self) -> Ahead[Made] | ProcessAhead:
         until = None if self.settings.epochs is None else self._epochs_done + self.settings.epochs
-        ahead = tasks_ahead(self.settings, self._plan.batches_at_once)
+        schedule = self._schedule.through(until)
         if self.settings.workers.process:
-            return Process(self.split, self.settings, self._place, until=until, ahead=ahead)
-        tasks = self._maker.ahead(self._plan.through(until).tasks(self._place))
-        return Threads(self._maker, tasks, threads=threads_of(self.settings), ahead=ahead)
+            return ProcessAhead(self.split, self.settings, schedule, self._place)
+        return make_ahead(self._maker, schedule, self.settings, self._place)
 
     def state(self) -> dict[str, int]:
-        """Where reading stands behind the last batch *returned*: a few integers, the same on every rank.
+        """Where reading stands after the last batch *returned*: a few integers, the same on every rank.
 
-        `pass` is the epoch with which the pass began that iterating goes on with: behind the last batch of one, it is
-        still that one, until the loop over it has ended.
+        `pass` is the epoch in which the present pass over the data began. After the last batch of a pass it is still
+        that one, until the loop over it has ended.
         """
         began = self._epochs_done + (self.settings.epochs or 0) * self._is_through
         return {**self._signature(), **self._place._asdict(), "pass": began}
 
     def _signature(self) -> dict[str, int]:
-        """What a state must have been taken with: other records, or other buckets, are not in the same places."""
+        """What must be the same when a state is restored: other records or buckets are not in the same places."""
         is_bucketed = any(isinstance(step, Bucket) for step in self.settings.layout)
         return {
             "seed": self.settings.order.seed,
-            "records": self._plan.steps.size,
+            "records": self._schedule.steps.size,
             "bucket": self.settings.batch_size if is_bucketed else 0,
         }
 
     def restore(self, state: dict[str, int]) -> None:
-        """Go on where `state` was taken. With another number of ranks the remaining records are read, each once."""
+        """Continue where `state` was taken. With another number of ranks, the remaining records are read once each."""
         for name, value in self._signature().items():
             if state.get(name) != value:
                 raise ValueError(f"state must be of a feed with {name} {value}, got {state.get(name)}")
@@ -194,13 +182,13 @@ class Feed:
         self._epochs_done = int(state["pass"])
 
     def report(self) -> Report:
-        """Where time went so far, and what was passed over."""
+        """Where the time went so far, and what was skipped."""
         report = msgspec.structs.replace(self._report, faults=list(self._report.faults))
         report.seconds = 0.0 if self._begun is None else (self._returned or perf_counter()) - self._begun
         return report
 
     def close(self) -> None:
-        """End all work; the next batch asked for begins it anew where reading stands."""
+        """End all work; the next batch that is asked for starts it again where reading stands."""
         pipeline, self._pipeline, self._error = self._pipeline, None, None
         self._ready.clear()
         if pipeline is not None:
@@ -213,3 +201,49 @@ class Feed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def measure(
+    paths: AnyPath | Iterable[AnyPath],
+    *,
+    split: str | None = None,
+    batch_size: int = 256,
+    columns: Sequence[str] | None = None,
+    order: Order | None = None,
+    seconds: float = 5.0,
+    decode_images: bool = True,
+    workers: Workers | None = None,
+) -> Report:
+    """Read a dataset for some seconds, from the first split unless one is named, and report where the time went.
+
+    Encoded images are decoded, as in training.
+    """
+    if not seconds > 0:
+        raise ValueError(f"seconds must be more than 0, got {seconds}")
+    data = open(paths)
+    chosen = data[split] if split is not None else next(iter(data.splits.values()))
+    images = _images(chosen, columns) if decode_images else []
+    feed = batches(
+        chosen,
+        batch_size=batch_size,
+        columns=columns,
+        order=order or Order(shuffle=True),
+        transforms=[decode_image(name) for name in images],
+        epochs=None,
+        on_fault="skip",
+        workers=workers,
+    )
+    end = perf_counter() + seconds
+    with feed:
+        for _ in feed:
+            if perf_counter() >= end:
+                break
+        return feed.report()
+
+
+def _images(split: Split, columns: Sequence[str] | None) -> list[str]:
+    for name in columns or ():
+        if name not in split.schema:
+            raise MissingName("feature", name, split.schema, where=split.paths[0])
+    names = list(split.schema if columns is None else columns)
+    return [name for name in names if split.schema[name].encoding in IMAGE_ENCODINGS]

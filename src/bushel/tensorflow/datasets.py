@@ -10,7 +10,7 @@ from bushel.feeding.request import Data, open_split, request_of
 from bushel.reading import Order, Workers
 from bushel.reading.batch import OnFault
 from bushel.reading.layout import Layout
-from bushel.reading.prepare import Settings
+from bushel.reading.pipeline import Settings
 from bushel.tensorflow.graph import graph_dataset
 from bushel.tensorflow.native import native_dataset
 from bushel.tensorflow.specs import load

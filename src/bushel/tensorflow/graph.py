@@ -10,8 +10,8 @@ from bushel.errors import SchemaMismatch
 from bushel.feeding.request import Request
 from bushel.reading import Bucket, Pack
 from bushel.reading.order import BufferedShuffle
-from bushel.reading.prepare import Settings
-from bushel.reading.steps import Steps
+from bushel.reading.pipeline import Settings
+from bushel.reading.schedule import Steps
 from bushel.records.files import open_file
 from bushel.storage import local_paths
 from bushel.tensorflow.layouts import bucket_records, lay_out

@@ -10,7 +10,7 @@ from bushel.data.schema import Schema
 from bushel.errors import MissingName
 from bushel.reading import Bucket, Dense, Pad, Sparse
 from bushel.reading.layout import Layout
-from bushel.reading.prepare import Settings
+from bushel.reading.pipeline import Settings
 from bushel.tensorflow.parsing import parse_fn
 from bushel.tensorflow.specs import as_graph, load
 

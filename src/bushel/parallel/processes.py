@@ -1,0 +1,206 @@
+"""Processes that work for this one. Each is sent tasks over a socket and sends back what became of them.
+
+Arrays come in an anonymous file that the receiver maps: nothing is copied, and nothing stays on disk, whoever is
+killed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import queue
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from bushel import _native
+from bushel.errors import BushelError
+
+__all__ = ["Worker", "WorkerEnded", "serve"]
+
+# Only the standard library, until the paths of the process that starts it are known.
+_BOOT = (
+    "import pickle, socket, struct, sys; link = socket.socket(fileno=int(sys.argv[1])); "
+    "size, = struct.unpack('<Q', link.recv(8, socket.MSG_WAITALL)); "
+    "sys.argv[:], sys.path[:], modules = pickle.loads(link.recv(size, socket.MSG_WAITALL)); "
+    "from bushel.parallel.processes import serve; serve(link, modules)"
+)
+_HEADER = struct.Struct("<QI")  # size of the pickle, number of buffers
+_ALIGNMENT = 64
+
+
+class Worker:
+    """One process, without a fork, so that threads of Arrow and TensorFlow survive, and without a `__main__` guard.
+
+    `modules` are imported early, while it waits for its first task.
+    """
+
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+            # -P: a file in the current folder must not stand in for a module of the standard library.
+            command = [sys.executable, *flags, "-P", "-c", _BOOT, str(theirs.fileno())]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        data = pickle.dumps((sys.argv, sys.path, modules))
+        with suppress(OSError):  # it ended already: noticed when its first answer is awaited
+            self._link.sendall(struct.pack("<Q", len(data)) + data)
+
+    def fileno(self) -> int:
+        """Of its socket, so that several workers can be waited for."""
+        return self._link.fileno()
+
+    def send(self, work: bytes | None, task: Any) -> None:
+        """Have it do a task: pickled work, or None for the work that was sent last."""
+        with suppress(OSError):  # it ended: noticed when its answer is awaited
+            _send(self._link, (work, pickle.dumps(task)))  # a task that cannot be loaded is its own error
+
+    def receive(self) -> Any:
+        """What became of the task. Raises the error that it raised, or `WorkerEnded`."""
+        try:
+            value, error, trace = _receive(self._link)
+        except (EOFError, OSError):
+            raise WorkerEnded(self.process.wait()) from None
+        if error is not None:
+            raise error from _InWorker(trace)
+        return value
+
+    def end(self) -> None:
+        """End it at once: it does when its socket is closed, unless something holds it."""
+        self._link.close()
+        try:
+            self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class _InWorker(Exception):
+    """Where in a worker an error was raised."""
+
+    def __str__(self) -> str:
+        return f"in a worker:\n{self.args[0]}"
+
+
+class WorkerEnded(BushelError):
+    """A worker that ended before its task was done."""
+
+    def __init__(self, code: int) -> None:
+        if code == -signal.SIGKILL:
+            super().__init__("a worker was killed, most likely because memory ran out")
+        else:
+            how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+            super().__init__(f"a worker ended {how}")
+
+
+def serve(link: socket.socket, modules: Sequence[str]) -> None:
+    """Be a worker: do what is sent until the socket is closed, and end at once then, even during a task."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that started this one
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(link, messages), daemon=True).start()
+    for name in modules:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    work: Any = None
+    while True:
+        pickled, task = messages.get()
+        answer: tuple[Any, BaseException | None, str]
+        try:
+            work = work if pickled is None else pickle.loads(pickled)
+            answer = (work(pickle.loads(task)), None, "")
+        except BaseException as error:  # whatever it is, the process that waits must hear of it
+            answer = (None, error, traceback.format_exc())
+        try:
+            _answer(link, answer)
+        except OSError:
+            sys.exit(1)
+
+
+def _listen(link: socket.socket, messages: queue.SimpleQueue[Any]) -> None:
+    # A worker that outlives the process it works for would keep its memory, and nobody would end it.
+    try:
+        while True:
+            messages.put(_receive(link))
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _answer(link: socket.socket, answer: tuple[Any, BaseException | None, str]) -> None:
+    value, error, trace = answer
+    try:
+        if error is not None:
+            pickle.loads(pickle.dumps(error))
+        _send(link, answer)
+    except OSError:
+        raise
+    except Exception:
+        what = f"{type(error).__name__}: {error}" if error else f"{type(value).__name__} cannot be sent back"
+        _send(link, (None, RuntimeError(what), trace))
+
+
+def _send(link: socket.socket, value: Any) -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    if not buffers:
+        link.sendall(_HEADER.pack(len(data), 0) + data)
+        return
+    views = [buffer.raw() for buffer in buffers]
+    file = _anonymous_file()
+    try:
+        for view in views:
+            _write_all(file, view)
+            os.lseek(file, -view.nbytes % _ALIGNMENT, os.SEEK_CUR)
+        os.ftruncate(file, max(1, os.lseek(file, 0, os.SEEK_CUR)))
+        socket.send_fds(link, [_HEADER.pack(len(data), len(views))], [file])
+        link.sendall(struct.pack(f"<{len(views)}Q", *(view.nbytes for view in views)) + data)
+    finally:
+        os.close(file)
+
+
+def _receive(link: socket.socket) -> Any:
+    """Receive what `_send` sent; its arrays stay in the file, which is gone when they are."""
+    header, files, _, _ = socket.recv_fds(link, _HEADER.size, 1)
+    size, count = _HEADER.unpack(header + _read(link, _HEADER.size - len(header)))
+    buffers: list[memoryview] = []
+    if count:
+        sizes = struct.unpack(f"<{count}Q", _read(link, 8 * count))
+        # Mapped by the core, which keeps no file open: a batch that is kept must not cost one.
+        memory: Any = _native.Mapping([(f"/dev/fd/{files[0]}", os.fstat(files[0]).st_size)], True).memory
+        os.close(files[0])
+        at = 0
+        for length in sizes:
+            buffers.append(memoryview(memory[at : at + length]))
+            at += length + -length % _ALIGNMENT
+    return pickle.loads(_read(link, size), buffers=buffers)
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("bushel")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _write_all(file: int, view: memoryview) -> None:
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _read(link: socket.socket, size: int) -> bytes:
+    pieces, left = [], size
+    while left:
+        piece = link.recv(min(left, 1 << 20))
+        if not piece:
+            raise EOFError
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
