@@ -50,7 +50,7 @@ def test_a_build_writes_its_recipe_into_the_dataset(tmp_path):
         ("shard_size = 'large'", "shard_size must be a number of bytes such as 128M or 1G, got 'large'"),
         (
             "stratify = 'a'\ngroup = 'b'",
-            "not a recipe: stratify and group cannot both be given: a group has no class of its own",
+            "not a recipe: stratify and group cannot both be given: a group may hold several classes",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def test_no_flag_was_lost(command: str) -> None:
 
 def test_every_flag_of_the_design_is_there() -> None:
     section = DESIGN.read_text().split("## 9. The command line")[1].split("\n## ")[0]
-    listed = re.search(r"```\n(build   .*?)```", section, re.DOTALL)
+    listed = re.search(r"```\w*\n(build   .*?)```", section, re.DOTALL)
     assert listed is not None
     for command, text in re.findall(r"^(\w+) +(.*?)(?=^\w|\Z)", listed[1], re.MULTILINE | re.DOTALL):
         assert set(re.findall(r"--[\w-]+", text)) <= flags_of(command), command

@@ -201,7 +201,7 @@ def test_a_file_that_is_not_coco_is_one_clear_line(tmp_path: Path, text: str, wh
 def test_images_nowhere_near_the_annotations_are_asked_for(tmp_path: Path) -> None:
     path = coco_file(tmp_path / "far")
     path = path.rename(tmp_path / "annotations.json")
-    with pytest.raises(FileProblem, match="the image a.jpg is nowhere near it"):
+    with pytest.raises(FileProblem, match="the image a.jpg was not found near it"):
         sources.coco(path)
     assert keys_of(sources.coco(path, tmp_path / "far" / "images")) == ["a.jpg", "b.jpg"]
 
@@ -250,7 +250,7 @@ OTHER_FILE = """<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc
         ("<annotation><object><name>x</name></object></annotation>", "1.xml: object 0 has no box"),
         (
             "<annotation><object><name>x</name><bndbox><xmin>a</xmin></bndbox></object></annotation>",
-            "1.xml: object 0 has a box whose corners are no numbers",
+            "1.xml: object 0 has a box whose corners are not numbers",
         ),
     ],
 )
@@ -303,8 +303,8 @@ def test_names_of_classes_in_all_the_ways_yaml_has(tmp_path: Path, names: str) -
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"0 0.5 0.5 0.2\n", "a.txt: line 1 has 3 numbers behind its class, not 4: '0 0.5 0.5 0.2'"),
-        (b"\n\ncat 0.5 0.5 1 1", "a.txt: line 3 is no class and numbers: 'cat 0.5 0.5 1 1'"),
+        (b"0 0.5 0.5 0.2\n", "a.txt: line 1 has 3 numbers after its class, not 4: '0 0.5 0.5 0.2'"),
+        (b"\n\ncat 0.5 0.5 1 1", "a.txt: line 3 is not a class and numbers: 'cat 0.5 0.5 1 1'"),
         (b"7 0.5 0.5 0.2 0.2", "a.txt: line 1 has the class 7, and there are 1 names"),
         (b"\xff\xfe\x00\x80", "a.txt: is not text"),
         (b"0 nan 0.5 0.2 0.2", "box 0 of 1 (nan, 0.4) to (nan, 0.6), in shares of the image, is not finite"),

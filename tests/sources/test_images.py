@@ -99,7 +99,7 @@ def test_hidden_and_foreign_files_are_left_out_and_counted(tmp_path: Path) -> No
     assert listing.keys.to_list() == [b"cat/1.jpg"]
     assert listing.counted == {
         "hidden files": 5,
-        "files that are no images": 1,
+        "files that are not images": 1,
         "images in formats that are not read": 1,
     }
 
@@ -153,7 +153,7 @@ def test_an_image_in_no_class_folder_is_refused(tmp_path: Path) -> None:
     source = images(tmp_path)
     columns, refused = read_all(source)
     assert columns["label"] == [b"cat"]
-    assert refused == [(0, "read", "it is in no class folder")]
+    assert refused == [(0, "read", "it is not in a class folder")]
 
 
 @pytest.mark.parametrize("written", ["csv", "jsonl", "found", "dict"])
@@ -176,7 +176,7 @@ def test_labels_from_a_file(tmp_path: Path, written: str) -> None:
     assert listed(source, "label") == [b"cat", b"dog, large", None]
     columns, refused = read_all(source)
     assert columns["label"] == [b"cat", b"dog, large"]
-    assert refused == [(2, "read", "the labels have none for it")]
+    assert refused == [(2, "read", "the table of labels does not list it")]
     assert source.list(0, []).counted["labels of files that are not there"] == 1
     assert read_all(pickle.loads(pickle.dumps(source))) == (columns, refused)
 
@@ -208,7 +208,7 @@ def test_labels_may_be_numbers_and_say_the_split(tmp_path: Path) -> None:
 def test_a_table_of_labels_that_is_not_clear_is_told(tmp_path: Path) -> None:
     save(tmp_path / "photos" / "1.jpg", JPEG)
     table = save(tmp_path / "l.csv", b"file,age,weight\n1.jpg,2,3\n")
-    with pytest.raises(FileProblem, match=r"which of its columns is the label is not clear: age, weight"):
+    with pytest.raises(FileProblem, match=r"cannot tell which column is the label: age, weight"):
         images(tmp_path / "photos", table).schema()
     assert listed(images(tmp_path / "photos", table, label_column="age"), "label") == [2]
     with pytest.raises(FileProblem, match="no column holds the names of the files"):
@@ -220,7 +220,7 @@ def test_empty_and_missing_folders_are_told(tmp_path: Path) -> None:
     with pytest.raises(FileProblem, match="there are no images in this folder: it is empty"):
         images(tmp_path / "empty")
     save(tmp_path / "text" / "a.txt", b"x")
-    with pytest.raises(FileProblem, match="there are no images in this folder: 1 files that are no images"):
+    with pytest.raises(FileProblem, match="there are no images in this folder: 1 files that are not images"):
         images(tmp_path / "text")
     with pytest.raises(FileProblem, match=r"emty: there is no such folder\n  Did you mean .*empty"):
         images(tmp_path / "emty")
@@ -253,7 +253,7 @@ BAD = {
     "head.jpg": (JPEG[:100], "the image ends inside its header"),
     "cut.png": (encoded(picture(), "PNG")[:-100], "the PNG ends early: it has no end chunk"),
     "cmyk.jpg": (encoded(picture(mode="CMYK")), "the JPEG is in CMYK"),
-    "deep.png": (sixteen_bit(), "it has 16 bits a channel"),
+    "deep.png": (sixteen_bit(), "it has 16 bits per channel"),
     "moving.gif": (animated("GIF"), "it is animated"),
     "moving.webp": (animated("WEBP"), "it is animated"),
     "moving.png": (animated("PNG"), "it is animated"),

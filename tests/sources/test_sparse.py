@@ -113,7 +113,7 @@ def test_files_of_save_npz_are_sources(tmp_path: Path) -> None:
     row = matrix()[3]
     printed = {"indices": row.indices.tolist(), "values": row.data.tolist(), "size": SIZE}
     assert json.loads(shown.stdout)["sample"]["terms"] == printed
-    assert "terms is sparse, 2,000 values a record: terms/indices, terms/values" in done.stdout.splitlines()
+    assert "terms is sparse, 2,000 values per record: terms/indices, terms/values" in done.stdout.splitlines()
 
 
 def test_files_that_are_no_csr_matrix_are_named(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_files_in_class_folders(tmp_path: Path) -> None:
     assert source.reads == "random"
     assert keys_of(source) == ["neg/10321", "neg/2.txt", "pos/1.txt"]
     assert listed(source, "label") == [b"neg", b"neg", b"pos"]
-    assert source.list(0, []).counted == {"files that are no text": 1, "hidden files": 1}
+    assert source.list(0, []).counted == {"files that are not text": 1, "hidden files": 1}
     columns, refused = read_all(source)
     assert columns["text"] == [b"no suffix", b"bad", "g\u00fct\nsehr".encode()]
     assert not refused

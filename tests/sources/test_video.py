@@ -102,7 +102,7 @@ def test_labels_splits_and_groups_are_folders_and_files(tmp_path: Path) -> None:
     assert listed(source, "label") == [b"run", b"run", b"walk", b"walk", b"run", b"run"]
     assert listed(source, "split") == [b"train"] * 4 + [b"val"] * 2
     assert listed(source, "video")[0] == b"train/run/a.mp4"
-    assert source.list(0, []).counted == {"files that are no videos": 1}
+    assert source.list(0, []).counted == {"files that are not videos": 1}
     assert kind_of(tmp_path) == "video"
 
 

@@ -349,7 +349,7 @@ def test_what_cannot_hold_16_bits_is_said() -> None:
     for data in (FILES["PNG rgb"][:200], tiff(WIDE[..., :3], 2)[:900], b"", tiff(WIDE[..., :3], 2, planes=2)):
         with pytest.raises(SchemaMismatch, match="the image cannot be decoded"):
             t.decode_image("image", dtype="uint16").apply({"image": data}, DRAW)
-    with pytest.raises(SchemaMismatch, match="a plane for each channel can have 8 bits a channel only"):
+    with pytest.raises(SchemaMismatch, match="a plane for each channel can have 8 bits per channel only"):
         t.decode_image("image").apply({"image": tiff(WIDE[..., :3], 2, planes=2)}, DRAW)
 
 

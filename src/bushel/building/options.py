@@ -1,4 +1,4 @@
-"""How a build is done: on which workers, and what it may refuse."""
+"""How a build runs: on which workers, and what it may refuse."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Run", "check_outside", "check_schema", "on_all", "paths_in", "same_r
 
 _TABLES = suffixes_of("table", "text")
 _SMALL_TABLE = 1 << 30
-# Seconds after which a source is there, and after which a plan is one of a build that is not short.
+# Seconds after which workers start: once the source is open, or once the build is not a short one.
 _OPENED, _LONG_PLAN = 0.05, 0.3
 
 
@@ -58,10 +58,10 @@ class Run:
     def hired(
         self, source: Mapping[str, Any] | AnyPath | None, transforms: Sequence[Transform] = ()
     ) -> Iterator[Engine]:
-        """The engine, for the opening of a source and for all that follows; its workers are let go at the end.
+        """The engine, for the opening of a source and for all that follows; its workers end with it.
 
-        Local workers, as many as asked for or one a core, start while the source is opened and the plan is made; soon,
-        not at once, if the build may be short. They are threads where a table is small and the core does all that
+        Local workers, as many as asked for or one per core, start while the source is opened and the plan is made; a
+        little later if the build may be short. They are threads where a table is small and the core does all that
         `transforms` ask for. On a cluster a source is opened when all nodes see it, and with all of them looking
         through its files.
         """
@@ -93,7 +93,7 @@ class Run:
 
 
 def _is_small_table(source: Mapping[str, Any] | AnyPath | None) -> bool:
-    """Whether a source is one file of text or a table, which is read before processes would be there."""
+    """Whether a source is one file of text or a table, which is read before processes would have started."""
     if isinstance(source, Mapping):
         source = source.get("path") if "image_column" not in source else None
     paths = local_paths([source]) if isinstance(source, str | PathLike) else []
@@ -128,7 +128,7 @@ _KEY_HELP = "The key tells which samples are there already: --key COL"
 
 
 def same_recipe(output: OutputFolder, recipe: Recipe, source: dict[str, Any]) -> Recipe:
-    """The recipe with its source; that of the dataset for an addition, which may not ask for another."""
+    """The recipe with its source; that of the dataset for an addition, which may not ask for a different one."""
     if output.manifest is None:
         return msgspec.structs.replace(recipe, source=source)
     before = msgspec.convert(output.manifest.recipe, Recipe)

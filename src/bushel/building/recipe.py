@@ -49,11 +49,11 @@ Method: TypeAlias = Literal["oversample", "undersample", "smote", "smotenc", "bo
 
 
 class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How the classes of the train split are brought closer, behind the split."""
+    """How the classes of the train split are balanced, after the split."""
 
     method: Method
     ratio: float = 1.0  # of the smallest class to the largest
-    augment: list[dict[str, Any]] = []  # transforms of what comes again, behind all others
+    augment: list[dict[str, Any]] = []  # transforms of repeated samples, after all others
     neighbours: int = 5  # of SMOTE and its relatives
     categories: list[str] = []  # for SMOTENC, beside text and what a transform encodes
 
@@ -67,7 +67,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
         if self.neighbours < 1:
             raise ValueError(f"neighbours must be at least 1, got {self.neighbours}")
         if self.augment and self.method != "oversample":
-            raise ValueError(f"augment is for what comes again, so for oversample; got {self.method}")
+            raise ValueError(f"augment is for repeated samples, so for oversample; got {self.method}")
         if self.categories and self.method != "smotenc":
             raise ValueError(f"categories of balance are for smotenc; got {self.method}")
         make_transforms(self.augment)
@@ -77,9 +77,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     """All that decides the bytes of a dataset, beside the files of its source."""
 
     source: dict[str, Any] = {}
-    out: str | None = None  # where to, if the command does not say
-    split: dict[str, float] | str | None = None  # shares by name, or the column that says it; None: all train
-    exact: bool = False  # counts to the sample, which later samples then move
+    out: str | None = None  # the folder to write, if the command does not say
+    split: dict[str, float] | str | None = None  # shares by name, or the column that holds it; None: all train
+    exact: bool = False  # exact counts; samples that are added later may then move others
     stratify: str | None = None
     group: str | None = None
     label: str | None = None
@@ -100,7 +100,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
             if (number := getattr(self, name)) is not None and number < 1:
                 raise ValueError(f"{name} must be at least 1, got {number}")
         if self.stratify is not None and self.group is not None:
-            raise ValueError("stratify and group cannot both be given: a group has no class of its own")
+            raise ValueError("stratify and group cannot both be given: a group may hold several classes")
 
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -176,7 +176,7 @@ def write_recipe(path: Path, recipe: Recipe) -> None:
 
 
 def _inline(value: Any) -> str:
-    """A value of TOML behind an equals sign; a table in braces."""
+    """A value of TOML after an equals sign; a table in braces."""
     import tomli_w
 
     if isinstance(value, dict):
@@ -203,7 +203,7 @@ def _without_none(value: Any) -> Any:
 def code_of(objects: Iterable[Any]) -> dict[str, str]:
     """By name of the class, a digest of its methods and of the functions of its module that they call.
 
-    Bushel's own classes are told by its version. What comments and layout change is not part of it.
+    Bushel's own classes are covered by its version. Comments and layout do not count.
     """
     found = {}
     for kind in {type(given) for given in objects}:
@@ -211,13 +211,13 @@ def code_of(objects: Iterable[Any]) -> dict[str, str]:
             digest = hashlib.blake2b(digest_size=16)
             for part in _parts_of(kind):
                 digest.update(part + b"\0")
-            # Each Python compiles to code of its own: only digests of one can be compared.
+            # Each Python version compiles to different code: only digests of the same version can be compared.
             found[f"{kind.__module__}:{kind.__qualname__}"] = f"{sys.implementation.cache_tag} {digest.hexdigest()}"
     return found
 
 
 def changed_code(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """The names of classes whose code is another one now."""
+    """The names of classes whose code has changed."""
     return [
         name
         for name in sorted(before.keys() & now.keys())
@@ -242,15 +242,15 @@ def _of_value(value: Any, seen: set[CodeType]) -> Iterator[bytes]:
     if isinstance(function, FunctionType):
         yield from _of_function(function, seen)
     elif isinstance(value, int | float | str | bytes | tuple | frozenset | None):
-        yield _told(value)
+        yield _repr_of(value)
 
 
-def _told(value: Any) -> bytes:
+def _repr_of(value: Any) -> bytes:
     """The same in every process, which the order of a set is not."""
     if isinstance(value, frozenset):
-        return b"{" + b",".join(sorted(map(_told, value))) + b"}"
+        return b"{" + b",".join(sorted(map(_repr_of, value))) + b"}"
     if isinstance(value, tuple | list):
-        return b"(" + b",".join(map(_told, value)) + b")"
+        return b"(" + b",".join(map(_repr_of, value)) + b")"
     return repr(value).encode()
 
 
@@ -261,7 +261,7 @@ def _of_function(function: FunctionType, seen: set[CodeType]) -> Iterator[bytes]
     for code in _codes_in(function.__code__):
         yield code.co_code
         yield repr((code.co_names, code.co_varnames)).encode()
-        yield _told([const for const in code.co_consts if not isinstance(const, CodeType)])
+        yield _repr_of([const for const in code.co_consts if not isinstance(const, CodeType)])
         for name in code.co_names:
             called = function.__globals__.get(name)
             if isinstance(called, FunctionType) and called.__module__ == function.__module__:

@@ -27,26 +27,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.argument("out", metavar="OUT", required=False)
 @add_flags(BUILD_FLAGS)
 @flag("--plan", "only_plan", is_flag=True, help="Show what would be built, and stop", group="Run")
-@flag("--workers", type=int, metavar="N", help="Number of processes  [default: cores]", group="Run")
-@flag(
-    "--max-bad",
-    metavar="0.1%|N",
-    help="Stop if more samples than this are refused  [default: keep going, exit 1]",
-    group="Run",
-)
-@flag("--strict", is_flag=True, help="Stop at the first sample that is refused", group="Run", rare=True)
-@flag(
-    "--no-check",
-    "check",
-    is_flag=True,
-    default=True,
-    flag_value=False,
-    help="Do not read shards back after writing",
-    group="Run",
-    rare=True,
-)
-@flag("--append", is_flag=True, help="Add the samples whose keys are not in the dataset OUT yet", group="Run")
-@flag("--overwrite", is_flag=True, help="Replace the dataset OUT once all is built", group="Run")
+@flag("--no-check", "check", flag_value=False, default=True, help="Do not read shards back", group="Run", rare=True)
 @engine_flags
 @json_flag
 @click.pass_context
@@ -233,7 +214,7 @@ def _print_costs(path: str) -> None:
 
 def _print_counted(counted: dict[str, int]) -> None:
     if counted:
-        click.echo("\nnote: " + "; ".join(f"{what}: {count:,}" for what, count in counted.items()))
+        click.echo("\nnote: " + "; ".join(f"{count:,} {what}" for what, count in counted.items()))
 
 
 def _print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

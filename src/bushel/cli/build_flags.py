@@ -10,8 +10,9 @@ import click
 import msgspec
 
 from bushel.building.recipe import Balance, Constraint, Method, Order
-from bushel.cli.flags import flag, option_flag, parse_size, settings, toml_value
+from bushel.cli.flags import flag, flags, option_flag, parse_size, settings, toml_value
 from bushel.errors import nearest
+from bushel.pixels.geometry import Fit, Kernel
 from bushel.pixels.headers import FORMATS
 from bushel.sources.opening import SOURCES, kind_of
 from bushel.sources.options import options_of
@@ -19,243 +20,140 @@ from bushel.storage.compression import SHARD_CODECS
 
 __all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources"]
 
-_DATA, _SPLITS, _SHARDS = "What to read", "Splits", "Shards"
-_NUMBERS, _TEXT, _IMAGES = "Numbers and categories", "Text", "Images"
-_MEDIA, _CLASSES, _RUN = "Boxes, tiles, series and video", "Class balance", "Run"
+
+def _source(group: str, kind: str, *names: str, rare: bool = True, **more: Any) -> list[Any]:
+    """The flags of options of a source."""
+    options = options_of(SOURCES[kind])
+    return [option_flag(options[name], group=group, rare=rare, **more) for name in names]
 
 
-def _source(kind: str, name: str, **more: Any) -> Any:
-    """The flag of an option of a source."""
-    return option_flag(options_of(SOURCES[kind])[name], **more)
-
-
+_BALANCES = (*get_args(Method), "none")
 BUILD_FLAGS = [
-    flag("--label", metavar="COL", help="Column to predict  [default: label]", group=_DATA),
-    flag("--key", metavar="COL", help="Column that tells samples apart  [default: path or row number]", group=_DATA),
-    flag("--columns", metavar="A,B", help="Columns to keep  [default: all]", group=_DATA),
-    flag("--type", "types", metavar="COL=DTYPE", multiple=True, help="Type of a column; repeatable", group=_DATA),
-    flag("--rename", metavar="OLD=NEW", multiple=True, help="Rename a column; repeatable", group=_DATA, rare=True),
-    flag(
-        "--constrain",
-        metavar="COL:min=0,max=9",
-        multiple=True,
-        help="Refuse samples with other values; repeatable",
-        group=_DATA,
-        rare=True,
+    *flags(
+        "What to read",
+        {
+            "--label COL": "Column to predict  [default: label]",
+            "--key COL": "Column that tells samples apart  [default: path or row number]",
+            "--columns A,B": "Columns to keep  [default: all]",
+            "--type COL=DTYPE...": "Type of a column",
+            "--kind KIND": "Kind of source, if its path does not tell: coco, text, table, …",
+            "--set NAME=VALUE...": "Any option of the source (--help-all lists them)",
+            "--limit N": "Read only N samples, for a trial",
+        },
+        rare={
+            "--rename OLD=NEW...": "Rename a column",
+            "--constrain COL:min=0,max=9...": "Refuse samples with other values",
+        },
     ),
-    flag("--kind", metavar="KIND", help="Kind of source, if its path does not tell: coco, text, table, …", group=_DATA),
-    flag(
-        "--set",
-        "source_set",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="Any option of the source (--help-all lists them); repeatable",
-        group=_DATA,
+    *flags(
+        "Splits",
+        {
+            "--split 80/10/10": "Shares of train, val and test, or a column that holds the split  [default: all train]",
+            "--stratify COL": "Give each class of COL the same shares",
+            "--group COL": "Keep samples with the same COL in one split",
+            "--seed N": "Random seed for splits and order  [default: 0]",
+        },
+        rare={"--exact": "Splits of exact counts; samples that are added later may then move others"},
     ),
-    flag("--limit", type=int, metavar="N", help="Read only N samples, for a trial", group=_DATA),
-    flag(
-        "--split",
-        metavar="80/10/10",
-        help="Shares of train, val and test, or the column that holds the split  [default: all train]",
-        group=_SPLITS,
+    *flags(
+        "Shards",
+        {
+            "--shard-size 128M": "Approximate size of a shard  [default: 128M]",
+            f"--compression {'|'.join(SHARD_CODECS)}": "Compress shards  [default: no]",
+        },
+        rare={
+            "--shards N": "Number of shards of the largest split, instead of --shard-size",
+            f"--order {'|'.join(get_args(Order))}": "Order of records in shards  [default: shuffled]",
+        },
     ),
-    flag("--stratify", metavar="COL", help="Give each class of COL the same shares", group=_SPLITS),
-    flag("--group", metavar="COL", help="Keep samples with the same COL in one split", group=_SPLITS),
-    flag("--seed", type=int, metavar="N", help="Random seed for splits and order  [default: 0]", group=_SPLITS),
-    flag(
-        "--exact",
-        is_flag=True,
-        help="Splits of exact counts; samples that are added later may then move others",
-        group=_SPLITS,
-        rare=True,
+    *flags(
+        "Numbers and categories",
+        {
+            "--fill COL=VALUE...": "Fill missing values; also =mean, =median, =most_frequent",
+            "--standardise A,B": "Scale to mean 0 and deviation 1, by the train split",
+            "--encode A,B": "Replace categories by codes, by the train split",
+            "--transform NAME:COL,KEY=VALUE...": "Any other transform, such as clip:age,low=0",
+        },
+        rare={
+            "--require A,B": "Refuse samples that lack one of these",
+            "--log A,B": "Take the logarithm of 1 + value",
+            "--min-max A,B": "Scale to 0 to 1, by the train split",
+            "--robust-scale A,B": "Scale by median and quartiles of the train split",
+            "--one-hot A,B": "Replace categories by vectors of 0 and 1, by the train split",
+        },
     ),
-    flag(
-        "--order",
-        type=click.Choice(get_args(Order)),
-        help="Order of records in shards  [default: shuffled]",
-        group=_SHARDS,
-        rare=True,
+    *flags(
+        "Text",
+        {
+            "--tokenise UNIT|FILE": "Replace text by token ids: word, whitespace, character, byte, or a tokenizer.json",
+        },
+        rare={
+            "--text COL": "Column that the other options for text are about  [default: text]",
+            "--clean A,B": "Clean text: nfc, nfkc, nfd or nfkd, lower, and accents or control to strip them",
+            "--vocabulary N": "Largest number of token ids  [default: all]",
+            "--min-count N": "Leave out tokens that occur less often in train  [default: 1]",
+            "--length N": "Cut or pad texts to N tokens  [default: as they are]",
+            "--tfidf N": "Sparse TF-IDF of the N most frequent terms",
+            "--hash-ngrams N": "Sparse counts of terms, hashed to N places",
+            "--ngrams 1-2": "Number of tokens in a term of --tfidf or --hash-ngrams  [default: 1-1]",
+            "--embed FILE": "Replace words by vectors from a GloVe or word2vec file",
+        },
     ),
-    flag("--shard-size", metavar="128M", help="Approximate size of a shard  [default: 128M]", group=_SHARDS),
-    flag(
-        "--shards",
-        type=int,
-        metavar="N",
-        help="Number of shards of the largest split",
-        group=_SHARDS,
-        rare=True,
+    *flags(
+        "Images",
+        {
+            "--resize HEIGHTxWIDTH": "Resize images, and encode them again",
+            "--image-format FORMAT": "Store images as jpeg:90, webp:80, png or raw; png:16 and raw:16 keep 16 bits "
+            "per channel  [default: their own format]",
+        },
+        rare={
+            f"--fit {'|'.join(get_args(Fit))}": "How --resize fits images  [default: stretch]",
+            f"--kernel {'|'.join(get_args(Kernel))}": "How --resize interpolates  [default: bilinear]",
+            "--scaled": "Decode JPEGs at a smaller scale where --resize allows it: faster, not quite the same pixels",
+        },
     ),
-    flag("--compression", type=click.Choice([*SHARD_CODECS]), help="Compress shards  [default: no]", group=_SHARDS),
-    flag("--require", metavar="A,B", help="Refuse samples that lack one of these", group=_NUMBERS, rare=True),
-    flag(
-        "--fill",
-        metavar="COL=VALUE",
-        multiple=True,
-        help="Fill missing values; also =mean, =median, =most_frequent; repeatable",
-        group=_NUMBERS,
+    *_source("Images", "images", "verify", rare=False),
+    *_source("Images", "images", "keep_bytes"),
+    *_source(_MEDIA := "Boxes, tiles, series and video", "coco", "images", rare=False, metavar="DIR"),
+    *_source(_MEDIA, "coco", "bad_boxes", "masks"),
+    *flags(
+        _MEDIA,
+        {
+            "--tiles HEIGHTxWIDTH": "Cut large images into tiles",
+            "--windows N": "Cut a table into windows of N rows, by --time",
+        },
+        rare={"--split-by series|time": "Split windows by series or by time  [default: series]"},
     ),
-    flag("--standardise", metavar="A,B", help="Scale to mean 0 and deviation 1, by the train split", group=_NUMBERS),
-    flag("--encode", metavar="A,B", help="Replace categories by codes, by the train split", group=_NUMBERS),
-    flag("--log", metavar="A,B", help="Take the logarithm of 1 + value", group=_NUMBERS, rare=True),
-    flag("--min-max", metavar="A,B", help="Scale to 0 to 1, by the train split", group=_NUMBERS, rare=True),
-    flag(
-        "--robust-scale",
-        metavar="A,B",
-        help="Scale by median and quartiles of the train split",
-        group=_NUMBERS,
-        rare=True,
-    ),
-    flag(
-        "--one-hot",
-        metavar="A,B",
-        help="Replace categories by vectors of 0 and 1, by the train split",
-        group=_NUMBERS,
-        rare=True,
-    ),
-    flag(
-        "--transform",
-        metavar="NAME:COL,KEY=VALUE",
-        multiple=True,
-        help="Any other transform, such as clip:age,low=0; repeatable",
-        group=_NUMBERS,
-    ),
-    flag("--text", metavar="COL", help="Column for the options below  [default: text]", group=_TEXT, rare=True),
-    flag(
-        "--clean",
-        metavar="A,B",
-        help="Clean text: nfc, nfkc, nfd or nfkd, lower, and accents or control to strip them",
-        group=_TEXT,
-        rare=True,
-    ),
-    flag(
-        "--tokenise",
-        metavar="UNIT|FILE",
-        help="Replace text by token ids: word, whitespace, character, byte, or a tokenizer.json",
-        group=_TEXT,
-    ),
-    flag(
-        "--vocabulary",
-        type=int,
-        metavar="N",
-        help="Most token ids to keep  [default: all]",
-        group=_TEXT,
-        rare=True,
-    ),
-    flag(
-        "--min-count",
-        type=int,
-        metavar="N",
-        help="Leave out tokens that occur less often in train  [default: 1]",
-        group=_TEXT,
-        rare=True,
-    ),
-    flag(
-        "--length",
-        type=int,
-        metavar="N",
-        help="Cut or pad texts to N tokens  [default: keep]",
-        group=_TEXT,
-        rare=True,
-    ),
-    flag("--tfidf", type=int, metavar="N", help="Sparse TF-IDF of the N most frequent terms", group=_TEXT, rare=True),
-    flag(
-        "--hash-ngrams",
-        type=int,
-        metavar="N",
-        help="Sparse counts of terms hashed to N places",
-        group=_TEXT,
-        rare=True,
-    ),
-    flag(
-        "--ngrams",
-        metavar="1-2",
-        help="Number of tokens in a term of --tfidf or --hash-ngrams  [default: 1-1]",
-        group=_TEXT,
-        rare=True,
-    ),
-    flag(
-        "--embed", metavar="FILE", help="Replace words by vectors of a GloVe or word2vec file", group=_TEXT, rare=True
-    ),
-    flag("--resize", metavar="HEIGHTxWIDTH", help="Resize images, and encode them again", group=_IMAGES),
-    flag(
-        "--image-format",
-        metavar="FORMAT",
-        help="Store images as jpeg:90, webp:80, png or raw; png:16 and raw:16 keep 16 bits  [default: their own]",
-        group=_IMAGES,
-    ),
-    _source("images", "verify", group=_IMAGES),
-    _source("images", "keep_bytes", group=_IMAGES, rare=True),
-    flag(
-        "--fit",
-        type=click.Choice(["stretch", "fit", "pad", "crop"]),
-        help="How --resize fits images  [default: stretch]",
-        group=_IMAGES,
-        rare=True,
-    ),
-    flag(
-        "--kernel",
-        type=click.Choice(["bilinear", "area", "bicubic"]),
-        help="How --resize interpolates  [default: bilinear]",
-        group=_IMAGES,
-        rare=True,
-    ),
-    flag(
-        "--scaled",
-        is_flag=True,
-        help="Decode JPEGs at a smaller scale where --resize allows it: faster, not quite the same pixels",
-        group=_IMAGES,
-        rare=True,
-    ),
-    _source("coco", "images", metavar="DIR", group=_MEDIA),
-    _source("coco", "bad_boxes", group=_MEDIA, rare=True),
-    _source("coco", "masks", group=_MEDIA, rare=True),
-    flag("--tiles", metavar="HEIGHTxWIDTH", help="Cut large images into tiles", group=_MEDIA),
-    _source("tiles", "overlap", group=_MEDIA, rare=True),
-    flag("--windows", type=int, metavar="N", help="Cut a table into windows of N rows, by --time", group=_MEDIA),
-    _source("series", "time", metavar="COL", group=_MEDIA),
-    _source("series", "stride", group=_MEDIA, rare=True),
-    _source("series", "series", metavar="COL", group=_MEDIA, rare=True),
-    _source("series", "every", metavar="SECONDS", group=_MEDIA, rare=True),
-    _source("series", "gap", metavar="SECONDS", group=_MEDIA, rare=True),
-    _source("series", "label_from", group=_MEDIA, rare=True),
-    flag(
-        "--split-by",
-        type=click.Choice(["series", "time"]),
-        help="Split windows by series or by time  [default: series]",
-        group=_MEDIA,
-        rare=True,
-    ),
-    _source("video", "frames", group=_MEDIA, rare=True),
-    _source("video", "fps", group=_MEDIA, rare=True),
+    *_source(_MEDIA, "series", "time", rare=False, metavar="COL"),
+    *_source(_MEDIA, "series", "series", metavar="COL"),
+    *_source(_MEDIA, "series", "every", "gap", metavar="SECONDS"),
+    *_source(_MEDIA, "series", "stride", "label_from"),
+    *_source(_MEDIA, "tiles", "overlap"),
+    *_source(_MEDIA, "video", "frames", "fps"),
     flag(
         "--balance",
-        type=click.Choice([*get_args(Method), "none"]),
+        type=click.Choice(_BALANCES),
         metavar="METHOD",
-        help=f"Resample the train split: {', '.join(get_args(Method))}, none",
-        group=_CLASSES,
+        help=f"Resample the train split: {', '.join(_BALANCES)}",
+        group="Class balance",
     ),
-    flag(
-        "--balance-ratio",
-        type=float,
-        metavar="R",
-        help="Smallest class over largest after --balance  [default: 1]",
-        group=_CLASSES,
-        rare=True,
+    *flags(
+        "Class balance",
+        rare={
+            "--balance-ratio R": "Smallest class over largest after --balance  [default: 1]",
+            "--balance-categories A,B": "Whole numbers that smotenc treats as categories, besides text",
+            "--augment NAME:COL,KEY=VALUE...": "Transform for samples that --balance repeats",
+        },
     ),
-    flag(
-        "--balance-categories",
-        metavar="A,B",
-        help="Whole numbers that smotenc treats as categories, besides text",
-        group=_CLASSES,
-        rare=True,
-    ),
-    flag(
-        "--augment",
-        metavar="NAME:COL,KEY=VALUE",
-        multiple=True,
-        help="Transform for samples that --balance repeats; repeatable",
-        group=_CLASSES,
-        rare=True,
+    *flags(
+        "Run",
+        {
+            "--workers N": "Number of processes  [default: cores]",
+            "--max-bad 0.1%|N": "Stop if more samples than this are refused  [default: keep going, exit 1]",
+            "--append": "Add the samples whose keys are not in the dataset OUT yet",
+            "--overwrite": "Replace the dataset OUT once all is built",
+        },
+        rare={"--strict": "Stop at the first sample that is refused"},
     ),
 ]
 
@@ -287,7 +185,10 @@ def _source_table(given: dict[str, Any]) -> dict[str, Any]:
     table = {name: given[name] for name in _AS_GIVEN if name in given}
     if "columns" in given:
         table["columns"] = given["columns"].split(",")
-    table |= {name: dict(_pair(text, name) for text in given[name]) for name in ("rename", "types") if name in given}
+    if "rename" in given:
+        table["rename"] = dict(_pair(text, "--rename must be OLD=NEW") for text in given["rename"])
+    if "type" in given:
+        table["types"] = dict(_pair(text, "--type must be COL=DTYPE") for text in given["type"])
     if "windows" in given:
         table |= _windows(given)
     elif "split_by" in given and table.get("kind") != "series":
@@ -295,14 +196,13 @@ def _source_table(given: dict[str, Any]) -> dict[str, Any]:
     if "tiles" in given:
         height, width = parse_size(given["tiles"], "tiles")
         table |= {"kind": "tiles", "height": height, "width": width}
-    return table | settings(given.get("source_set", ()))
+    return table | settings(given.get("set", ()))
 
 
-def _pair(text: str, name: str) -> tuple[str, str]:
+def _pair(text: str, wanted: str) -> tuple[str, str]:
     before, equals, after = text.partition("=")
     if not equals:
-        wanted = "OLD=NEW" if name == "rename" else "COL=DTYPE"
-        raise click.UsageError(f"--{name.removesuffix('s')} must be {wanted}, got {text!r}")
+        raise click.UsageError(f"{wanted}, got {text!r}")
     return before, after
 
 

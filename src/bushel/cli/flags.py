@@ -18,6 +18,7 @@ __all__ = [
     "add_flags",
     "engine_flags",
     "flag",
+    "flags",
     "given_flags",
     "json_flag",
     "make_engine",
@@ -45,15 +46,43 @@ def flag(*names: str, group: str = "Options", rare: bool = False, **settings: An
     return click.option(*names, cls=Flag, group=group, rare=rare, **settings)
 
 
-def option_flag(option: Option, name: str = "", **settings: Any) -> Callable[[Command], Command]:
+_NUMBERS = {"N": int, "R": float, "RATE": float, "SHARE": float, "SECONDS": float}
+
+
+def flags(group: str, usual: Mapping[str, str] | None = None, *, rare: Mapping[str, str] | None = None) -> list[Any]:
+    """Flags by how they are written, with their help.
+
+    `--label COL` takes text, `--seed N` a number, `--order a|b` one of these words, `--strict` nothing;
+    `--rename A=B...` is repeatable.
+    """
+    return [
+        _written(spec, help, group=group, rare=specs is rare)
+        for specs in (usual, rare)
+        for spec, help in (specs or {}).items()
+    ]
+
+
+def _written(spec: str, help: str, **more: Any) -> Callable[[Command], Command]:
+    name, _, value = spec.partition(" ")
+    if not value:
+        return flag(name, is_flag=True, help=help, **more)
+    if value.endswith("..."):
+        return flag(name, metavar=value[:-3], multiple=True, help=f"{help}; repeatable", **more)
+    words = value.split("|")
+    if len(words) > 1 and all(word.islower() for word in words):
+        return flag(name, type=click.Choice(words), help=help, **more)
+    return flag(name, metavar=value, type=_NUMBERS.get(value, str), help=help, **more)
+
+
+def option_flag(option: Option, spelling: str = "", **settings: Any) -> Callable[[Command], Command]:
     """The flag of an option that is declared elsewhere: its type, its choices and its help come from there."""
     words: Any = click.Choice(option.choices) if option.choices and option.plain_type is str else option.plain_type
     kind = {"is_flag": True} if words is bool else {"type": words}
     has_default = option.default not in (None, False, ()) and not option.is_required
     help = re.sub(r" \(default: (.*)\)$", r"  [default: \1]", option.help)
     help += f"  [default: {option.default}]" if has_default and "default" not in help else ""
-    names = (f"--{(name or option.name).replace('_', '-')}", option.name)
-    return flag(*names, **{"help": help, "metavar": _metavar(words), **kind, **settings})
+    names = (f"--{option.name.replace('_', '-')}", spelling, option.name)
+    return flag(*filter(None, names), **{"help": help, "metavar": _metavar(words), **kind, **settings})
 
 
 def _metavar(words: Any) -> str | None:

@@ -55,7 +55,7 @@ def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
 
 
 def print_savings(spent: Costs) -> None:
-    """Say what would be saved, a line each."""
+    """Print what would be saved, one line each."""
     from bushel.errors import readable_size
 
     for number, saving in enumerate(spent.savings):
@@ -76,7 +76,7 @@ def _print_splits(folder: Path) -> None:
     for name, feature in manifest.schema.features.items():
         if feature.encoding == "sparse":
             shown = _printable(name)
-            click.echo(f"{shown} is sparse, {feature.shape[0]:,} values a record: {shown}/indices, {shown}/values")
+            click.echo(f"{shown} is sparse, {feature.shape[0]:,} values per record: {shown}/indices, {shown}/values")
     for name, split in manifest.splits.items():
         counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
         more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""

@@ -33,6 +33,11 @@ def _option(name: str, help: str, group: str, **more: Any) -> Callable[[Any], An
     return option_flag(Option(name, _TYPES[name], _DEFAULTS[name], help), group=group, **more)
 
 
+def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = True) -> Callable[[Any], Any]:
+    """A flag that turns off what is on by default."""
+    return flag(flag_name, name, is_flag=True, default=True, flag_value=False, help=help, group=group, rare=rare)
+
+
 @click.command(cls=Grouped)
 @click.argument("data", nargs=-1, required=True, metavar="DATA…")
 @_option("label", "Feature to predict  [default: the manifest's]", _DATA, metavar="COL")
@@ -45,38 +50,17 @@ def _option(name: str, help: str, group: str, **more: Any) -> Callable[[Any], An
 @_option("learning_rate", "Learning rate  [default: one that fits the optimiser]", _TRAINING, metavar="RATE")
 @_option("schedule", "Schedule of the learning rate", _TRAINING)
 @_option("warmup", "Share of steps in which the learning rate rises", _TRAINING, metavar="SHARE", rare=True)
-@flag(
-    "--optimiser",
-    "--optimizer",
-    type=click.Choice(Option("optimiser", _TYPES["optimiser"], None, "").choices),
-    help=f"Optimiser  [default: {_DEFAULTS['optimiser']}]",
-    group=_TRAINING,
-)
+@_option("optimiser", "Optimiser", _TRAINING, spelling="--optimizer")
 @flag("--mixed-precision", type=click.Choice([*_PRECISIONS]), help="Compute in half precision", group=_TRAINING)
 @_option("augment", "Random changes of train inputs; `light` for a usual set", _TRAINING, metavar="flip,rotate=15")
 @flag("--class-weights", metavar="balanced|CAT=2,DOG=1", help="Weight of each class in the loss", group=_TRAINING)
 @_option("early_stopping", "Stop after N epochs without a better validation loss", _TRAINING)
 @_option("seed", "Random seed for weights, order and augmentation", _TRAINING)
 @_option("strategy", "Spread each batch over the devices of this machine", _TRAINING, rare=True)
-@flag(
-    "--not-deterministic",
-    "deterministic",
-    is_flag=True,
-    default=True,
-    flag_value=False,
-    help="Allow faster operations whose results vary",
-    group=_TRAINING,
-    rare=True,
-)
+@_switch("--not-deterministic", "deterministic", "Allow faster operations whose results vary", _TRAINING)
 @flag("--image-size", metavar="HEIGHTxWIDTH", help="Resize images  [default: their own, or 160x160]", group=_READING)
 @_option("range", "Range of pixels that the model is fed", _READING, rare=True)
-@flag(
-    "--shuffle/--no-shuffle",
-    default=True,
-    help="Read train in another order each epoch  [default: shuffle]",
-    group=_READING,
-    rare=True,
-)
+@flag("--shuffle/--no-shuffle", default=True, help="Read train in another order each epoch", group=_READING, rare=True)
 @_option("shuffle_buffer", "Records to shuffle among, for compressed shards", _READING, rare=True)
 @_option("threads", "Number of reader threads  [default: cores]", _READING, rare=True)
 @_option("on_fault", "What to do with damaged records", _READING, rare=True)
@@ -87,25 +71,8 @@ def _option(name: str, help: str, group: str, **more: Any) -> Callable[[Any], An
 @flag("--split", metavar="NAME", help="Split for --evaluate  [default: test, or val]", group=_RUN)
 @_option("checkpoint_every", "Steps between checkpoints  [default: one epoch]", _RUN, rare=True)
 @flag("--ignore", multiple=True, metavar="IDS", help="Rules that may not stop the run", group=_RUN, rare=True)
-@flag(
-    "--no-preflight",
-    "preflight",
-    is_flag=True,
-    default=True,
-    flag_value=False,
-    help="Skip the checks before training",
-    group=_RUN,
-)
-@flag(
-    "--no-tensorboard",
-    "tensorboard",
-    is_flag=True,
-    default=True,
-    flag_value=False,
-    help="Write no logs for TensorBoard",
-    group=_RUN,
-    rare=True,
-)
+@_switch("--no-preflight", "preflight", "Skip the checks before training", _RUN, rare=False)
+@_switch("--no-tensorboard", "tensorboard", "Write no logs for TensorBoard", _RUN)
 @flag("--set", "set_", metavar="NAME=VALUE", multiple=True, help="Any option of training; repeatable", group=_RUN)
 @json_flag
 @click.pass_context

@@ -16,7 +16,7 @@ __all__ = ["decode_pixels", "format_of", "orientation_of", "turn_pixels"]
 
 
 def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Pixels of an image that EXIF says to turn, upright."""
+    """Pixels of an image turned upright, as EXIF asks."""
     turned: dict[int, Any] = {
         2: lambda: pixels[:, ::-1],
         3: lambda: pixels[::-1, ::-1],
@@ -51,7 +51,7 @@ def decode_pixels(
     """Decode an image to height x width x channels; None: as many channels as it has.
 
     With `at_least`, a JPEG that is twice this size or more is decoded at half, quarter or eighth size. Of a GIF, or an
-    animated WebP or TIFF, the first frame is taken. 16 bits a channel are cut to their upper 8; `depth.decode_wide`
+    animated WebP or TIFF, the first frame is taken. 16 bits per channel are cut to their upper 8; `depth.decode_wide`
     has them all. Raises ValueError, OSError or SyntaxError for what cannot be decoded, damaged JPEGs included, which
     other readers fill up with grey.
     """
@@ -134,7 +134,7 @@ def refuse_planes(image: Any) -> None:
     """Refuse TIFFs that keep channels of 16 bits apart, of which Pillow makes noise."""
     tags = getattr(image, "tag_v2", {})
     if tags.get(_PLANAR) == 2 and len(tags.get(_BITS, ())) > 1 and max(tags[_BITS]) > 8:
-        raise ValueError("a TIFF with a plane for each channel can have 8 bits a channel only")
+        raise ValueError("a TIFF with a plane for each channel can have 8 bits per channel only")
 
 
 def _grey_to(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""Images of 16 bits a channel: decoded with all of them, and written as PNG.
+"""Images of 16 bits per channel: decoded with all of them, and written as PNG.
 
 Pillow has all 16 bits of grey images alone; of colours it unpacks one byte of two. Which one is a matter of the order
 of bytes that it is told: unpacked in both orders, they are the upper and the lower half of each value.
@@ -23,12 +23,12 @@ from bushel.pixels.headers import BadImage, parse_header
 __all__ = ["decode_wide", "encode_wide", "is_wide"]
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_COLOURS = re.compile(r"(RGB|RGBX|RGBA|RGBa|LA|CMYK);16([BLN])")  # 16 bits a channel, in Pillow's words
+_COLOURS = re.compile(r"(RGB|RGBX|RGBA|RGBa|LA|CMYK);16([BLN])")  # 16 bits per channel, in Pillow's words
 _OTHER = {"B": "L", "L": "B"}
 
 
 def is_wide(data: bytes) -> bool:
-    """Whether an image has 16 bits a channel, by its header."""
+    """Whether an image has 16 bits per channel, by its header."""
     if data[:8] == _PNG:
         return data[24:25] == b"\x10"
     if data[:4] not in TIFF:
@@ -42,7 +42,7 @@ def is_wide(data: bytes) -> bool:
 def decode_wide(data: bytes, channels: int | None = None, *, upright: bool = True) -> NDArray[np.uint16]:
     """Decode an image to uint16, height x width x channels; None: as many channels as it has.
 
-    What has 8 bits a channel is multiplied by 257, so that white is 65535 in all. Raises as `decode_pixels` does.
+    What has 8 bits per channel is multiplied by 257, so that white is 65535 in all. Raises as `decode_pixels` does.
     """
     pixels = None if data[:3] == JPEG else _decode(data)
     if pixels is None:
@@ -113,7 +113,7 @@ def _without_ink(pixels: NDArray[np.uint16]) -> NDArray[np.uint16]:
 
 
 def encode_wide(pixels: NDArray[np.uint16]) -> bytes:
-    """A PNG of 16 bits a channel, of height x width x 1, 3 or 4."""
+    """A PNG of 16 bits per channel, of height x width x 1, 3 or 4."""
     height, width, channels = pixels.shape
     rows = np.ascontiguousarray(pixels, ">u2").view(np.uint8).reshape(height, -1)
     head = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)

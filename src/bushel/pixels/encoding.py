@@ -28,7 +28,7 @@ def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
     """
     if pixels.dtype == np.uint16:
         if form != "png":
-            raise ValueError(f"{form} has 8 bits a channel; 16 bits are stored as png or raw")
+            raise ValueError(f"{form} has 8 bits per channel; 16 bits are stored as png or raw")
         return encode_wide(pixels)
     if form == "jpeg":
         import simplejpeg

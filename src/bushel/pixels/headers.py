@@ -22,7 +22,7 @@ class Header(NamedTuple):
     width: int
     height: int
     channels: int
-    bits: int = 8  # a channel
+    bits: int = 8  # per channel
     orientation: int = 1  # of EXIF: 1 is upright
     is_animated: bool = False
 

@@ -47,7 +47,7 @@ def is_tiff(head: bytes) -> bool:
 class TiffReader:
     """The first image of a TIFF file, read region by region. Raises `BadImage`.
 
-    16 bits a channel are cut to their upper 8, unless it is `wide`.
+    16 bits per channel are cut to their upper 8, unless it is `wide`.
     """
 
     def __init__(self, path: Path, *, wide: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Files in folders: a walk that keeps arrays, not an object a file, and what the folders' names say."""
+"""Files in folders: a walk that keeps arrays, not an object per file, and what the names of folders say."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _UNREAD_IMAGES = next(
     tuple(suffix.encode() for suffix in kind.suffixes) for kind in KINDS if kind.name == "other image"
 )
 _NOT_TAKEN = {
-    "images": "files that are no images",
-    "text": "files that are no text",
-    "video": "files that are no videos",
+    "images": "files that are not images",
+    "text": "files that are not text",
+    "video": "files that are not videos",
 }
 
 
@@ -179,7 +179,7 @@ class _Walk:
         self.folder.extend([number] * len(files))
 
     def join(self, other: _Walk) -> None:
-        """Take over what another walk found, behind what is there."""
+        """Append what another walk found."""
         end, number = self.ends[-1], len(self.folders)
         self.data += other.data
         self.ends.extend(end + further for further in other.ends[1:])
@@ -363,7 +363,7 @@ def as_keys(paths: BytesColumn) -> BytesColumn:
 
 
 def by_folder(values: Sequence[str | None], folder: NDArray[np.int32]) -> Column:
-    """A column of one value a file from one value a folder."""
+    """A column of one value per file from one value per folder."""
     column = BytesColumn.of([value or "" for value in values])
     if None not in values:
         return column.take(folder)

@@ -51,20 +51,20 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "yolo": yolo,
 }
 _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
-_LOOKED_AT = 10_000  # files of a folder that tell what is in it
+_LOOKED_AT = 10_000  # files that are looked at to find what is in a folder
 
 
 def open_source(source: AnyPath | Mapping[str, Any], **options: Any) -> Source:
-    """Tell from a path, or from what `describe()` gave, which source it is, and open it.
+    """Open the source that a path, or a table from `describe()`, stands for.
 
-    Options are those of the source. `label` is taken by every one, and used where a source must know it: a folder of
-    images with a table of labels, windows of a series.
+    Options are those of the source. Every source accepts `label`, and uses it where it has to know the label: images
+    with a table of labels, windows of a series.
     """
     told = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = told.pop("kind", None)
     if kind is not None and kind not in SOURCES:
         if kind == "iterable":
-            raise ValueError("kind must be of a source on disk: what Python code gave cannot be opened from a recipe")
+            raise ValueError("kind must be a source on disk: what Python code made cannot be opened from a recipe")
         raise ValueError(f"kind must be one of {', '.join(SOURCES)}; got {kind!r}{_meant(kind, SOURCES)}")
     if "path" not in told:
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
@@ -86,7 +86,7 @@ def _meant(name: str, names: Any) -> str:
 
 
 def kind_of(path: Any) -> str:
-    """Which source a path is, told by what is there."""
+    """The kind of source that a path is, by what is there."""
     if isinstance(path, str | os.PathLike) and as_path(path).is_dir():
         return _kind_of_folder(as_path(path))
     return _kind_of_file(list_files(path)[0])
@@ -153,13 +153,13 @@ def _kind_of_folder(folder: Path) -> str:
         if (kind := _kind_of_name(name)) is not None:
             kinds[kind] = kinds.get(kind, 0) + 1
     if kinds:
-        # Text beside other things is captions, notes and licences; a table beside many images says their labels.
+        # Text beside other files is captions, notes and licences; a table beside many images holds their labels.
         return max(kinds, key=lambda kind: kinds[kind] * (0.1 if kind == "text" else 1))
     shown = ", ".join(sorted(set(names))[:3])
     raise FileProblem(
         folder,
         f"there is nothing in this folder that bushel reads: {shown}",
-        help=["Images, text, tables, TFRecords or tars were looked for."],
+        help=["bushel looked for images, texts, videos, tables, TFRecords and tars."],
     )
 
 

@@ -1,4 +1,4 @@
-"""What a source must be able to do. Everything is columns: no Python object a sample where it can be helped."""
+"""What a source must be able to do. Everything is columns: no Python object per sample where that can be avoided."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Refused(NamedTuple):
 class Listing:
     """What a plan needs to know of one partition, without its payload."""
 
-    keys: BytesColumn  # one a row; unique over the whole source
+    keys: BytesColumn  # one per row; unique over the whole source
     columns: dict[str, Column]  # those that were asked for: label, split, group
     sizes: NDArray[np.int64] | None = None  # bytes of each row, where that is cheap to know
     counted: dict[str, int] = field(default_factory=dict)  # what was left out, by what it is: hidden files, ...

@@ -1,4 +1,4 @@
-"""TFRecord files of anyone's as a source: to shard, compress, split or select anew."""
+"""TFRecord files, anyone's, as a source: to shard, compress, split or select again."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class RecordSource:
 
     @cached_property
     def names(self) -> dict[str, tuple[str, ...]]:
-        """Names of classes by the feature that holds their codes: what is written anew counts them anew."""
+        """Names of classes by the feature that holds their codes: a new dataset numbers them again."""
         label = self.manifest.label if self.manifest else None
         return {label.feature: tuple(label.names)} if label and label.names else {}
 
@@ -147,7 +147,7 @@ class RecordSource:
         return None
 
     def partitions(self) -> int:
-        """One a file."""
+        """One per file."""
         return len(self.files)
 
     @cached_property

@@ -113,7 +113,7 @@ class TarSource:
         return "split" if "split" in self.survey[0] else None
 
     def partitions(self) -> int:
-        """One a file."""
+        """One per file."""
         return len(self.files)
 
     def schema(self) -> Schema:

@@ -1,4 +1,4 @@
-"""What annotations say of images: which there are, and the objects in them. Columns, not an object a box."""
+"""What annotations say of images: which there are, and the objects in them. Columns, not an object per box."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Unit: TypeAlias = Literal["pixels", "share"]
 
 @dataclass(frozen=True)
 class Annotations:
-    """Images with their objects, one behind the other: objects of image i are `row_splits[i]:row_splits[i + 1]`."""
+    """Images with their objects, one after the other: objects of image i are `row_splits[i]:row_splits[i + 1]`."""
 
     paths: BytesColumn  # below the folder of images
     ids: BytesColumn  # as the annotations name the images
@@ -29,7 +29,7 @@ class Annotations:
     unit: Unit
     labels: NDArray[np.int64]
     classes: dict[str, int]
-    more: dict[str, Column] = field(default_factory=dict)  # a value an object, by the name of its feature
+    more: dict[str, Column] = field(default_factory=dict)  # a value per object, by the name of its feature
     splits: BytesColumn | None = None
     faults: dict[int, str] = field(default_factory=dict)  # images whose annotations cannot be used, and why
     counted: dict[str, int] = field(default_factory=dict)

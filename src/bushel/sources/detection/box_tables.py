@@ -1,4 +1,4 @@
-"""Boxes in a table: a row an object, with the name of its image."""
+"""Boxes in a table: one row per object, with the name of its image."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def _find_columns(names: list[str], given: dict[str, str], where: str) -> dict[s
             raise FileProblem(
                 where,
                 f"no column holds the {what} of boxes",
-                help=[f"Its columns are: {', '.join(names)}", f'Say which: columns={{"{what}": "..."}}'],
+                help=[f"Its columns are: {', '.join(names)}", f'Name it: columns={{"{what}": "..."}}'],
             )
     return found
 
 
 def _values(column: Column) -> list[Any]:
-    """One value a row; None where it is missing."""
+    """One value per row; None where it is missing."""
     if isinstance(column, Ragged):
         return [row[0] if row else None for row in column.to_list()]
     return column.tolist() if isinstance(column, np.ndarray) else column.to_list()

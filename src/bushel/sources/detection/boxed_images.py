@@ -55,7 +55,7 @@ def coco(
 
     `images` is the folder that their file names are in; near the annotations it is found. Classes keep COCO's own
     numbers, unless one of them is 0. With `masks`, polygons and run lengths become PNGs in `image/object/mask`. Several
-    files whose names say train, val or test are those splits.
+    files whose names contain train, val or test are those splits.
     """
     arguments = locals()
     check_values(coco, arguments)

@@ -134,8 +134,8 @@ def find_images(annotations: Path, first: str) -> Path:
             return place
     raise FileProblem(
         annotations,
-        f"the image {first} is nowhere near it",
-        help=["Say which folder the images are in: --images DIR, or images=..."],
+        f"the image {first} was not found near it",
+        help=["Name the folder of the images: --images DIR, or images=..."],
     )
 
 

@@ -1,4 +1,4 @@
-"""Annotations in Pascal VOC's XML, a file an image. No entity is ever resolved."""
+"""Annotations in Pascal VOC's XML, one file per image. No entity is ever resolved."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_voc(folder: Path) -> bool:
 def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotations, Path]:
     """Read every XML file of a folder, and find the folder of the images."""
     place = next((folder / name for name in ("Annotations", "annotations") if (folder / name).is_dir()), folder)
-    found = walk(place, lambda name: None if name.lower().endswith(b".xml") else "files that are no XML")
+    found = walk(place, lambda name: None if name.lower().endswith(b".xml") else "files that are not XML")
     if not len(found):
         raise FileProblem(folder, "there are no annotations in XML in this folder")
     root = images or next((folder / name for name in ("JPEGImages", "images") if (folder / name).is_dir()), folder)
@@ -118,7 +118,7 @@ def _add_object(gathering: Gathering, node: _Node, number: int) -> None:
     try:
         corners = [float(box.text_of(tag)) for tag in ("xmin", "ymin", "xmax", "ymax")]
     except ValueError:
-        raise ValueError(f"object {number} has a box whose corners are no numbers") from None
+        raise ValueError(f"object {number} has a box whose corners are not numbers") from None
     gathering.add_object(
         (corners[0], corners[1], corners[2], corners[3]),
         name,
@@ -132,7 +132,7 @@ def _whole(text: str) -> int:
     try:
         return int(float(text or "0"))
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} is not a number") from None
 
 
 def parse_xml(data: bytes) -> _Node:

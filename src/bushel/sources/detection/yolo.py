@@ -1,4 +1,4 @@
-"""Annotations in YOLO's text: a file an image, a line an object, sizes as shares of the image."""
+"""Annotations in YOLO's text: one file per image, one line per object, sizes as shares of the image."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | No
     if lost:
         gathering.counted["label files without an image"] = len(lost)
     gathering.counted.update(
-        {what: count for what, count in found.counted.items() if what != "files that are no images"}
+        {what: count for what, count in found.counted.items() if what != "files that are not images"}
     )
     return gathering.finish(numbers, {}), root
 
@@ -101,7 +101,7 @@ def _add_line(gathering: Gathering, line: str, number: int, names: Mapping[int, 
     try:
         code, *values = int(parts[0]), *map(float, parts[1:])
     except ValueError:
-        raise ValueError(f"line {number} is no class and numbers: {line[:60]!r}") from None
+        raise ValueError(f"line {number} is not a class and numbers: {line[:60]!r}") from None
     if code < 0 or (names and code not in names):
         raise ValueError(f"line {number} has the class {code}, and there are {len(names)} names")
     if len(values) == 4:
@@ -112,7 +112,7 @@ def _add_line(gathering: Gathering, line: str, number: int, names: Mapping[int, 
         box = (min(across), min(down), max(across), max(down))
         gathering.counted["polygons taken as the boxes round them"] += 1
     else:
-        raise ValueError(f"line {number} has {len(values)} numbers behind its class, not 4: {line[:60]!r}")
+        raise ValueError(f"line {number} has {len(values)} numbers after its class, not 4: {line[:60]!r}")
     gathering.add_object(box, names.get(code, str(code)))
 
 

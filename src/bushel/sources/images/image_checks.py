@@ -45,7 +45,7 @@ def allowed(names: str | Sequence[str]) -> tuple[str, ...]:
 class ImageCheck:
     """How images are looked at.
 
-    `allow` lets through what most readers take for something else: `cmyk`, `16-bit`, `animated`.
+    `allow` lets through what most readers get wrong: `cmyk`, `16-bit`, `animated`.
     """
 
     verify: Verify = "decode"
@@ -87,7 +87,7 @@ class ImageCheck:
         if header.format == "jpeg" and header.channels == 4 and "cmyk" not in self.allow:
             raise BadImage("the JPEG is in CMYK, whose colours most readers get wrong: convert it to RGB")
         if header.bits > 8 and "16-bit" not in self.allow:
-            raise BadImage(f"it has {header.bits} bits a channel, which most readers cut to 8: allow 16-bit to keep it")
+            raise BadImage(f"it has {header.bits} bits per channel, and most readers keep 8: allow 16-bit to store it")
         if header.is_animated and "animated" not in self.allow:
             raise BadImage("it is animated, and most readers fail or take one frame: allow animated to keep it")
 
@@ -206,7 +206,7 @@ def _open(data: bytes, header: Header) -> Any:
 
 
 def _turn_upright(data: bytes, header: Header) -> tuple[bytes, Header]:
-    """The image rotated as its EXIF data ask for, encoded anew with the same tables, without that request."""
+    """The image rotated as its EXIF data ask for, encoded again with the same tables, without that request."""
     if header.bits == 16:
         return _turn_wide(data, header)
     from PIL import ImageOps, JpegImagePlugin
@@ -226,7 +226,7 @@ def _turn_upright(data: bytes, header: Header) -> tuple[bytes, Header]:
 
 
 def _turn_wide(data: bytes, header: Header) -> tuple[bytes, Header]:
-    """The same of one of 16 bits a channel, as a PNG, in which it keeps them."""
+    """The same of one of 16 bits per channel, as a PNG, in which it keeps them."""
     try:
         pixels = decode_wide(data)
     except (ValueError, OSError, SyntaxError) as error:

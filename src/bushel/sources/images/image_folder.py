@@ -206,7 +206,7 @@ class ImageSource(FolderSource):
         return [folder + text[start:end] for start, end in pairwise(ends)]
 
     def _no_label(self) -> str:
-        return "it is in no class folder" if self.labels is None else "the labels have none for it"
+        return "it is not in a class folder" if self.labels is None else "the table of labels does not list it"
 
     def locate(self, partition: int, row: int) -> str:
         """The path of the file."""

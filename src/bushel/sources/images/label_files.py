@@ -1,4 +1,4 @@
-"""A table that says the labels of files."""
+"""A table with the labels of files."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def _label_column(source: TableSource, file_column: str, where: str) -> str:
         raise MissingName("column", "label", source.schema(), where=where)
     raise FileProblem(
         where,
-        f"which of its columns is the label is not clear: {', '.join(others)}",
-        help=['Say it: label_column="..."'],
+        f"cannot tell which column is the label: {', '.join(others)}",
+        help=['Name it: label_column="..."'],
     )
 
 

@@ -165,7 +165,7 @@ def _size(path: Path) -> tuple[int, int]:
             is_turned = image.getexif().get(0x0112, 1) >= 5
             return (image.width, image.height) if is_turned else (image.height, image.width)
     except Exception as error:
-        what = "it is no image" if "cannot identify" in str(error) else f"the image cannot be read: {error}"
+        what = "it is not an image" if "cannot identify" in str(error) else f"the image cannot be read: {error}"
         raise BadImage(what) from None
     finally:
         Image.MAX_IMAGE_PIXELS = limit

@@ -48,7 +48,7 @@ class Cleaning:
 
 @dataclass
 class Rows:
-    """Rows of all series. Cleaned, those of one stretch without a gap stand one behind the other."""
+    """Rows of all series. Cleaned, those of one stretch without a gap follow one another."""
 
     times: NDArray[Any]  # int64 (microseconds where they were dates) or float64
     series: Ints  # codes
@@ -181,7 +181,7 @@ def _times(column: Column, name: str, where: str) -> tuple[NDArray[Any], NDArray
     if isinstance(column, BytesColumn):
         return _dates(column, name, where)
     if not isinstance(column, np.ndarray) or column.ndim != 1:
-        raise FileProblem(where, f"the time column {name!r} must hold one number or date a row")
+        raise FileProblem(where, f"the time column {name!r} must hold one number or date per row")
     if column.dtype.kind == "f":
         return column.astype(np.float64), np.asarray(np.isfinite(column))
     return column.astype(np.int64), np.ones(len(column), bool)
@@ -214,7 +214,7 @@ def _dates(column: BytesColumn, name: str, where: str) -> tuple[Ints, NDArray[np
 
 
 def _numbers(column: Column, name: str, where: str) -> Floats:
-    """One number a row; NaN where it is missing."""
+    """One number per row; NaN where it is missing."""
     if isinstance(column, Ragged) and column.present is not None and isinstance(column.values, np.ndarray):
         found = np.full(len(column), np.nan)
         if column.values.ndim == 1 and (column.lengths[column.present] == 1).all():
@@ -222,7 +222,7 @@ def _numbers(column: Column, name: str, where: str) -> Floats:
             return found
     if not isinstance(column, np.ndarray) or column.ndim != 1:
         raise FileProblem(
-            where, f"the column {name!r} must hold one number a row", help=["Choose the sensors: columns=[...]"]
+            where, f"the column {name!r} must hold one number per row", help=["Choose the sensors: columns=[...]"]
         )
     return column.astype(np.float64)
 

@@ -18,7 +18,7 @@ _CHUNK = 1 << 22  # values looked at in one go
 
 
 def windows_at(array: NDArray[Any], first: NDArray[np.int64], length: int) -> NDArray[Any]:
-    """The rows of windows that begin at `first`, one window behind the other."""
+    """The rows of windows that begin at `first`, one window after the other."""
     return np.asarray(array[first[:, None] + np.arange(length)])
 
 

@@ -1,4 +1,4 @@
-"""CSV and its kin: types told over the whole file, rows of the wrong width refused one by one."""
+"""CSV and its kin: types inferred from the whole file, rows of the wrong width refused one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON, an object a line: types told over the whole file, lines that do not fit refused one by one."""
+"""JSON, one object per line: types inferred from the whole file, lines that do not fit refused one by one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Census:
 
 @dataclass(frozen=True)
 class JsonLinesFile:
-    """A file of JSON objects, one a line."""
+    """A file of JSON objects, one per line."""
 
     path: Path
     encoding: str | None = None

@@ -1,4 +1,4 @@
-"""Tables: CSV, TSV, JSON lines, Parquet, Arrow and Feather, a sample a row."""
+"""Tables: CSV, TSV, JSON lines, Parquet, Arrow and Feather, one sample per row."""
 
 from __future__ import annotations
 

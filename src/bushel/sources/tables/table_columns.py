@@ -103,7 +103,7 @@ def as_text(column: Column) -> BytesColumn:
         return column
     if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
         return arrow.to_bytes(pa.array(column).cast(pa.string()))
-    raise SchemaMismatch("a key must be one text or integer a row", at="key")
+    raise SchemaMismatch("a key must be one text or integer per row", at="key")
 
 
 def spread(column: Column, there: NDArray[np.bool_]) -> Ragged:

@@ -1,4 +1,4 @@
-"""Text: files in class folders, or one file with a sample a line."""
+"""Text: files in class folders, or one file with one sample per line."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TextFolderSource(FolderSource):
         for number in rows.tolist():
             stage, found, why = self._text(number)
             if not why and isinstance(label, Ragged) and label.present is not None and not label.present[number]:
-                stage, why = "read", "it is in no class folder"
+                stage, why = "read", "it is not in a class folder"
             if why:
                 refused.append(Refused(number, stage, why))
                 continue

@@ -1,4 +1,4 @@
-"""Clips of video files: frames at a rate, or so many a file, encoded one by one."""
+"""Clips of video files: frames at a rate, or a number per file, encoded one by one."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class _Choice:
             chosen = _shown(line, np.arange(0, line.duration, MICROSECONDS / self.fps))
         starts = np.arange(0, len(chosen) - self.frames + 1, self.stride)
         if not len(starts):
-            rate = f" at {self.fps:g} a second" if self.fps else ""
+            rate = f" at {self.fps:g} per second" if self.fps else ""
             raise BadVideo(f"it has {len(chosen)} frames{rate}, fewer than the {self.frames} of a clip")
         return np.asarray(chosen[starts[:, None] + np.arange(self.frames)])
 
@@ -288,7 +288,7 @@ class VideoSource(FolderSource):
         return Block(rows, columns, [*refused])
 
     def _steps(self, values: Column, count: int) -> Column:
-        """One value a frame, as a sequence, a list, or alone."""
+        """One value per frame, as a sequence, a list, or alone."""
         length = self.choice.length
         if length == 1:
             return values
