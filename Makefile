@@ -6,7 +6,7 @@ STAMPS := $(VENV)/stamps
 NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test test-slow check native fuzz arm64 bench format clean
+.PHONY: demo test test-slow check native tsan fuzz arm64 bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -46,6 +46,12 @@ native: $(STAMPS)/build
 	@$(CMAKE) -B build/native -DBUSHEL_NATIVE_TESTS=ON -DCMAKE_CXX_FLAGS="-O1 -g1 $(SANITIZE)" > /dev/null
 	$(BIN)/cmake --build build/native
 	$(BIN)/ctest --test-dir build/native/tests/native --output-on-failure
+
+# The same tests with an eye on what threads do to each other.
+tsan: $(STAMPS)/build
+	@$(CMAKE) -B build/tsan -DBUSHEL_NATIVE_TESTS=ON -DCMAKE_CXX_FLAGS="-O1 -g1 -fsanitize=thread" > /dev/null
+	$(BIN)/cmake --build build/tsan --target native_tests
+	$(BIN)/ctest --test-dir build/tsan/tests/native --output-on-failure --exclude-regex replay
 
 FUZZ_SECONDS ?= 30
 

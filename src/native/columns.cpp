@@ -4,7 +4,7 @@
 #include <memory>
 #include <tuple>
 
-#include "crc32c.h"
+#include "pause.h"
 #include "threads.h"
 
 namespace bushel {
@@ -68,7 +68,6 @@ class Decoder {
 
  private:
   Fault check_bounds(Extent extent) const;
-  bool is_intact(Extent extent) const;
   Bytes data_of(Extent extent) const { return {file_.data() + extent.offset + kHeader, extent.length}; }
 
   void guess();
@@ -114,11 +113,6 @@ Fault Decoder::check_bounds(Extent extent) const {
   return Fault::none;
 }
 
-bool Decoder::is_intact(Extent extent) const {
-  const Bytes data = data_of(extent);
-  return mask(crc32c(data)) == load32(data.data() + data.size());
-}
-
 // Looks at the first records only: what they hold, and whether payloads are so large that a checksum is better taken
 // when the payload is copied than when the record is first looked at.
 void Decoder::guess() {
@@ -132,7 +126,7 @@ void Decoder::guess() {
   for (; rows < probe; ++rows) {
     const Extent extent = extents_[rows];
     // What is damaged says nothing of the others.
-    if (check_bounds(extent) != Fault::none || (options_.verify && !is_intact(extent))) continue;
+    if (check_bounds(extent) != Fault::none || (options_.verify && !is_intact(file_, extent))) continue;
     if (!locator.locate(data_of(extent))) continue;
     bytes += extent.length;
     for (std::size_t c = 0; c < names_.size(); ++c) {
@@ -305,7 +299,7 @@ Fault Decoder::locate_row(Worker& worker, std::size_t row) {
   const Extent extent = extents_[row];
   if (const Fault fault = check_bounds(extent); fault != Fault::none) return fault;
   const bool verify_now = options_.verify && !verify_late_;
-  if (verify_now && !is_intact(extent)) return Fault::data_crc;
+  if (verify_now && !is_intact(file_, extent)) return Fault::data_crc;
   return worker.locator.locate(data_of(extent)) ? Fault::none : Fault::malformed;
 }
 
@@ -337,12 +331,13 @@ void Decoder::locate_rows(Worker& worker) {
   begin(worker);
   for (std::size_t row = worker.range.begin; row < worker.range.end; ++row) {
     int column = -1;
+    breathe(kHeader + extents_[row].length);
     Fault fault = locate_row(worker, row);
     if (fault == Fault::none) fault = take_row(worker, row, column);
     if (fault == Fault::none) continue;
     // What cannot be read because it is damaged is damage, whatever it looks like.
     const bool unverified = fault == Fault::malformed || fault == Fault::wrong_kind;
-    if (unverified && options_.verify && verify_late_ && !is_intact(extents_[row])) fault = Fault::data_crc;
+    if (unverified && options_.verify && verify_late_ && !is_intact(file_, extents_[row])) fault = Fault::data_crc;
     worker.faults.push_back({row, fault, fault == Fault::data_crc ? -1 : column});
     skip_row(worker, row, column);
   }
@@ -408,7 +403,7 @@ void Decoder::place(std::size_t column, Column& out) {
   }
   if (!out.uniform) {
     out.splits = array<std::int64_t>(out.rows + 1);
-    out.splits.as<std::int64_t>()[0] = 0;
+    out.splits.as<std::int64_t>()[out.rows] = static_cast<std::int64_t>(out.values);
   }
   if (some_absent) out.present = array<std::uint8_t>(out.rows);
   if (out.kind == Kind::bytes) {
@@ -429,7 +424,6 @@ void Decoder::write_splits(const Part& part, const Column& out, std::size_t widt
     *splits++ = at;
     at += count;
   }
-  *splits = at;  // the next part writes the same
 }
 
 void Decoder::copy_dense_rows(const Part& part, const Guess& guess, Column& out) {
@@ -509,7 +503,8 @@ void Decoder::fill_rows(Worker& worker, Decoded& out) {
   std::vector<std::size_t> next(names_.size(), 0);
   for (std::size_t row = worker.range.begin; row < worker.range.end; ++row) {
     const Extent extent = extents_[row];
-    if (verify_late_ && options_.verify && check_bounds(extent) == Fault::none && !is_intact(extent))
+    breathe(kHeader + extent.length);
+    if (verify_late_ && options_.verify && check_bounds(extent) == Fault::none && !is_intact(file_, extent))
       worker.faults.push_back({row, Fault::data_crc, -1});
     for (const std::size_t c : general) {
       const Part& part = worker.parts[c];

@@ -68,6 +68,28 @@ constexpr LaneShifts make_lane_shifts() {
 
 constexpr LaneShifts kLaneShifts = make_lane_shifts();
 
+// The product of two polynomials modulo P, reflected.
+constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t sum = 0;
+  for (std::uint32_t bit = 0x80000000u; bit; bit >>= 1, b = times_x(b))
+    if (a & bit) sum ^= b;
+  return sum;
+}
+
+// What a checksum is multiplied by when so many bytes follow: x^(8n) mod P, n taken apart into digits of base 256.
+using Shifts = std::array<std::array<std::uint32_t, 256>, 8>;
+
+Shifts make_shifts() {
+  Shifts shifts{};
+  std::uint32_t step = 0x80000000u >> 8;  // x^8
+  for (auto& digit : shifts) {
+    digit[0] = 0x80000000u;
+    for (std::size_t i = 1; i < 256; ++i) digit[i] = product(digit[i - 1], step);
+    step = product(digit[255], step);
+  }
+  return shifts;
+}
+
 #if defined(__x86_64__)
 
 #define BUSHEL_HARDWARE __attribute__((target("sse4.2,pclmul")))
@@ -177,6 +199,14 @@ std::uint32_t crc32c_by_table(Bytes data) {
 
 std::uint32_t crc32c(Bytes data) { return kEngine.of_bytes(data); }
 std::uint32_t crc32c_of_u64(std::uint64_t value) { return kEngine.of_u64(value); }
+
+std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_size) {
+  static const Shifts shifts = make_shifts();
+  for (std::size_t digit = 0; second_size; ++digit, second_size >>= 8)
+    if (second_size & 0xff) first = product(shifts[digit][second_size & 0xff], first);
+  return first ^ second;
+}
+
 const char* crc32c_engine() { return kEngine.name; }
 
 }  // namespace bushel

@@ -11,6 +11,9 @@ std::uint32_t crc32c(Bytes data);
 // One instruction or eight table look-ups: for the eight bytes of a record's length.
 std::uint32_t crc32c_of_u64(std::uint64_t value);
 
+// The checksum of two pieces of data, one behind the other, from the checksums of both and the size of the second.
+std::uint32_t crc32c_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_size);
+
 // "sse4.2", "armv8" or "table".
 const char* crc32c_engine();
 

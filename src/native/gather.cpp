@@ -1,5 +1,7 @@
 #include "gather.h"
 
+#include "pause.h"
+
 namespace bushel {
 
 bool gather(const std::vector<Bytes>& pieces, const std::vector<Place>& places, std::uint8_t* out) {
@@ -11,6 +13,7 @@ bool gather(const std::vector<Bytes>& pieces, const std::vector<Place>& places, 
         __builtin_prefetch(pieces[coming.piece].data() + coming.start);
     }
     const Place& place = places[i];
+    breathe(place.length);
     if (place.piece >= pieces.size()) return false;
     const Bytes piece = pieces[place.piece];
     if (place.start > piece.size() || place.length > piece.size() - place.start) return false;

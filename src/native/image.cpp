@@ -196,7 +196,8 @@ void blend_octets(const std::vector<Octet>&, const float*, float*) {}
 #endif
 
 // Both are the same to the last bit: without fused multiplication, wider registers change nothing.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_THREAD__)
 #define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
 #else
 #define BUSHEL_WIDE

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hash.h"
+#include "pause.h"
 
 namespace bushel {
 
@@ -245,6 +246,7 @@ ProfileRows Profile::add(Bytes file, std::span<const Extent> extents, std::uint3
   for (std::size_t row = 0; row < extents.size(); ++row) {
     const Extent extent = extents[row];
     const Sighting place{file_id, first + row};
+    breathe(kHeader + extent.length);
     if (request_.verify) {
       if (const Fault fault = bushel::verify(file, extent); fault != Fault::none) {
         rows.faults.push_back({row, fault, -1});

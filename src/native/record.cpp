@@ -1,6 +1,9 @@
 #include "record.h"
 
+#include <algorithm>
+
 #include "crc32c.h"
+#include "pause.h"
 
 namespace bushel {
 
@@ -18,12 +21,48 @@ Fault read_header(Bytes file, std::uint64_t offset, std::uint64_t& length) {
   return Fault::none;
 }
 
-bool data_is_intact(Bytes file, Extent extent) {
-  const std::uint8_t* data = file.data() + extent.offset + kHeader;
-  return mask(crc32c({data, extent.length})) == load32(data + extent.length);
-}
+// Checksums of any part of a file from `begin` on, each byte of which is looked at about once: those of all its
+// beginnings are kept at every kGrid bytes, and a part is the difference of two beginnings.
+class PartChecksums {
+ public:
+  PartChecksums(Bytes file, std::uint64_t begin) : file_(file), begin_(begin) {}
+
+  std::uint32_t of(std::uint64_t offset, std::uint64_t length) {
+    return crc32c_joined(up_to(offset), up_to(offset + length), length);
+  }
+
+ private:
+  static constexpr std::uint64_t kGrid = 1024;
+
+  std::uint32_t up_to(std::uint64_t end) {
+    const std::uint64_t whole = (end - begin_) / kGrid;
+    while (grid_.size() <= whole) {
+      const std::uint64_t at = begin_ + (grid_.size() - 1) * kGrid;
+      grid_.push_back(crc32c_joined(grid_.back(), crc32c(file_.subspan(at, kGrid)), kGrid));
+      breathe(kGrid);
+    }
+    const std::uint64_t at = begin_ + whole * kGrid;
+    return crc32c_joined(grid_[whole], crc32c(file_.subspan(at, end - at)), end - at);
+  }
+
+  Bytes file_;
+  std::uint64_t begin_;
+  std::vector<std::uint32_t> grid_{0};
+};
 
 }  // namespace
+
+bool is_intact(Bytes file, Extent extent) {
+  constexpr std::uint64_t kAtOnce = std::uint64_t{16} << 20;
+  const Bytes data = file.subspan(extent.offset + kHeader, extent.length);
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < data.size(); at += kAtOnce) {
+    const Bytes piece = data.subspan(at, std::min<std::uint64_t>(kAtOnce, data.size() - at));
+    crc = at == 0 ? crc32c(piece) : crc32c_joined(crc, crc32c(piece), piece.size());
+    breathe(piece.size());
+  }
+  return mask(crc) == load32(file.data() + extent.offset + kHeader + extent.length);
+}
 
 Scan scan(Bytes file, std::uint64_t begin, std::uint64_t max_records, std::uint64_t max_bytes) {
   Scan result;
@@ -49,13 +88,22 @@ Fault verify(Bytes file, Extent extent) {
   const Fault fault = read_header(file, extent.offset, length);
   if (fault != Fault::none) return fault;
   if (length != extent.length) return Fault::length_crc;
-  return data_is_intact(file, extent) ? Fault::none : Fault::data_crc;
+  return is_intact(file, extent) ? Fault::none : Fault::data_crc;
 }
 
 std::uint64_t resynchronise(Bytes file, std::uint64_t begin) {
+  constexpr std::uint64_t kFree = std::uint64_t{1} << 20;
+  PartChecksums checksums(file, begin);
+  std::uint64_t spent = 0;  // on lengths that led nowhere; when it is much, the longer way that never grows is taken
   for (std::uint64_t offset = begin; offset + kHeader + kFooter <= file.size(); ++offset) {
+    breathe(1);
     std::uint64_t length = 0;
-    if (read_header(file, offset, length) == Fault::none && data_is_intact(file, {offset, length})) return offset;
+    if (read_header(file, offset, length) != Fault::none) continue;
+    spent += length;
+    const bool is_whole = spent <= kFree + (offset - begin) ? is_intact(file, {offset, length})
+                                                            : mask(checksums.of(offset + kHeader, length)) ==
+                                                                  load32(file.data() + offset + kHeader + length);
+    if (is_whole) return offset;
   }
   return file.size();
 }

@@ -45,10 +45,14 @@ struct Scan {
 // fault stops it. Reads headers only: checksums of data are verified where data is used.
 Scan scan(Bytes file, std::uint64_t begin, std::uint64_t max_records, std::uint64_t max_bytes);
 
+// Whether the data of the record at `extent`, which must lie within `file`, has the checksum behind it.
+bool is_intact(Bytes file, Extent extent);
+
 // What is wrong with the record at `extent`, its data's checksum included.
 Fault verify(Bytes file, Extent extent);
 
 // The first offset from `begin` on where a whole record stands with both its checksums right; file.size() if none does.
+// Takes time in proportion to what it passes over, whatever lengths are claimed there.
 std::uint64_t resynchronise(Bytes file, std::uint64_t begin);
 
 // Writes header and footer around `length` bytes of data that are already at out + kHeader.

@@ -41,6 +41,7 @@ Mapping::Mapping(const std::vector<MappedFile>& files, bool own) : own_(own) {
     if (map_file(files[i], starts_[i])) continue;
     error_ = errno;
     failed_ = i;
+    guards_.clear();
     munmap(data_, size_);
     data_ = nullptr;
     size_ = 0;
@@ -60,6 +61,7 @@ bool Mapping::map_file(const MappedFile& file, std::uint64_t start) {
   }
   const int rights = own_ ? PROT_READ | PROT_WRITE : PROT_READ, sharing = own_ ? MAP_PRIVATE : MAP_SHARED;
   good = good && mmap(data_ + start, file.size, rights, sharing | MAP_FIXED, descriptor, 0) != MAP_FAILED;
+  if (good) guards_.emplace_back(data_ + start, (file.size + page_size() - 1) / page_size() * page_size());
   const int error = errno;
   close(descriptor);
   errno = error;
@@ -67,6 +69,7 @@ bool Mapping::map_file(const MappedFile& file, std::uint64_t start) {
 }
 
 Mapping::~Mapping() {
+  guards_.clear();
   if (data_) munmap(data_, size_);
 }
 

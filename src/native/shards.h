@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "guard.h"
 #include "record.h"
 
 namespace bushel {
@@ -14,7 +15,8 @@ struct MappedFile {
   std::uint64_t size;  // that it must have
 };
 
-// Files mapped for reading into one range of addresses, each from a page of its own on. No file stays open.
+// Files mapped for reading into one range of addresses, each from a page of its own on. No file stays open. What is cut
+// off a file while it is mapped reads as zeros.
 class Mapping {
  public:
   // On failure `error` of the result is errno and `failed` the number of the file; it then holds nothing.
@@ -38,6 +40,7 @@ class Mapping {
   std::size_t size_ = 0;
   bool own_;
   std::vector<std::uint64_t> starts_;
+  std::vector<Guard> guards_;
   int error_ = 0;
   std::size_t failed_ = 0;
 };

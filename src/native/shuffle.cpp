@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "pause.h"
+
 namespace bushel {
 
 namespace {
@@ -61,11 +63,13 @@ Mixing simulate(std::span<const std::int32_t> labels, std::size_t classes, std::
     return static_cast<std::size_t>((static_cast<__uint128_t>(draw(seed)) * held.size()) >> 64);
   };
   for (std::size_t i = held.size(); i < labels.size(); ++i) {
+    breathe(16);
     const std::size_t at = pick();
     counter.take(held[at]);
     held[at] = labels[i];
   }
   while (!held.empty()) {
+    breathe(16);
     const std::size_t at = pick();
     counter.take(held[at]);
     held[at] = held.back();

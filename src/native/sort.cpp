@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "pause.h"
 #include "threads.h"
 
 namespace bushel {
@@ -61,6 +62,7 @@ void sort_order(std::span<const std::uint64_t> keys, std::size_t threads, std::i
   in_threads(parts.size(), [&](std::size_t part) {
     for (std::size_t bucket = parts[part].begin; bucket < parts[part].end; ++bucket) {
       const std::size_t begin = buckets.begins[bucket], end = buckets.begins[bucket + 1];
+      breathe(64 * (end - begin));
       std::sort(sorted + begin, sorted + end, is_before);
       for (std::size_t i = begin; i < end; ++i) out[i] = sorted[i].number;
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pause.h"
+
 namespace bushel {
 
 namespace {
@@ -70,6 +72,7 @@ std::vector<RowFault> Survey::add(Bytes file, std::span<const Extent> extents, b
   for (std::size_t row = 0; row < extents.size(); ++row) {
     const Extent extent = extents[row];
     int column = -1;
+    breathe(kHeader + extent.length);
     if (const Fault fault = verify ? bushel::verify(file, extent) : Fault::none; fault != Fault::none) {
       faults.push_back({row, fault, -1});
     } else if (!locator_.locate({file.data() + extent.offset + kHeader, extent.length}) || !is_readable(column)) {

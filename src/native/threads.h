@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bytes.h"
+#include "pause.h"
 
 namespace bushel {
 
@@ -22,22 +23,29 @@ inline std::vector<Range> cut(std::size_t rows, std::size_t parts) {
 }
 
 // Calls work(i) for each i below `count`, in as many threads; the first in this one. Throws what the first of them
-// threw.
+// threw; the others are then told that their work is over.
 template <typename Work>
 void in_threads(std::size_t count, Work&& work) {
   std::vector<std::exception_ptr> errors(count);
+  std::atomic<bool> over{false};
   const auto guarded = [&](std::size_t i) noexcept {
     try {
       work(i);
+    } catch (const Ended&) {
     } catch (...) {
       errors[i] = std::current_exception();
+      over = true;
     }
+  };
+  const auto in_thread = [&](std::size_t i) noexcept {
+    is_over = &over;
+    guarded(i);
   };
   std::vector<std::thread> threads;
   threads.reserve(count);
   for (std::size_t i = 1; i < count; ++i) {
     try {
-      threads.emplace_back(guarded, i);
+      threads.emplace_back(in_thread, i);
     } catch (const std::system_error&) {
       guarded(i);  // no thread to be had: slower, not wrong
     }

@@ -63,3 +63,13 @@ TEST(crc32c, the_engine_has_a_name) {
   CHECK(engine == "armv8");  // of what qemu emulates by default: the path must be the one under test
 #endif
 }
+
+TEST(crc32c, the_checksum_of_two_pieces_follows_from_theirs) {
+  std::string text(70000, '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 + i / 256);
+  const auto* data = reinterpret_cast<const std::uint8_t*>(text.data());
+  for (const std::size_t cut : {0UL, 1UL, 255UL, 256UL, 4097UL, 65536UL, 70000UL}) {
+    const std::uint32_t first = crc32c({data, cut}), second = crc32c({data + cut, text.size() - cut});
+    CHECK(crc32c_joined(first, second, text.size() - cut) == crc32c({data, text.size()}));
+  }
+}

@@ -1,6 +1,7 @@
 #include "build.h"
 #include "check.h"
 #include "crc32c.h"
+#include "pause.h"
 #include "record.h"
 
 using namespace bushel;
@@ -109,4 +110,42 @@ TEST(record, a_length_above_two_gib_is_too_large_and_the_largest_one_is_only_cut
   CHECK(scan_all(Exact(header_of(kMaxRecord + 1)).bytes()).fault == Fault::too_large);
   CHECK(scan_all(Exact(header_of(UINT64_MAX)).bytes()).fault == Fault::too_large);
   CHECK(scan_all(Exact(header_of(kMaxRecord)).bytes()).fault == Fault::truncated_data);
+}
+
+TEST(record, headers_that_lead_nowhere_cost_their_own_bytes_and_not_what_they_claim) {
+  // 50,000 intact headers in a row, each with a length that reaches to the end: read one by one they are 15 GB.
+  constexpr std::size_t kCount = 50000;
+  std::string lure;
+  for (std::size_t i = 0; i < kCount; ++i) lure += header_of((kCount - i - 1) * kHeader);
+  const Exact file(lure + build::framed("found"));
+  static std::size_t breaths;
+  breaths = 0;
+  on_pause = [] { ++breaths; };  // once every few megabytes of work
+  CHECK(resynchronise(file.bytes(), 0) == lure.size());
+  on_pause = nullptr;
+  CHECK(breaths < 8);
+}
+
+TEST(record, looking_for_the_next_record_can_be_ended) {
+  const Exact file(std::string(std::size_t{16} << 20, 'x'));
+  struct Enough {};
+  on_pause = [] { throw Enough{}; };
+  bool ended = false;
+  try {
+    resynchronise(file.bytes(), 0);
+  } catch (const Enough&) {
+    ended = true;
+  }
+  on_pause = nullptr;
+  CHECK(ended);
+}
+
+TEST(record, a_record_that_is_taken_in_pieces_has_the_same_checksum) {
+  std::string large(std::size_t{40} << 20, '\0');
+  build::Random random(7);
+  for (std::size_t i = 0; i < large.size(); i += 4096) large[i] = static_cast<char>(random.next());
+  Exact file(build::framed(large));
+  CHECK(is_intact(file.bytes(), {0, large.size()}));
+  file.data()[kHeader + (std::size_t{33} << 20)] ^= 4;
+  CHECK(!is_intact(file.bytes(), {0, large.size()}));
 }

@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -49,6 +53,38 @@ TEST(shards, memory_of_ones_own_may_be_written_to) {
   }
   const Mapping again({{a.path, 5}}, false);
   CHECK(again.bytes()[0] == 'f');
+}
+
+TEST(shards, what_is_cut_off_a_mapped_file_reads_as_zeros) {
+  const std::size_t size = std::size_t{5} << 20;
+  const Written a(std::string(size, 'a')), b(std::string(size, 'b'));
+  const Mapping mapping({{a.path, size}, {b.path, size}}, false);
+  CHECK(truncate(a.path.c_str(), 4096) == 0);
+  const Bytes bytes = mapping.bytes();
+  CHECK(bytes[0] == 'a' && bytes[4095] == 'a');
+  CHECK(bytes[4096] == 0 && bytes[size - 1] == 0 && bytes[size / 2] == 0);
+  CHECK(bytes[mapping.starts()[1]] == 'b' && bytes[mapping.starts()[1] + size - 1] == 'b');
+}
+
+TEST(shards, a_fault_elsewhere_is_for_the_handler_that_was_there_before) {
+  static sigjmp_buf back;
+  struct sigaction handler{};
+  handler.sa_handler = [](int) { siglongjmp(back, 1); };
+  sigaction(SIGBUS, &handler, nullptr);
+  const Written a(std::string(8192, 'a'));
+  const Mapping mapping({{a.path, 8192}}, false);  // finds another handler than its own
+  const int descriptor = open(a.path.c_str(), O_RDONLY);
+  void* const bare = mmap(nullptr, 8192, PROT_READ, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  CHECK(truncate(a.path.c_str(), 0) == 0);
+  bool asked = false;
+  if (sigsetjmp(back, 1) == 0) {
+    static_cast<void>(*static_cast<volatile std::uint8_t*>(bare));
+  } else {
+    asked = true;
+  }
+  CHECK(asked && mapping.bytes()[5000] == 0);
+  munmap(bare, 8192);
 }
 
 TEST(shards, nothing_is_mapped_of_nothing) {

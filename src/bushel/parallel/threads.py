@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, Generic, TypeVar
+
+from bushel.errors import BushelError
 
 __all__ = ["Ahead", "available_cores", "in_background", "iterate_ahead", "map_in_threads"]
 
@@ -38,7 +41,18 @@ class Ahead(Generic[R]):
     def start(self) -> None:
         """Begin with the first results before one is asked for."""
         while len(self._coming) < self._most and (item := next(self._items, _END)) is not _END:
-            self._coming.append(self._pool.submit(self._work, item))
+            self._coming.append(self._submit(item))
+
+    def _submit(self, item: Any) -> Future[R]:
+        try:
+            return self._pool.submit(self._work, item)
+        except RuntimeError:
+            if threading.main_thread().is_alive():
+                raise
+            raise BushelError(
+                "nothing more is made ahead once the program's main thread has ended",
+                help=["Wait for the thread that reads at the end of the program: thread.join()"],
+            ) from None
 
     def __next__(self) -> R:
         self.start()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from time import perf_counter
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
@@ -73,7 +77,8 @@ def _one_split(data: Split | Dataset) -> Split:
 class Feed:
     """Batches, one after another, with the place of reading and a report of it.
 
-    Iterating again after the last epoch reads the following epochs.
+    Iterating again after the last epoch reads the following epochs. Several threads may ask for batches: each batch
+    goes to one of them. A forked or pickled feed continues where this one stands.
     """
 
     def __init__(self, split: Split, settings: Settings) -> None:
@@ -89,6 +94,11 @@ class Feed:
         self._report = Report(threads=threads_of(settings))
         self._begun: float | None = None
         self._returned = 0.0
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _feed_at, (self.split, self.settings, self.state())
 
     def __iter__(self) -> Iterator[Batch]:
         if self._is_through:
@@ -103,6 +113,18 @@ class Feed:
         return self._schedule.steps.count()
 
     def __next__(self) -> Batch:
+        if os.getpid() != self._process:
+            self._begin_in_child()
+        with self._lock:
+            return self._next()
+
+    def _begin_in_child(self) -> None:
+        """A forked process has none of the threads, and may have locks that one of them held: begin with new ones."""
+        self._process, self._lock, self._pipeline = os.getpid(), threading.Lock(), None
+        self.split = copy(self.split)
+        self._maker, self._schedule = prepare(self.split, self.settings)
+
+    def _next(self) -> Batch:
         asked = perf_counter()
         if self._begun is None:
             self._begun = asked
@@ -201,6 +223,12 @@ class Feed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _feed_at(split: Split, settings: Settings, state: dict[str, int]) -> Feed:
+    feed = Feed(split, settings)
+    feed.restore(state)
+    return feed
 
 
 def measure(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bushel import _native
+from bushel.errors import Fault
 from bushel.reading.shards import Decoded, Ints, Shard, ShardSet, Wanted
 from bushel.records.files import FOOTER, HEADER, Chunk, open_file
 
@@ -52,15 +53,19 @@ class InflatedShards(ShardSet):
 
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode features of the records, in the order given."""
-        memory, extents = self._gather(rows)
+        memory, extents, lost = self._gather(rows)
         columns, faults, _ = _native.decode(memory, extents, wanted)
+        if lost:
+            cut = [(place, int(Fault.TRUNCATED_STREAM), -1) for place in lost]
+            faults = sorted([fault for fault in faults if fault[0] not in lost] + cut)
         return Decoded(columns, self.with_damage(rows, faults), 0.0)
 
-    def _gather(self, rows: Ints) -> tuple[Any, Any]:
-        """Memory that holds the framed records, and where each is."""
+    def _gather(self, rows: Ints) -> tuple[Any, Any, set[int]]:
+        """Memory that holds the framed records, where each is, and which are no longer there."""
         places = np.argsort(rows, kind="stable")
         ordered = rows[places]
         pieces: list[Any] = [b""] * len(rows)
+        lost: set[int] = set()
         at = 0
         while at < len(rows):
             shard = int(np.searchsorted(self.first, ordered[at], side="right")) - 1
@@ -70,18 +75,23 @@ class InflatedShards(ShardSet):
                 continue
             with self._lock:
                 chunk = self._chunk_with(shard, int(ordered[at]) - base)
+            if chunk is None:
+                lost.add(int(places[at]))
+                at += 1
+                continue
             first = base + chunk.first
             end = int(np.searchsorted(ordered, first + len(chunk.extents)))
             if end - at == len(rows):
-                return chunk.memory, chunk.extents[rows - first]
+                return chunk.memory, chunk.extents[rows - first], lost
             view = memoryview(chunk.memory)
             starts, lengths = chunk.extents[ordered[at:end] - first].T.tolist()
             for place, start, length in zip(places[at:end].tolist(), starts, lengths, strict=True):
                 pieces[place] = view[start : start + length + _FRAMING]
             at = end
-        return _joined(pieces)
+        return *_joined(pieces), lost
 
-    def _chunk_with(self, shard: int, record: int) -> Chunk:
+    def _chunk_with(self, shard: int, record: int) -> Chunk | None:
+        """The chunk that holds a record; None if the file ends before it: it was cut since it was indexed."""
         for (owner, first), chunk in reversed(self._held.items()):
             if owner == shard and first <= record < first + len(chunk.extents):
                 return chunk
@@ -93,7 +103,7 @@ class InflatedShards(ShardSet):
             self._keep(shard, chunk)
             if record < reading.done:
                 return chunk
-        raise IndexError(f"record must be in {self.shards[shard].path}, got {record}")
+        return None
 
     def _restart(self, shard: int) -> _Reading:
         while len(self._readings) > 2:

@@ -45,6 +45,14 @@ class Chunk:
         """Where a record is in the file, or in what it inflates to."""
         return self.base + int(self.extents[row, 0])
 
+    def copied(self) -> Chunk:
+        """The same records in memory that nobody else writes to: what is verified now is so when it is used."""
+        if isinstance(self.memory, bytes):
+            return self
+        start, stop = int(self.extents[0, 0]), int(self.extents[-1].sum()) + HEADER + FOOTER
+        data = bytes(memoryview(self.memory)[start:stop])
+        return Chunk(data, self.extents - np.array([start, 0], np.uint64), self.first, self.base + start)
+
     def payload(self, row: int) -> memoryview:
         """The data of one record."""
         start, length = (int(n) for n in self.extents[row])
@@ -214,11 +222,16 @@ def _cut_into_chunks(
     on_fault: FaultHandler,
     read_again: ReadAgain | None = None,
 ) -> Iterator[Chunk]:
-    first, carried, base, doubted = 0, b"", 0, -1
+    first, doubted = 0, -1
+    held: list[Any] = []  # pieces of a record that is not whole yet, joined when it is: a large one is copied once
+    wanted = 0  # bytes that it has
     for piece in pieces:
-        memory = piece.memory if not carried else b"".join((carried, piece.memory))
-        base = piece.base - len(carried)
-        size, at, carried = len(memory), 0, b""
+        held.append(piece.memory)
+        size = sum(map(len, held))
+        if size < wanted and not piece.is_last and piece.fault is None:
+            continue
+        base = piece.base + len(piece.memory) - size
+        memory, held, wanted, at = _join(held), [], 0, 0
         while at < size or piece.fault is not None:
             extents, code, end = _native.scan(memory, at, 1 << 20, max_bytes)
             if len(extents):
@@ -232,7 +245,8 @@ def _cut_into_chunks(
             if fault is Fault.NONE:
                 continue
             if is_cut and not piece.is_last:
-                carried = bytes(memoryview(memory)[at:])
+                held = [bytes(memoryview(memory)[at:])]
+                wanted = _framed_size(held[0])
                 break
             if read_again is not None and doubted != base + at:
                 doubted = base + at
@@ -243,6 +257,22 @@ def _cut_into_chunks(
             following = _behind(memory, at, fault)
             on_fault(Skipped(str(file.path), first, base + at, following - at, fault))
             at, first = following, first + 1
+
+
+def _join(pieces: list[Any]) -> Any:
+    """All pieces as one. Each is let go of when it has been copied: a record of 1 GiB must not take two."""
+    if len(pieces) < 3:
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    joined = bytearray()
+    for number, piece in enumerate(pieces):
+        joined += piece
+        pieces[number] = b""
+    return joined
+
+
+def _framed_size(record: bytes) -> int:
+    """How many bytes a record has of which the beginning is here."""
+    return HEADER + (int.from_bytes(record[:8], "little") + FOOTER if len(record) >= HEADER else 0)
 
 
 def _behind(memory: Any, at: int, fault: Fault) -> int:

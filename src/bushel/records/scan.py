@@ -350,7 +350,7 @@ def scan(
 def _scan_file(file: RecordFile, columns: list[str] | None, schema: Schema | None, faults: Faults) -> Iterator[Sample]:
     single: set[str] | None = None
     sparse = _sparse_features(columns, schema)
-    for chunk in file.chunks(on_fault=faults.take):
+    for chunk in map(Chunk.copied, file.chunks(on_fault=faults.take)):
         bad = {row: fault for row, fault, _ in _native.verify(chunk.memory, chunk.extents, 1)}
         if single is None:
             single = _single_valued(chunk) if schema is None else set()
@@ -432,7 +432,7 @@ def payloads(paths: AnyPath | Iterable[AnyPath], *, on_fault: OnFault = "raise")
     faults = Faults(on_fault)
     for path in list_files(paths):
         file = open_file(path)
-        for chunk in file.chunks(on_fault=faults.take):
+        for chunk in map(Chunk.copied, file.chunks(on_fault=faults.take)):
             bad = {row: fault for row, fault, _ in _native.verify(chunk.memory, chunk.extents, 1)}
             for row in range(len(chunk.extents)):
                 if row in bad:

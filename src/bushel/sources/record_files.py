@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +25,7 @@ from bushel.sources.memory.values import number_keys
 from bushel.sources.options import recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.sources.tables.table_columns import as_text, named
-from bushel.storage import AnyPath, as_path, list_files, local_copy, open_to_read, shard_paths
+from bushel.storage import AnyPath, as_path, list_files, load_bytes, local_copy, shard_paths
 
 __all__ = ["RecordSource", "records"]
 
@@ -209,8 +208,7 @@ class RecordSource:
         extents = self._extents(partition)
         wanted = np.arange(len(extents)) if rows is None else np.asarray(rows, np.int64)
         path = as_path(self.files[partition])
-        with open_to_read(local_copy(path)) as file:
-            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        memory = load_bytes(local_copy(path))
         start = 0
         while start < len(wanted):
             sizes = np.cumsum(extents[wanted[start : start + _BLOCK_ROWS], 1])

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, take
 from bushel.data.samples import feature_of, to_columns
 from bushel.data.schema import Feature, Schema
-from bushel.errors import FileProblem, SchemaMismatch
+from bushel.errors import FileProblem, SchemaMismatch, readable_size
+from bushel.records.files import MAX_RECORD
 from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.memory.census import Census, misfit
 from bushel.sources.options import check_values, recipe_table
@@ -210,12 +211,15 @@ def _samples(path: Path, *, with_images: bool) -> Iterator[_Member]:
                 if sample is not None:
                     yield sample
                 sample = _Member(key)
-            sample.size += member.size
             is_image = f".{extension}".lower().endswith(_IMAGES)
             data = b""
+            if member.size > MAX_RECORD:
+                sample.why = f"{member.name}: {readable_size(member.size)} is more than a record holds"
+                continue
             if not is_image or with_images:
                 opened = archive.extractfile(member)
                 data = opened.read() if opened else b""
+            sample.size += member.size
             _add(sample, extension, data, is_image=is_image)
     if sample is not None:
         yield sample

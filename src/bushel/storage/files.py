@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import socket
 import stat
@@ -62,11 +61,20 @@ def status_of(path: Path) -> Status:
     return Status(found.st_size, "", found.st_mtime_ns)
 
 
+_SPECIAL = {
+    stat.S_IFDIR: "is a folder, not a file",
+    stat.S_IFIFO: "is a pipe, which bushel does not read",
+    stat.S_IFSOCK: "is a socket, which bushel does not read",
+    stat.S_IFCHR: "is a device, which bushel does not read",
+    stat.S_IFBLK: "is a device, which bushel does not read",
+}
+
+
 def open_to_read(path: Path) -> IO[bytes]:
     """Open a file, or say in one line why it cannot be opened."""
     try:
-        if not isinstance(path, ObjectPath) and stat.S_ISDIR(path.stat().st_mode):
-            raise FileProblem(path, "is a folder, not a file")
+        if not isinstance(path, ObjectPath) and not stat.S_ISREG(mode := path.stat().st_mode):
+            raise FileProblem(path, _SPECIAL.get(stat.S_IFMT(mode), "is not a file"))
         return path.open("rb", buffering=0)
     except PermissionError:
         raise FileProblem(path, "there is no permission to read this file") from None
@@ -87,7 +95,7 @@ class _DiskFile:
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """All of it, mapped: its offset and its bytes."""
         if self.size:  # an empty file cannot be mapped
-            yield 0, mmap.mmap(self._descriptor, self.size, access=mmap.ACCESS_READ)
+            yield 0, _mapped(f"/dev/fd/{self._descriptor}", self.size)
 
     def put_back(self) -> None:
         """Close it."""
@@ -120,8 +128,12 @@ def load_bytes(path: Path) -> Any:
     if isinstance(path, ObjectPath):
         return path.read_bytes()
     # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
-    size = path.stat().st_size
-    return _native.Mapping([(str(path), size)]).memory[:size]  # type: ignore[index] # its last page is longer
+    return _mapped(str(path), path.stat().st_size)
+
+
+def _mapped(name: str, size: int) -> Any:
+    """A file in memory. What is cut off it later reads as zeros, so that checksums tell, and ends no process."""
+    return _native.Mapping([(name, size)]).memory[:size]  # type: ignore[index] # its last page is longer
 
 
 def read_past_cache(path: Path, offset: int, length: int) -> bytes:

@@ -36,7 +36,7 @@ nb::tuple pad_rows(nb::handle values, const Int64s& splits, std::size_t length, 
   const Rows rows = rows_of(view, splits, filling);
   Padded padded;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     padded = pad(rows, length, filling.bytes().data());
   }
   return nb::make_tuple(to_array<std::uint8_t>(std::move(padded.values)), to_array<bool>(std::move(padded.mask)));
@@ -47,7 +47,7 @@ nb::tuple pack_lengths(const Int64s& lengths, std::int64_t capacity) {
   std::vector<std::int64_t> bin_of;
   std::int64_t bins = 0;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     bin_of = pack({lengths.data(), lengths.shape(0)}, capacity, bins);
   }
   return nb::make_tuple(copy_to_array(bin_of, {bin_of.size()}), bins);
@@ -64,7 +64,7 @@ nb::tuple lay_out_rows(nb::handle values, const Int64s& splits, const Int64s& bi
   if (bins.shape(0) != rows.count()) throw nb::value_error("bins must have one value a row");
   Packed packed;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     packed = lay_out(rows, {bins.data(), bins.shape(0)}, count, length, filling.bytes().data());
   }
   return nb::make_tuple(to_array<std::uint8_t>(std::move(packed.values)),

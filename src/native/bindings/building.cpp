@@ -15,7 +15,7 @@ nb::object order_of(const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_co
                     std::size_t threads) {
   Buffer order(keys.shape(0) * sizeof(std::int64_t));
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     sort_order({keys.data(), keys.shape(0)}, threads, order.as<std::int64_t>());
   }
   return to_array<std::int64_t>(std::move(order));
@@ -39,7 +39,7 @@ nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, 
   }
   Buffer out(total), faults(paths.size() * sizeof(std::int32_t));
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     read_wholes(top, paths, lengths, threads, out.data(), faults.as<std::int32_t>());
   }
   return nb::make_tuple(to_array<std::uint8_t>(std::move(out)), to_array<std::int32_t>(std::move(faults)));
@@ -51,7 +51,7 @@ nb::object jpeg_headers(const Int64s& offsets, nb::handle data) {
   const std::vector<Bytes> rows = rows_of(offsets, view.bytes());
   Buffer out(rows.size() * 3 * sizeof(std::int64_t));
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       JpegHeader header;
       if (!read_plain_jpeg(rows[i], header)) header = {};
@@ -72,7 +72,7 @@ nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s&
   Buffer out;
   bool is_within = true;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     std::vector<Place> places(which.shape(0));
     std::uint64_t size = 0;
     for (std::size_t i = 0; i < places.size(); ++i) {

@@ -42,7 +42,7 @@ nb::list add_to_survey(Survey& survey, nb::handle file, const Extents& extents, 
   const View view(file);
   std::vector<RowFault> faults;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     faults = survey.add(view.bytes(), span_of(extents), verify);
   }
   return to_list(faults);
@@ -146,7 +146,7 @@ nb::tuple add_to_profile(Profile& profile, nb::handle file, const Extents& exten
   const View view(file);
   ProfileRows rows;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     rows = profile.add(view.bytes(), span_of(extents), file_id, first);
   }
   nb::list columns;
@@ -180,7 +180,7 @@ nb::tuple simulate_order(const Codes& labels, std::size_t classes, std::size_t b
                          std::uint64_t seed) {
   Mixing mixing;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     mixing = simulate({labels.data(), labels.shape(0)}, classes, buffer, batch, seed);
   }
   return nb::make_tuple(mixing.classes, mixing.single_class, mixing.batches);

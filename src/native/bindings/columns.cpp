@@ -10,6 +10,7 @@
 #include "bindings/conversion.h"
 #include "encode.h"
 #include "hash.h"
+#include "pause.h"
 
 namespace bushel {
 namespace {
@@ -20,7 +21,7 @@ nb::tuple decode_records(nb::handle file, const Extents& extents, nb::sequence n
   const std::vector<Name> wanted = names_of(names);
   Decoded decoded;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     decoded = decode(view.bytes(), span_of(extents), wanted, {verify, threads, note_others});
   }
   nb::list columns;
@@ -65,7 +66,7 @@ nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t th
   for (const nb::handle column : columns) views.push_back(column_from(column, held, names));
   Encoded encoded;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     encoded = encode(std::move(views), order ? order->shape(0) : rows, threads, order ? order->data() : nullptr);
   }
   if (encoded.too_large) return nb::int_(encoded.too_large_row);
@@ -80,10 +81,11 @@ nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t see
   const std::size_t rows = offsets.shape(0) == 0 ? 0 : offsets.shape(0) - 1;
   Buffer hashes(rows * sizeof(std::uint64_t));
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     for (std::size_t i = 0; i < rows; ++i) {
       const auto begin = static_cast<std::size_t>(offsets.data()[i]),
                  end = static_cast<std::size_t>(offsets.data()[i + 1]);
+      breathe(end - begin);
       hashes.as<std::uint64_t>()[i] = xxh64(view.bytes().subspan(begin, end - begin), seed);
     }
   }

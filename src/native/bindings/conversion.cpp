@@ -1,6 +1,37 @@
 #include "bindings/conversion.h"
 
+#include <unistd.h>
+
+#include "pause.h"
+#if defined(__linux__)
+#include <sys/syscall.h>
+#else
+#include <pthread.h>
+#endif
+
 namespace bushel {
+
+namespace {
+
+// Python answers signals in its main thread alone, and only there is it asked: others would wait for its lock in vain.
+bool is_main_thread() {
+#if defined(__linux__)
+  return syscall(SYS_gettid) == getpid();
+#else
+  return pthread_main_np() != 0;
+#endif
+}
+
+void answer_signals() {
+  if (!is_main_thread()) return;
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+}  // namespace
+
+Nogil::Nogil() { on_pause = answer_signals; }
+Nogil::~Nogil() { on_pause = nullptr; }
 
 nb::object to_str(std::string_view text) {
   PyObject* made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");

@@ -32,6 +32,18 @@ class View {
   Py_buffer view_{};
 };
 
+// Works without the interpreter's lock, which Ctrl-C then ends within a few milliseconds.
+class Nogil {
+ public:
+  Nogil();
+  ~Nogil();
+  Nogil(const Nogil&) = delete;
+  Nogil& operator=(const Nogil&) = delete;
+
+ private:
+  nb::gil_scoped_release release_;
+};
+
 using Extents = nb::ndarray<const std::uint64_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 using Int64s = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 

@@ -33,7 +33,7 @@ nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t 
   auto* lent = new Lent(shelf, height * width * from.channels * sizeof(Out));
   nb::capsule owner(lent, [](void* p) noexcept { delete static_cast<Lent*>(p); });
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     resize(image.data(), from, lent->buffer.as<Out>(), to, antialias, kernel);
   }
   return nb::cast(nb::ndarray<nb::numpy, Out>(lent->buffer.as<Out>(), {height, width, from.channels}, owner));
@@ -43,7 +43,7 @@ nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t 
 template <typename In, typename Out>
 void resize_image_into(const Image<In>& image, const Canvas<Out>& out, bool antialias, Kernel kernel) {
   check_sizes(size_of(image), size_of(out));
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   resize(image.data(), size_of(image), out.data(), size_of(out), antialias, kernel);
 }
 

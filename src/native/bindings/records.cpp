@@ -16,7 +16,7 @@ nb::tuple scan_file(nb::handle file, std::uint64_t begin, std::uint64_t max_reco
   const View view(file);
   Scan found;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     found = scan(view.bytes(), begin, max_records, max_bytes);
   }
   return nb::make_tuple(copy_to_array(found.extents, {found.extents.size(), 2}), static_cast<int>(found.fault),
@@ -27,7 +27,7 @@ nb::list verify_records(nb::handle file, const Extents& extents, std::size_t thr
   const View view(file);
   std::vector<std::vector<RowFault>> faults(std::max<std::size_t>(threads, 1));
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     const std::span<const Extent> all = span_of(extents);
     const std::vector<Range> ranges = cut(all.size(), faults.size());
     in_threads(ranges.size(), [&](std::size_t i) {
@@ -43,7 +43,7 @@ nb::list verify_records(nb::handle file, const Extents& extents, std::size_t thr
 
 std::uint64_t resynchronise_file(nb::handle file, std::uint64_t begin) {
   const View view(file);
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   return resynchronise(view.bytes(), begin);
 }
 

@@ -16,7 +16,7 @@ nb::object permute(const Int64s& positions, std::uint64_t size, std::uint64_t ke
   Buffer out(asked.size() * sizeof(std::int64_t));
   bool inside = true;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     const std::span<std::int64_t> places{out.as<std::int64_t>(), asked.size()};
     for (std::size_t i = 0; i < asked.size(); ++i) {
       inside = inside && static_cast<std::uint64_t>(asked[i]) < size;
@@ -78,7 +78,7 @@ class PyShards {
   nb::object extents(const Int64s& rows) const {
     std::vector<Extent> found;
     {
-      nb::gil_scoped_release nogil;
+      const Nogil nogil;
       found = find(rows);
     }
     return copy_to_array(found, {found.size(), 2});
@@ -90,7 +90,7 @@ class PyShards {
     Decoded decoded;
     double seconds = 0;
     {
-      nb::gil_scoped_release nogil;
+      const Nogil nogil;
       const std::vector<Extent> found = find(rows);
       const auto begin = std::chrono::steady_clock::now();
       const volatile std::uint64_t fetched = fetch(memory_, found);

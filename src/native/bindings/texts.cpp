@@ -52,7 +52,7 @@ nb::tuple tokenise_texts(const Int64s& offsets, nb::handle data, const std::stri
     throw nb::value_error("length must be such that a block of rows fits in memory");
   Tokenised made;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     made = tokenise(view.texts(), cut_into, vocabulary, most);
   }
   nb::object splits = made.splits.data() ? to_array<std::int64_t>(std::move(made.splits)) : nb::none();
@@ -65,7 +65,7 @@ nb::tuple lower_texts(const Int64s& offsets, nb::handle data) {
   const TextView view(offsets, data);
   Lowered made;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     made = lower_ascii(view.texts());
   }
   return nb::make_tuple(
@@ -75,7 +75,7 @@ nb::tuple lower_texts(const Int64s& offsets, nb::handle data) {
 
 std::size_t find_not_utf8(const Int64s& offsets, nb::handle data) {
   const TextView view(offsets, data);
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   return first_not_utf8(view.texts());
 }
 
@@ -84,7 +84,7 @@ nb::object parse_lines(nb::bytes text) {
   std::optional<JsonRows> found;
   {
     const Bytes view(static_cast<const std::uint8_t*>(text.data()), text.size());
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     found = parse_flat_lines(view);
   }
   if (!found) return nb::none();
@@ -112,7 +112,7 @@ void make_counter(TermCounter* self, const std::string& unit, std::size_t shorte
 
 void count_terms(TermCounter& self, const Int64s& offsets, nb::handle data) {
   const TextView view(offsets, data);
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   self.add(view.texts());
 }
 
@@ -121,7 +121,7 @@ void add_term_counts(TermCounter& self, const Int64s& offsets, nb::handle data, 
   const TextView view(offsets, data);
   const std::size_t rows = view.texts().count();
   if (counts.shape(0) != rows || texts.shape(0) != rows) throw nb::value_error("counts must have one number a term");
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   self.add_counts(view.texts(), {counts.data(), rows}, {texts.data(), rows});
 }
 
@@ -140,7 +140,7 @@ nb::tuple counted_terms(const TermCounter& self) {
     }
   };
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     if constexpr (is_ranked)
       add(self.ranked());
     else
@@ -169,7 +169,7 @@ nb::tuple weigh_texts(const Int64s& offsets, nb::handle data, const std::string&
   if (weights.shape(0) != vocabulary.size()) throw nb::value_error("weights must have one number a term");
   SparseRows made;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     made = weigh_terms(view.texts(), terms, vocabulary, {weights.data(), weights.shape(0)}, weighing);
   }
   return to_tuple(std::move(made));
@@ -185,7 +185,7 @@ nb::tuple hash_texts(const Int64s& offsets, nb::handle data, const std::string& 
     throw nb::value_error("size must be at least 1 and below 2^31");
   SparseRows made;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     made = hash_terms(view.texts(), terms, size, is_signed, weighing);
   }
   return to_tuple(std::move(made));

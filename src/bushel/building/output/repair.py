@@ -64,7 +64,7 @@ def _repair_file(file: RecordFile, target: Path) -> Repaired:
     kept = 0
     sink = Sink(target, file.compression)
     try:
-        for chunk in file.chunks(on_fault=faults.append):
+        for chunk in map(Chunk.copied, file.chunks(on_fault=faults.append)):
             bad = {row: fault for row, fault, _ in _native.verify(chunk.memory, chunk.extents, 1)}
             for row, fault in bad.items():
                 length = int(chunk.extents[row, 1]) + 16

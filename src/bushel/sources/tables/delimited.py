@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from bushel.parallel.threads import map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables.arrow import BadRows, cast_text
 from bushel.sources.tables.table_columns import Capture, Field, Part, Piece, Survey, few_values, part_bytes
-from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline
+from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
 
 __all__ = ["DelimitedFile"]
 
@@ -85,7 +86,7 @@ class DelimitedFile:
         end = _end_of_first_row(block.text)
         names = next(csv.reader(block.text[:end].decode().splitlines(keepends=True), delimiter=delimiter))
         names = [name.strip() or f"column{number}" for number, name in enumerate(names)]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             raise FileProblem(self.path, f"two columns have the same name: {', '.join(twice)}")
         # The header is ASCII but for its names, so its length in the file differs only where the encoding does.
         length = len(block.text[:end].decode().encode(file.encoding)) if file.is_seekable else end
@@ -100,10 +101,11 @@ class DelimitedFile:
         table, refused = self._parse(
             block.text, names, delimiter, {name: _text() for name in self.text if name in names}
         )
+        is_text = is_utf8(block.text)
         fields: dict[str, Field] = {}
         for name, column in zip(table.schema.names, table.columns, strict=True):
             kind = column.type
-            if t.is_binary(kind):
+            if t.is_string(kind) and not is_text and _has_replaced(column):
                 return _Parsed(0, -1, {}, {})
             if t.is_temporal(kind):
                 kind = _text()
@@ -142,6 +144,8 @@ class DelimitedFile:
             bad[row.number - 1] = f"the row has {row.actual_columns} values, the header {row.expected_columns}"
             return "skip"
 
+        if not is_utf8(text):  # Arrow cannot hand over a row of the wrong width that is not text either
+            text = text.decode(errors="replace").encode()
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(text),
@@ -274,6 +278,13 @@ def _merge(one: Field, other: Field) -> Field:
     if {one.type, other.type} == {pa.int64(), pa.float64()}:
         return Field(pa.float64(), has_missing)
     return Field(pa.string(), has_missing)
+
+
+def _has_replaced(column: Any) -> bool:
+    """Whether a value holds what stands for bytes that are not UTF-8."""
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.match_substring(column, "\ufffd")).as_py())
 
 
 def _has_blanks(column: Any) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from bushel import _native
-from bushel.errors import FileProblem, SchemaMismatch
+from bushel.errors import FileProblem
 from bushel.parallel.threads import map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
@@ -191,6 +191,8 @@ def _decode(line: bytes) -> tuple[dict[str, Any] | None, str]:
         value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return None, f"the line is not JSON: {_inside(str(error))}"
+    except RecursionError:
+        return None, "the line is nested too deep to be read"
     if not isinstance(value, dict):
         return None, f"the line is not a JSON object but {_name_of(value)}"
     return value, ""
@@ -210,9 +212,18 @@ def _infer_by_line(text: bytes) -> tuple[dict[str, list[tuple[Any, int]]], int]:
         for column in kinds.values():
             try:
                 found.setdefault(name, []).append((pa.infer_type(column), len(column)))
-            except pa.ArrowInvalid:  # lists of mixed values: the first one tells
-                found.setdefault(name, []).append((pa.infer_type(column[:1]), 1))
+            except pa.ArrowInvalid:  # lists of mixed values: each tells for itself, if it can
+                found.setdefault(name, []).extend((kind, 1) for kind in map(_type_of, column) if kind is not None)
     return found, len(lines)
+
+
+def _type_of(value: Any) -> Any | None:
+    import pyarrow as pa
+
+    try:
+        return pa.infer_type([value])
+    except pa.ArrowInvalid:
+        return None
 
 
 def _is_wide(value: Any) -> bool:
@@ -290,7 +301,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _merge(one: Any, other: Any) -> Any:
-    """The type that holds both, which are of one kind."""
+    """The type that holds both, which are of one kind; the first where none does: lines of the other are refused."""
     import pyarrow as pa
     import pyarrow.types as t
 
@@ -307,7 +318,7 @@ def _merge(one: Any, other: Any) -> Any:
         return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
     if _kind_name(one) == _kind_name(other) == "number":
         return pa.float64()
-    raise SchemaMismatch(f"values of {one} and of {other} are mixed", at="JSON")
+    return one
 
 
 def _holds_wide_integers(column: Any) -> bool:
