@@ -1,0 +1,66 @@
+"""Rows that are made to break a reader: each is refused with its place, and the others are built."""
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import bushel
+
+
+def refusals(source: Path, out: Path) -> tuple[int, list[tuple[str, str]]]:
+    """How many records were built, and where and why the others were not."""
+    built = bushel.build(source, out)
+    lines = (out / "_quarantine.jsonl").read_text().splitlines()
+    records = sum(shard.records for split in built.manifest.splits.values() for shard in split.shards)
+    return records, [(line["source"].split(": ")[1], line["reason"]) for line in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"x":' + "[" * 100_000 + "]" * 100_000 + ',"label":1}', "the line is nested too deep to be read"),
+        ('{"x":{"a":{"b":3}},"label":1}', "x: expected number, got object"),
+        ('{"x":[1,[2,"a"]],"label":1}', "x: expected number, got list"),
+    ],
+    ids=["deep", "object", "mixed list"],
+)
+def test_one_line_of_json_is_refused_and_the_rest_goes_on(tmp_path: Path, line: str, reason: str) -> None:
+    lines = [json.dumps({"x": i, "label": i % 2}) for i in range(20)]
+    lines[7] = line
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    assert refusals(path, tmp_path / "out") == (19, [("row 7", reason)])
+
+
+def test_lists_of_other_values_in_the_middle_are_refused_line_by_line(tmp_path: Path) -> None:
+    lines = [json.dumps({"x": [1, 2, 3]}) for _ in range(20)]
+    lines[7] = json.dumps({"x": ["a", "b", "c"]})
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    assert refusals(path, tmp_path / "out") == (19, [("row 7", "x: expected number, got str")])
+
+
+def test_a_row_of_csv_that_is_too_long_and_not_text_is_refused(tmp_path: Path) -> None:
+    rows = [f"{i},text{i}".encode() for i in range(50)]
+    rows[20] = b"1,caf\xe9,more,values"
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"x,text\n" + b"\n".join(rows) + b"\n")
+    assert refusals(path, tmp_path / "out") == (49, [("row 20", "the row has 4 values, the header 2")])
+
+
+def test_a_file_of_a_tar_that_no_record_can_hold_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with path.open("wb") as file:
+        for name, size in (("000.cls", 1), ("001.bin", (2 << 30) + 5), ("002.cls", 1)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            file.write(member.tobuf())
+            if size == 1:
+                file.write(b"1".ljust(512, b"\0"))
+            else:
+                file.seek(-(-size // 512) * 512, 1)  # a hole in the file: nothing of it is on disk
+        file.write(bytes(1024))
+    reason = "001.bin: 2.0 GiB is more than a record holds"
+    assert refusals(path, tmp_path / "out") == (2, [("001", reason)])
