@@ -19,9 +19,14 @@ def flat(feed: Any) -> list[int]:
 
 
 def test_several_threads_share_one_feed(numbered: Path) -> None:
-    feed = bushel.batches(bushel.open(numbered)["train"], batch_size=2)
+    feed = iter(bushel.batches(bushel.open(numbered)["train"], batch_size=2))
     seen: list[int] = []
-    threads = [threading.Thread(target=lambda: seen.extend(flat(feed))) for _ in range(4)]
+
+    def read() -> None:
+        while (batch := next(feed, None)) is not None:
+            seen.extend(batch["number"].tolist())
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
