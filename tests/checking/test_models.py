@@ -174,6 +174,88 @@ def test_what_cannot_be_probed_is_said(tmp_path: Path) -> None:
     assert uncompiled.checked["not_probed"] == "the model is not compiled with a loss"
 
 
+def binary(rows: int = 120) -> dict[str, Any]:
+    return {**data(rows=rows), "label": np.arange(rows) % 2}
+
+
+def test_one_sigmoid_tells_two_classes() -> None:
+    head = keras.layers.Dense(1, activation="sigmoid")
+    assert rules(bushel.check(binary(), model=model(head, loss="binary_crossentropy"))) == set()
+    assert "LBL001" in rules(bushel.check(data(), model=model(head, loss="binary_crossentropy")))
+
+
+def test_one_number_as_output_has_no_classes() -> None:
+    counts = {**data(), "label": np.arange(120) % 30}
+    assert rules(bushel.check(counts, model=model(keras.layers.Dense(1), loss="mse"))) == set()
+
+
+@pytest.mark.parametrize(
+    ("activation", "units", "loss"),
+    [
+        ("softmax", 4, "binary_crossentropy"),
+        ("sigmoid", 4, "sparse_categorical_crossentropy"),
+        ("relu", 4, "sparse_categorical_crossentropy"),
+        ("softmax", 4, "mse"),
+        ("sigmoid", 1, "mse"),
+    ],
+)
+def test_mdl002_a_loss_that_does_not_go_with_the_activation(activation: str, units: int, loss: str) -> None:
+    fed = {**data(), "label": np.linspace(0, 50, 120).astype(np.float32)} if units == 1 else data()
+    head = keras.layers.Dense(units, activation=activation)
+    assert "MDL002" in rules(bushel.check(fed, model=model(head, loss=loss), label="label"))
+
+
+def test_mdl001_a_backbone_that_is_not_made_for_pixels_of_0_to_1() -> None:
+    backbone = keras.Sequential(
+        [keras.Input((2, 2, 2)), keras.layers.Flatten(), keras.layers.Dense(3)], name="resnet50"
+    )
+    whole = keras.Sequential([keras.Input((2, 2, 2)), backbone, softmax()])
+    (finding,) = [f for f in bushel.check(data(), model=whole) if f.rule == "MDL001"]
+    assert finding.message == "the model is made for around 0, up to 151, and 'x' is 0..1"
+
+
+def test_mdl004_pictures_of_another_size_or_colour_than_the_input(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "train.tfrecord") as writer:
+        for i in range(20):
+            writer.write({"image": encode_image(photo(i, 28, 28), "png"), "label": i % 2})
+
+    def said(*shape: int) -> list[str]:
+        taking = keras.Sequential([keras.Input(shape), keras.layers.Flatten(), softmax(2)])
+        return [f.message for f in bushel.check(tmp_path, model=taking) if f.rule == "MDL004"]
+
+    assert said(28, 28, 3) == []
+    assert said(32, 32, 3) == ["the model takes pictures of 32 x 32, and the data holds pictures of 28 x 28"]
+    assert said(28, 28, 1) == ["the model takes pictures of 1 channel, and all are in colour"]
+
+
+def test_mdl008_a_model_without_a_weight_to_train() -> None:
+    frozen = model(softmax(), loss="sparse_categorical_crossentropy")
+    frozen.trainable = False
+    assert "MDL008" in rules(bushel.check(data(), model=frozen))
+
+
+def test_trn005_a_learning_rate_of_10(tmp_path: Path) -> None:
+    fast = model(keras.layers.Dense(32, "relu"), softmax())
+    fast.compile(optimizer=keras.optimizers.Adam(10.0), loss="sparse_categorical_crossentropy")
+    (tmp_path / "data").mkdir()
+    records = written(tmp_path / "data", 1.0)
+    for given in (fast, tmp_path / "model.keras"):
+        if isinstance(given, Path):
+            fast.save(given)
+        (finding,) = [f for f in bushel.check(records, model=given, probe=True) if f.rule == "TRN005"]
+        assert finding.message.startswith("a learning rate of 10 takes the loss from ")
+    fast.compile(optimizer=keras.optimizers.Adam(0.01), loss="sparse_categorical_crossentropy")
+    assert "TRN005" not in rules(bushel.check(records, model=fast, probe=True))
+
+
+def test_trn006_an_error_in_the_first_batch_is_the_finding(tmp_path: Path) -> None:
+    broken = model(keras.layers.Dense(16, "relu"), softmax(3), loss="categorical_crossentropy")
+    report = bushel.check(written(tmp_path, 1.0), model=broken, probe=True)
+    assert "TRN006" in rules(report)
+    assert report.fails()
+    assert "not_probed" not in report.checked
+
+
 def test_a_model_that_was_compiled_and_never_trained_keeps_its_loss_when_it_is_loaded(tmp_path: Path) -> None:
     model(keras.layers.Dense(4), loss=keras.losses.SparseCategoricalCrossentropy()).save(tmp_path / "model.keras")
     assert "MDL002" in rules(bushel.check(data(), model=tmp_path / "model.keras"))

@@ -88,7 +88,7 @@ def test_srv003_a_feature_that_is_missing_or_of_another_form(tmp_path: Path, tra
     assert said["c"].startswith("records cannot be prepared as in training: the image cannot be decoded")
 
 
-def test_srv004_statistics_that_were_fitted_anew(tmp_path: Path) -> None:
+def test_srv004_statistics_that_were_fitted_again(tmp_path: Path) -> None:
     from checking_centring import Centred
 
     for name, shift in (("old", 0), ("new", 100)):
@@ -112,6 +112,19 @@ def test_srv005_inputs_that_were_scaled_before_they_were_stored(tmp_path: Path) 
     assert rules(bushel.check(tmp_path / "old.tfrecord", contract=run)) == set()
     (finding,) = bushel.check(tmp_path / "new.tfrecord", contract=run, select=["SRV"])
     assert (finding.rule, finding.severity, finding.confidence) == ("SRV005", "warning", "likely")
+
+
+@pytest.mark.parametrize("scale", [100, 0.01])
+def test_single_numbers_100_times_too_large_or_small_are_found(scale: float, tmp_path: Path) -> None:
+    for name, factor in (("old", 1.0), ("new", scale)):
+        with bushel.Writer(tmp_path / f"{name}.tfrecord") as writer:
+            for number in range(40):
+                x = np.random.default_rng(number).normal(50, 10, 3) * factor
+                writer.write({"a": np.float32(x[0]), "b": x[1:].astype(np.float32), "label": number % 2})
+    run = agreed(tmp_path / "old.tfrecord", tmp_path / "run", "a", "b", split="all")
+    assert rules(bushel.check(tmp_path / "old.tfrecord", contract=run)) == set()
+    found = bushel.check(tmp_path / "new.tfrecord", contract=run, select=["SRV"])
+    assert {(f.rule, f.evidence["subject"]) for f in found} == {("SRV005", "a"), ("SRV005", "b")}
 
 
 def test_numbers_of_many_scales_and_missing_ones_are_no_other_range(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from bushel.checking.collect.engine_parts import Engine
 from bushel.checking.collect.facts import Data, Plan
 from bushel.checking.collect.one_pass import Interrupted, list_data, read_data
 from bushel.checking.report.findings import SEVERITIES, Finding, Severity, at_least
-from bushel.checking.report.formats import page_text
+from bushel.checking.report.formats import page_text, report_html, summary
 from bushel.checking.report.settings import Settings, load_settings, read_baseline
 from bushel.checking.rules.registry import (
     FAMILIES,
@@ -32,7 +32,7 @@ __all__ = ["Report", "check", "explain"]
 Progress = Callable[[int, int], None]
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """All findings, worst first, and what was looked at."""
 
@@ -48,6 +48,12 @@ class Report:
     def fails(self, fail_on: Severity = "error") -> bool:
         """Whether something is found at this severity or above."""
         return at_least(self.worst(), fail_on)
+
+    def __repr__(self) -> str:
+        return f"<Report: {summary(self.findings, self.checked)}>"
+
+    def _repr_html_(self) -> str:
+        return report_html(self.findings, self.checked)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -211,10 +217,8 @@ class _Run:
 
         self.model = look_at_model(model, self.data)
         self.checked["model"] = self.model.name
-        if self.data is not None and self.data.plan.classes is None and self.model.classes:
-            self.data.plan = Plan(
-                self.data.plan.batch_size, self.data.plan.shuffle_buffer, self.model.classes, self.data.plan.said_by
-            )
+        if self.data is not None and self.data.plan.classes is None:
+            self.data.plan = replace(self.data.plan, classes=self.model.labels)
 
     def run_probes(self) -> None:
         """Train the model on one batch; say so where that cannot be done."""

@@ -19,6 +19,7 @@ __all__ = ["Boxes", "ListReader", "find_lists"]
 SHOWN = 5
 _BOX = re.compile(r"^(.*?(?:/|_)?)(x|y)min$")
 _TOKENS = re.compile(r"token|input_ids|word_ids|(?:^|[/_])ids$", re.IGNORECASE)
+_BESIDE_TOKENS = re.compile(r"mask|segment|type|position", re.IGNORECASE)  # as BERT has beside its tokens
 
 
 @dataclass
@@ -37,9 +38,13 @@ def find_lists(facts: list[dict[str, Any]]) -> tuple[list[tuple[str, str]], list
     tokens = [
         fact["name"]
         for fact in facts
-        if fact["kinds"][3] and fact["max_count"] >= 8 and _TOKENS.search(fact["name"]) and not fact["sequence"]
+        if fact["kinds"][3] and fact["max_count"] >= 8 and not fact["sequence"] and _names_tokens(fact["name"])
     ]
     return pairs, tokens
+
+
+def _names_tokens(name: str) -> bool:
+    return bool(_TOKENS.search(name)) and not _BESIDE_TOKENS.search(name)
 
 
 class ListReader:

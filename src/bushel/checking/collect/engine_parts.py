@@ -14,6 +14,8 @@ from bushel.checking.collect.boxes_and_tokens import ListReader
 from bushel.checking.collect.facts import FileFacts
 from bushel.checking.collect.image_facts import Pictures
 from bushel.checking.collect.near_texts import Signatures
+from bushel.checking.collect.row_sample import RowReader
+from bushel.checking.collect.text_looks import TextLooks
 
 __all__ = ["Engine", "FilePart", "look_everywhere"]
 
@@ -46,6 +48,8 @@ class FilePart:
     contents: list[NDArray[Any]]  # hashes, to be joined
     pictures: tuple[Pictures, list[bytes], list[tuple[int, int]]] | None
     texts: Signatures | None
+    rows: RowReader
+    looks: TextLooks
     lists: ListReader
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +54,7 @@ class FileFacts:
     problem: FileProblem | None = None
     stale_index: FileProblem | None = None
     labels: dict[int, int] = field(default_factory=dict)
+    quantiles: dict[str, tuple[float, float, int]] = field(default_factory=dict)  # of sizes: half, 90 %, how many
 
 
 class FeatureFacts:
@@ -195,12 +197,16 @@ class Data:
     label: str | None = None
     label_is_integer: bool = False
     duplicates: Any = None
+    rows: Any = None
+    looks: dict[str, Any] = field(default_factory=dict)  # of texts, by feature
+    identity: set[str] = field(default_factory=set)  # features that tell records apart, labels and groups
     pictures: Any = None
     texts: Any = None
     boxes: Any = None
     tokens: dict[str, dict[str, int]] = field(default_factory=dict)
     label_pairs: dict[str, dict[str, set[int]]] = field(default_factory=dict)  # split -> class name -> codes
     missing_paths: list[FileProblem] = field(default_factory=list)
+    memo: dict[str, Any] = field(default_factory=dict)  # what several rules share
 
     @property
     def records(self) -> int:
@@ -211,6 +217,32 @@ class Data:
     def train(self) -> SplitFacts | None:
         """What is trained on: the split of that name, or all there is."""
         return self.splits.get(find(self.splits, TRAIN, ALL) or TRAIN)
+
+    @cached_property
+    def class_names(self) -> dict[int, str]:
+        """The name of each class whose name is known."""
+        if self.manifest is not None and self.manifest.label is not None and self.manifest.label.names:
+            return dict(enumerate(self.manifest.label.names))
+        codes: dict[int, str] = {}
+        for pairs in self.label_pairs.values():
+            for name, found in pairs.items():
+                for code in found:
+                    codes.setdefault(code, name)
+        return codes
+
+    def class_of(self, code: int) -> str:
+        """A class by its name, or by its number where it has none."""
+        return repr(self.class_names[code]) if code in self.class_names else str(code)
+
+    def classes_of(self, codes: Iterable[int], most: int = 5) -> str:
+        """Some classes, and how many more."""
+        known = list(codes)
+        more = f" and {len(known) - most:,} more" if len(known) > most else ""
+        return ", ".join(self.class_of(code) for code in known[:most]) + more
+
+    def by_class(self, counts: Mapping[int, Any]) -> dict[str, Any]:
+        """Figures by the names of their classes, as evidence."""
+        return {self.class_names.get(code, str(code)): figure for code, figure in counts.items()}
 
     def location(self, place: Place, feature: str | None = None) -> Location:
         """A place in words."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bushel.checking.collect.boxes_and_tokens import find_lists
+from bushel.checking.collect.row_sample import sampled_features
 from bushel.data.schema import BYTES_KIND, INT_KIND
 
 __all__ = ["LABEL_NAMES", "Found", "found_in"]
@@ -31,9 +32,12 @@ class Found:
     label_text: str | None
     groups: list[str]
     identity: list[str]
-    has_content: bool
+    has_content: bool  # whether anything is left that could be the same in two records
+    is_telling: bool  # whether two records that agree are hardly so by chance
+    rows: dict[str, int]  # what rows of numbers are made of
     images: list[str]
     texts: list[str]
+    looks: list[str]  # bytes that may be text
     boxes: list[tuple[str, str]]
     tokens: list[str]
 
@@ -50,21 +54,26 @@ def found_in(facts: list[dict[str, Any]], label: str | None, group: str | None) 
         [group] if group is not None and group in one_value else [name for name in one_value if _GROUP.search(name)]
     )
     boxes, tokens = find_lists(facts)
+    rows = sampled_features(facts, label)
     identity = [name for name in by_name if name == label or _IDENTITY.search(name) or _LABEL_LIKE.search(name)]
     content = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
+    lists = [fact for fact in facts if fact["sequence"]]
     return Found(
         label=label,
         label_is_integer=label is not None and by_name[label]["kinds"][INT_KIND] > 0,
         label_text=_label_text(label, by_name, one_value),
         groups=sorted(groups),
         identity=[*identity, *groups],
-        has_content=any(_is_telling(fact) for fact in [*content, *(f for f in facts if f["sequence"])]),
+        has_content=bool(content or lists),
+        is_telling=any(_is_telling(fact) for fact in [*content, *lists] if fact["name"] not in rows),
+        rows=rows,
         images=[name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]],
         texts=[
             n
             for n, f in by_name.items()
             if f["kinds"][BYTES_KIND] and f["text"] and f["max_size"] >= 24 and n not in identity
         ],
+        looks=[n for n, f in by_name.items() if f["kinds"][BYTES_KIND] and sum(f["formats"][1:]) <= f["formats"][0]],
         boxes=boxes,
         tokens=tokens,
     )

@@ -74,6 +74,7 @@ class Pictures:
     sizes: Kinds = field(default_factory=Kinds)
     modes: Kinds = field(default_factory=Kinds)
     looks: Kinds = field(default_factory=Kinds)  # blank, dark, tiny, huge
+    in_alpha: Kinds = field(default_factory=Kinds)  # what is drawn in alpha alone, by mode
     brightness: dict[str, list[float]] = field(default_factory=dict)  # by split
     near: dict[tuple[str, str], list[NearPair]] = field(default_factory=dict)
     compared: int = 0
@@ -93,6 +94,7 @@ class _Seen:
     orientation: int = 1
     thumbnail: bytes = b""
     colour: tuple[float, ...] = ()
+    is_in_alpha: bool = False
 
 
 class PictureReader:
@@ -147,6 +149,8 @@ class PictureReader:
         mean, deviation = float(pixels.mean()), float(pixels.std())
         if min(seen.size) < TINY:
             pictures.looks.add("tiny", place)
+        elif seen.is_in_alpha:
+            pictures.in_alpha.add(seen.mode, place)
         elif deviation < BLANK:
             pictures.looks.add("blank", place)
         elif mean < DARK:
@@ -171,7 +175,7 @@ class PictureReader:
         pictures, (seen, thumbnails, places) = self.pictures, other
         pictures.examined += seen.examined
         pictures.is_decoded &= seen.is_decoded
-        for name in ("undecodable", "formats", "orientations", "sizes", "modes", "looks"):
+        for name in ("undecodable", "formats", "orientations", "sizes", "modes", "looks", "in_alpha"):
             getattr(pictures, name).merge(getattr(seen, name))
         brightness = pictures.brightness.setdefault(split, [])
         if room := MAX_BRIGHTNESS - len(brightness):
@@ -207,9 +211,21 @@ def _look_at(data: memoryview) -> _Seen:
             image.draft("RGB", (4 * SIDE, 4 * SIDE))
             small = image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BOX)
             colour = tuple(np.asarray(small).reshape(-1, 3).mean(axis=0).tolist()) if mode == "RGB" else ()
-            return _Seen(None, format, size, mode, orientation, small.convert("L").tobytes(), colour)
+            grey = small.convert("L")
+            is_in_alpha = _is_in_alpha(image, grey)
+            if is_in_alpha:
+                grey = image.getchannel("A").resize((SIDE, SIDE), Image.Resampling.BOX)
+            return _Seen(None, format, size, mode, orientation, grey.tobytes(), colour, is_in_alpha)
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         return _Seen(error=_short(error))
+
+
+def _is_in_alpha(image: Any, grey: Any) -> bool:
+    """Whether the colours show nothing and the transparency shows something."""
+    if "A" not in image.getbands() or float(np.asarray(grey).std()) >= BLANK:
+        return False
+    low, high = image.getchannel("A").getextrema()
+    return bool(high - low > 16)
 
 
 def _short(error: Exception) -> str:

@@ -20,6 +20,8 @@ from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts
 from bushel.checking.collect.feature_roles import Found, found_in
 from bushel.checking.collect.image_facts import PictureReader
 from bushel.checking.collect.near_texts import TextReader
+from bushel.checking.collect.row_sample import RowReader
+from bushel.checking.collect.text_looks import TextLooks
 from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.schema import Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
@@ -36,7 +38,7 @@ PROBE = 2048
 
 @dataclass
 class _Split:
-    profiles: list[Any]
+    profile: Any = field(default_factory=lambda: _native.Profile([], [], False, False, False))
     labels: list[NDArray[np.int64]] = field(default_factory=list)
     groups: dict[str, list[NDArray[np.int64]]] = field(default_factory=dict)
     pairs: set[tuple[int, int]] = field(default_factory=set)  # of a label and the hash of its name
@@ -119,6 +121,8 @@ class _Reader:
         self.pictures: PictureReader | None = None
         self.texts: TextReader | None = None
         self.lists = ListReader([], [])
+        self.rows = RowReader({})
+        self.looks = TextLooks([])
         self.threads = min(2, available_cores())
         self.groups: list[str] = []
         self.label_text: str | None = None
@@ -171,9 +175,14 @@ class _Reader:
         try:
             with ThreadPoolExecutor(self.threads) as pool:
                 for file in self.files:
-                    split = self.splits.setdefault(file.split, _Split([make() for _ in range(self.threads)]))
-                    if file.number in self.opened:
-                        self._read_file(file, split, columns, pool, partial(_tell_more, progress, done, total))
+                    split = self.splits.setdefault(file.split, _Split())
+                    profiles = [make() for _ in range(self.threads)]
+                    try:
+                        if file.number in self.opened:
+                            tell = partial(_tell_more, progress, done, total)
+                            self._read_file(file, split, profiles, columns, pool, tell)
+                    finally:
+                        self._end_file(file, split, profiles)
                     done += file.size
                     _tell(progress, done, total)
         except KeyboardInterrupt:
@@ -191,6 +200,8 @@ class _Reader:
         )
         self.texts = TextReader(found.texts) if "near_texts" in self.wanted and found.texts else None
         self.lists = ListReader(found.boxes, found.tokens)
+        self.rows = RowReader(found.rows if "rows" in self.wanted else {})
+        self.looks = TextLooks(found.looks if "texts" in self.wanted else [])
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
 
     def read_on(self, engine: Engine, found: Found, progress: Callable[[int, int], None] | None) -> bool:
@@ -204,8 +215,8 @@ class _Reader:
 
     def _take_part(self, part: FilePart) -> None:
         name = part.file.split
-        split = self.splits.setdefault(name, _Split([_native.Profile([], [], False, False, False)]))
-        split.profiles[0].merge_saved(part.profile)
+        split = self.splits.setdefault(name, _Split())
+        split.profile.merge_saved(part.profile)
         split.labels += part.labels
         split.pairs |= part.pairs
         for group, values in part.groups.items():
@@ -218,17 +229,16 @@ class _Reader:
         if self.texts is not None and part.texts is not None:
             self.texts.merge(part.texts, name)
         self.lists.merge(part.lists)
+        self.rows.merge(part.rows)
+        self.looks.merge(part.looks)
 
     def part(self) -> FilePart:
         """What was seen of the one file there is."""
         (file,) = self.files
         split = self.splits[file.split]
-        first, *others = split.profiles
-        for other in others:
-            first.merge(other)
         return FilePart(
             file=file,
-            profile=first.save(),
+            profile=split.profile.save(),
             labels=split.labels,
             groups=split.groups,
             pairs=split.pairs,
@@ -236,24 +246,47 @@ class _Reader:
             pictures=self.pictures.taken() if self.pictures is not None else None,
             texts=self.texts.taken() if self.texts is not None else None,
             lists=self.lists,
+            rows=self.rows,
+            looks=self.looks,
         )
 
+    def _end_file(self, file: FileFacts, split: _Split, profiles: list[Any]) -> None:
+        """Keep of a file how large its values are, and add what was seen of it to its split."""
+        first, *others = profiles
+        for other in others:
+            first.merge(other)
+        if "values" in self.wanted and len(self.files) > 1:
+            for seen in first.result()["features"]:
+                sizes = np.abs(seen["sample"][np.isfinite(seen["sample"])])
+                if len(sizes):
+                    half, most = np.quantile(sizes, (0.5, 0.9)).tolist()
+                    file.quantiles[seen["name"]] = (half, most, len(sizes))
+        split.profile.merge(first)
+
     def _read_file(
-        self, file: FileFacts, split: _Split, columns: list[str], pool: ThreadPoolExecutor, tell: Callable[[int], None]
+        self,
+        file: FileFacts,
+        split: _Split,
+        profiles: list[Any],
+        columns: list[str],
+        pool: ThreadPoolExecutor,
+        tell: Callable[[int], None],
     ) -> None:
         opened = self.opened[file.number]
         for chunk in opened.chunks(on_fault=file.faults.append):
-            faults, arrays, hashes = self._profile(file, chunk, split, pool)
+            faults, arrays, hashes = self._profile(file, chunk, profiles, pool)
             for row, fault, _ in faults:
                 if fault != Fault.MALFORMED:
                     self._take_fault(file, opened, chunk, row, fault)
             file.records += len(chunk.extents) - sum(fault != Fault.MALFORMED for _, fault, _ in faults)
             by_name = dict(zip(columns, arrays, strict=True))
             self._take_columns(file, split, columns, by_name)
+            labels = by_name[columns[0]] if self.has_label else None
             if self.duplicates is not None:
-                labels = by_name[columns[0]] if self.has_label else None
                 self.duplicates.add(hashes, labels, file=file.number, first=chunk.first)
             bad = {row for row, _, _ in faults}
+            self.rows.add(chunk, file, labels, bad)
+            self.looks.add(chunk, file, bad)
             if self.pictures is not None:
                 self.pictures.add(chunk, file, bad)
             if self.texts is not None:
@@ -262,12 +295,14 @@ class _Reader:
                 self.lists.add(chunk, file)
             tell(int(chunk.extents[-1].sum()) if opened.compression is None else 0)
 
-    def _profile(self, file: FileFacts, chunk: Chunk, split: _Split, pool: ThreadPoolExecutor) -> tuple[Any, Any, Any]:
+    def _profile(
+        self, file: FileFacts, chunk: Chunk, profiles: list[Any], pool: ThreadPoolExecutor
+    ) -> tuple[Any, Any, Any]:
         """Profile a chunk in as many parts as there are threads, and put the parts together again."""
         cuts = np.linspace(0, len(chunk.extents), self.threads + 1).astype(int).tolist()
         parts = list(
             pool.map(
-                lambda i: split.profiles[i].add(
+                lambda i: profiles[i].add(
                     chunk.memory, chunk.extents[cuts[i] : cuts[i + 1]], file.number, chunk.first + cuts[i]
                 ),
                 range(self.threads),
@@ -299,36 +334,35 @@ class _Reader:
         (file.unstable if is_unstable else file.faults).append(skipped)
 
     def result(self, found: Found, schema: Schema | None) -> Data:
-        everything = None
+        everything: Any = _native.Profile([], [], False, False, False)
         splits: dict[str, SplitFacts] = {}
         pairs: dict[str, dict[str, set[int]]] = {}
         for name, split in self.splits.items():
-            first, *others = split.profiles
-            for other in others:
-                first.merge(other)
-            if everything is None:
-                everything = _native.Profile([], [], False, False, False)
-            everything.merge(first)
-            splits[name] = _facts_of(name, first.result(), split)
+            everything.merge(split.profile)
+            splits[name] = _facts_of(name, split.profile.result(), split)
             if self.label_text is not None:
                 names = splits[name].features[self.label_text].seen["texts_by_hash"]
                 for code, text in split.pairs:
                     pairs.setdefault(name, {}).setdefault(names.get(text % (1 << 64), str(text)), set()).add(code)
-        result = everything.result() if everything is not None else {"records": 0, "features": []}
         data = Data(
             files=self.files,
             splits=splits,
-            features=_features_of(result),
+            features=_features_of(everything.result()),
             schema=schema,
             label=found.label,
             label_is_integer=found.label_is_integer,
             label_pairs=pairs,
             boxes=self.lists.boxes,
             tokens=self.lists.tokens,
+            rows=self.rows.result(),
+            looks=self.looks.looks,
+            identity=set(found.identity),
         )
         if self.duplicates is not None:
             split_names = [file.split for file in self.files]
             data.duplicates = self.duplicates.finish(split_names, has_labels=found.label is not None)
+            if not found.is_telling and (data.rows is None or data.rows.repeats_by_chance(data.identity)):
+                data.duplicates = None
         data.pictures = self.pictures.result(self.files) if self.pictures else None
         data.texts = self.texts.result(self.files) if self.texts else None
         return data

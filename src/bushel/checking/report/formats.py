@@ -10,7 +10,7 @@ from bushel import __version__
 from bushel.checking.report.findings import SEVERITIES, Finding, count_of_things
 from bushel.checking.rules.registry import Rule, all_rules
 
-__all__ = ["finding_lines", "page_text", "summary", "to_github", "to_json", "to_junit", "to_sarif"]
+__all__ = ["finding_lines", "page_text", "report_html", "summary", "to_github", "to_json", "to_junit", "to_sarif"]
 
 
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
@@ -128,12 +128,13 @@ def _github(text: str, also: str) -> str:
 
 
 SHOWN = 5
+_ROWS = 50  # of a table in a notebook
 
 _COLOURS = {"error": "31;1", "warning": "33;1", "info": "36;1"}
 
 
 def finding_lines(finding: Finding, *, colour: bool = False) -> Iterator[str]:
-    """One finding: what, where, the proof, and behind them the help."""
+    """One finding: what, where, the proof, and then the help."""
     assert finding.severity is not None
     head = f"{finding.severity}[{finding.rule}]"
     if colour:
@@ -211,6 +212,19 @@ def summary(findings: list[Finding], checked: dict[str, Any]) -> str:
     if quiet:
         text += f"; {checked['suppressed']} suppressed and {checked['baseline']} in the baseline are not shown"
     return text + ("; stopped before the end" if checked.get("stopped") else "")
+
+
+def report_html(findings: list[Finding], checked: dict[str, Any]) -> str:
+    """A table for notebooks."""
+    cells = ("severity", "rule", "message", "where", "help")
+    rows = [
+        (f.severity, f"{f.rule} {f.name}", f.message, "; ".join(map(str, f.locations[:3])), "; ".join(f.help))
+        for f in findings[:_ROWS]
+    ]
+    body = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    head = "".join(f"<th>{cell}</th>" for cell in cells)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    return f"<p>{escape(summary(findings, checked))}</p>{table}"
 
 
 def page_text(rule: Rule) -> str:

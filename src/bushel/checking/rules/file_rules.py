@@ -17,6 +17,7 @@ from bushel.storage.compression import compression_named
 __all__: list[str] = []
 
 _SHARD = re.compile(r"^(.*?)-?(\d{4,6})-of-(\d{4,6})(.*)$")
+SHOWN = 5  # files for which a command is printed
 OLD_LIMIT = 64 << 20  # where older protobuf parsers stop
 
 
@@ -59,11 +60,27 @@ def not_a_tfrecord(data: Data) -> Iterator[Finding]:
             )
         elif _is_something_else(file):
             yield Finding(
-                f"{file.path.name} is not a TFRecord file: it begins with no record, and none follows",
+                f"{file.path.name} is not a TFRecord file: it does not begin with a record, and none follows",
                 locations=[Location(file=str(file.path), byte=0)],
                 evidence={"expected": "the checksum of a record's length in bytes 8 to 11", "bytes": file.size},
-                help=["if it was a TFRecord once, its beginning is lost: write it anew from its source"],
+                help=["if it was a TFRecord once, its beginning is lost: write it again from its source"],
             )
+
+
+def _grouped(data: Data, *kinds: Fault) -> tuple[list[FileFacts], list[Skipped], list[str]]:
+    """The files that have faults of these kinds, the faults, and the commands that keep what is intact."""
+    files: list[FileFacts] = []
+    faults: list[Skipped] = []
+    for file, found in _faults(data, *kinds):
+        files.append(file)
+        faults += found
+    commands = [f"keep its {file.records:,} intact records: bushel repair {file.path} OUT" for file in files[:SHOWN]]
+    more = [f"and so for {len(files) - SHOWN:,} more files"] if len(files) > SHOWN else []
+    return files, faults, commands + more
+
+
+def _in_files(files: list[FileFacts]) -> str:
+    return files[0].path.name if len(files) == 1 else f"{len(files):,} files"
 
 
 @rule("FIL002", "undeclared-compression", severity="warning", needs="records")
@@ -73,23 +90,31 @@ def undeclared_compression(data: Data) -> Iterator[Finding]:
     Why: TensorFlow does not look: without `compression_type` a gzip file is `corrupted record at 0`, and with it a
     plain file fails the same way.
     Example: `train.tfrecord` that was written with `TFRecordOptions(compression_type="GZIP")`.
-    Fix: pass `compression_type="GZIP"` to TFRecordDataset, or rename the file to `.gz`. bushel's readers need neither.
-    Ignore: when every reader of the files is told the compression.
+    Fix: `bushel build FILE OUT` writes shards that are not compressed; or pass `compression_type="GZIP"` to every
+    TFRecordDataset. Another name does not help TensorFlow, which does not look at it. bushel's readers need nothing.
+    Ignore: when every reader of the files names the compression.
     Reports: https://github.com/hassan-mahmood/TIES_DataGeneration/issues/11 https://github.com/tensorflow/minigo/issues/433
     """
+    found: dict[tuple[str, str], list[FileFacts]] = {}
     for file in data.files:
         if file.problem is not None:
             continue
         says = data.manifest.compression if data.manifest else compression_named(file.path.name)
         if file.compression != says:
-            real, said = file.compression or "not compressed", says or "not compressed"
-            kind = (file.compression or "").upper()
-            yield Finding(
-                f"{file.path.name} is {real}, and its {'manifest' if data.manifest else 'name'} says {said}",
-                locations=[Location(file=str(file.path), byte=0)],
-                evidence={"measured": real, "expected": said},
-                help=[f'read it with TFRecordDataset(..., compression_type="{kind}")'],
-            )
+            found.setdefault((file.compression or "not compressed", says or "not compressed"), []).append(file)
+    for (real, said), files in found.items():
+        kind = real.upper() if real != "not compressed" else ""
+        says = "manifest" if data.manifest else "name"
+        verb, its = ("is", "its") if len(files) == 1 else ("are", "their")
+        yield Finding(
+            f"{_in_files(files)} {verb} {real}, and {its} {says} says {said}",
+            locations=[Location(file=str(file.path), byte=0) for file in files],
+            evidence={"measured": real, "expected": said},
+            help=[
+                f"write shards that are not compressed: bushel build {files[0].path} OUT",
+                f'or read with TFRecordDataset(..., compression_type="{kind}")',
+            ],
+        )
 
 
 @rule("FIL003", "data-checksum-mismatch", needs="records")
@@ -102,12 +127,14 @@ def data_checksum_mismatch(data: Data) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/tensorflow/tensorflow/issues/20835 https://github.com/tensorflow/tensorflow/issues/56855
     """
-    for file, found in _faults(data, Fault.DATA_CRC):
+    files, found, commands = _grouped(data, Fault.DATA_CRC)
+    if files:
+        intact = sum(file.records for file in files)
         yield Finding(
-            f"{file.path.name}: {count_of_things(len(found), 'record')} of {file.records + len(found):,} damaged",
+            f"{_in_files(files)}: {count_of_things(len(found), 'record')} of {intact + len(found):,} damaged",
             locations=_places(found),
-            evidence={"measured": fault_words(Fault.DATA_CRC), "intact": file.records, "damaged": len(found)},
-            help=[f"keep the {file.records:,} intact records: bushel repair {file.path} OUT"],
+            evidence={"measured": fault_words(Fault.DATA_CRC), "intact": intact, "damaged": len(found)},
+            help=commands,
         )
 
 
@@ -115,20 +142,20 @@ def data_checksum_mismatch(data: Data) -> Iterator[Finding]:
 def broken_length_header(data: Data) -> Iterator[Finding]:
     """Headers that cannot be trusted, so that the next record is lost too until a whole one is found again.
 
-    Why: TensorFlow cannot go on behind one, and with `ignore_errors()` it tries the same place for ever: training
-    hangs.
+    Why: TensorFlow cannot go on after one, and with `ignore_errors()` it tries the same place for ever: training hangs.
     Example: 512 zero bytes in the middle of a shard, after a disk was full.
     Fix: `bushel repair FILE OUT` finds the next whole record and keeps the rest.
     Ignore: never.
     Reports: https://github.com/tensorflow/tensorflow/issues/25700 https://github.com/tensorflow/tensorflow/pull/60924
     """
-    for file, found in _faults(data, Fault.LENGTH_CRC, Fault.COMPRESSED_STREAM):
-        lost = sum(fault.length for fault in found)
+    files, found, commands = _grouped(data, Fault.LENGTH_CRC, Fault.COMPRESSED_STREAM)
+    if files:
+        lost, intact = sum(fault.length for fault in found), sum(file.records for file in files)
         yield Finding(
-            f"{file.path.name}: {count_of_things(len(found), 'place')} without a record, {lost:,} bytes lost",
+            f"{_in_files(files)}: {count_of_things(len(found), 'place')} without a record, {lost:,} bytes lost",
             locations=_places(found),
-            evidence={"measured": fault_words(found[0].fault), "intact": file.records, "bytes_lost": lost},
-            help=[f"keep the {file.records:,} intact records: bushel repair {file.path} OUT"],
+            evidence={"measured": fault_words(found[0].fault), "intact": intact, "bytes_lost": lost},
+            help=commands,
         )
 
 
@@ -142,12 +169,14 @@ def truncated_tail(data: Data) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/tensorflow/tensorflow/issues/4854 https://github.com/tensorflow/datasets/issues/3330
     """
-    for file, found in _faults(data, Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA, Fault.TRUNCATED_STREAM):
+    files, found, commands = _grouped(data, Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA, Fault.TRUNCATED_STREAM)
+    if files:
+        where = f" {max(found[-1].record, files[0].records):,}" if len(files) == 1 else ""
         yield Finding(
-            f"{file.path.name} ends inside record {max(found[-1].record, file.records)}",
+            f"{_in_files(files)} {'ends' if len(files) == 1 else 'end'} inside {'' if where else 'a '}record{where}",
             locations=_places(found),
-            evidence={"measured": fault_words(found[-1].fault), "intact": file.records, "bytes": file.size},
-            help=["write it again, and close the writer", f"or keep what is whole: bushel repair {file.path} OUT"],
+            evidence={"measured": fault_words(found[-1].fault), "intact": sum(file.records for file in files)},
+            help=["write it again, and close the writer", *commands],
         )
 
 
@@ -165,16 +194,21 @@ def empty_or_missing_shard(data: Data) -> Iterator[Finding]:
         yield Finding(
             f"{problem.path}: {problem.what}", locations=[Location(file=problem.path)], help=list(problem.help)
         )
-    for file in data.files:
-        is_empty = file.problem is not None and "empty" in file.problem.what
-        if is_empty or (file.problem is None and file.records == 0 and not file.faults):
-            yield Finding(
-                f"{file.path.name} holds no record",
-                locations=[Location(file=str(file.path))],
-                evidence={"measured": 0, "bytes": file.size},
-                help=["was its writer closed, and did it find its source?"],
-            )
+    empty = [file for file in data.files if _is_empty(file)]
+    if empty:
+        yield Finding(
+            f"{_in_files(empty)} {'holds' if len(empty) == 1 else 'hold'} no record",
+            locations=[Location(file=str(file.path)) for file in empty],
+            evidence={"measured": 0, "bytes": sum(file.size for file in empty)},
+            help=["check that the writer was closed and found its source, and write again"],
+        )
     yield from _missing_shards([file.path for file in data.files])
+
+
+def _is_empty(file: FileFacts) -> bool:
+    if file.problem is not None:
+        return "empty" in file.problem.what
+    return file.records == 0 and not file.faults
 
 
 def _missing_shards(paths: list[Path]) -> Iterator[Finding]:
@@ -188,7 +222,7 @@ def _missing_shards(paths: list[Path]) -> Iterator[Finding]:
         if missing:
             names = [f"{stem}-{number:0{len(of)}d}-of-{of}{tail}" for number in missing]
             yield Finding(
-                f"{len(missing):,} of {int(of):,} shards of {Path(stem).name} are missing",
+                f"{len(missing):,} of {count_of_things(int(of), 'shard')} of {Path(stem).name} missing",
                 locations=[Location(file=name) for name in names],
                 evidence={"measured": len(numbers), "expected": int(of)},
                 help=["fetch or build the missing shards; their names say that the set has them"],
@@ -205,14 +239,15 @@ def unstable_read(data: Data) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/tensorflow/tensorflow/issues/13463
     """
-    for file in data.files:
-        if file.unstable:
-            yield Finding(
-                f"{file.path.name}: {count_of_things(len(file.unstable), 'record')} read differently the second time",
-                locations=_places(file.unstable),
-                evidence={"measured": "checksum wrong, then right", "records": len(file.unstable)},
-                help=["suspect memory, disk or network of this machine, not the file"],
-            )
+    files = [file for file in data.files if file.unstable]
+    faults = [fault for file in files for fault in file.unstable]
+    if files:
+        yield Finding(
+            f"{_in_files(files)}: {count_of_things(len(faults), 'record')} read differently the second time",
+            locations=_places(faults),
+            evidence={"measured": "checksum wrong, then right", "records": len(faults)},
+            help=["suspect the memory, disk or network of this machine, not the file"],
+        )
 
 
 @rule("FIL008", "stale-index", severity="warning", needs="records")
@@ -225,13 +260,16 @@ def stale_index(data: Data) -> Iterator[Finding]:
     Ignore: when nothing reads the file by its index.
     Reports: none; found by bushel's own tests.
     """
-    for file in data.files:
-        if file.stale_index is not None:
-            yield Finding(
-                f"{file.path.name} {file.stale_index.what}",
-                locations=[Location(file=str(file.path))],
-                help=[f"bushel index {file.path}"],
-            )
+    stale = [file for file in data.files if file.stale_index is not None]
+    if stale:
+        what = (
+            stale[0].stale_index.what if len(stale) == 1 and stale[0].stale_index else "have indexes of older versions"
+        )
+        yield Finding(
+            f"{_in_files(stale)} {what}",
+            locations=[Location(file=str(file.path)) for file in stale],
+            help=[f"index it again: bushel index {file.path}" for file in stale[:SHOWN]],
+        )
 
 
 @rule("FIL009", "not-what-the-manifest-says", needs="records")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.collect.image_facts import Kinds, Pictures
-from bushel.checking.report.findings import Finding, Location
+from bushel.checking.report.findings import Finding, Location, count_of_things
 from bushel.checking.rules.registry import rule
 from bushel.data.splits import ALL, TRAIN, find
 
@@ -15,6 +15,14 @@ __all__: list[str] = []
 
 def _examined(pictures: Pictures) -> str:
     return f"{pictures.examined:,} of {pictures.examined:,} images decoded"
+
+
+def _share(pictures: Pictures, count: int) -> str:
+    return f"{count:,} of {count_of_things(pictures.examined, 'image')}"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _places(data: Data, kinds: Kinds, what: object) -> list[Location]:
@@ -35,11 +43,12 @@ def undecodable_image(data: Data) -> Iterator[Finding]:
         return
     if not data.pictures.is_decoded:
         yield Finding("images were not decoded: Pillow is not installed", severity="info", help=["pip install pillow"])
-    for what, count in data.pictures.undecodable.counts.items():
+    reasons = data.pictures.undecodable.counts
+    if reasons:
         yield Finding(
-            f"{count:,} of {data.pictures.examined:,} images cannot be decoded: {what}",
-            locations=_places(data, data.pictures.undecodable, what),
-            evidence={"measured": count, "expected": 0, "examined": _examined(data.pictures), "subject": what},
+            f"{_share(data.pictures, sum(reasons.values()))} cannot be decoded: {', '.join(reasons)}",
+            locations=[place for what in reasons for place in _places(data, data.pictures.undecodable, what)],
+            evidence={"measured": reasons, "expected": 0, "examined": _examined(data.pictures)},
             help=["leave these records out, or write them again from intact files"],
         )
 
@@ -59,14 +68,16 @@ def other_image_format(data: Data) -> Iterator[Finding]:
         return
     formats = data.pictures.formats
     usual = max(formats.counts, key=lambda name: formats.counts[name], default=None)
-    for name, count in formats.counts.items():
-        if name != usual:
-            yield Finding(
-                f"{count:,} of {data.pictures.examined:,} images are {name.upper()}, the others {str(usual).upper()}",
-                locations=_places(data, formats, name),
-                evidence={"measured": formats.counts, "expected": usual, "subject": name},
-                help=["read them with tf.io.decode_image(..., expand_animations=False), or convert them"],
-            )
+    others = [name for name in formats.counts if name != usual]
+    if others:
+        count = sum(formats.counts[name] for name in others)
+        yield Finding(
+            f"{_share(data.pictures, count)} {_is(count)} {' or '.join(name.upper() for name in others)}, "
+            f"the others {str(usual).upper()}",
+            locations=[place for name in others for place in _places(data, formats, name)],
+            evidence={"measured": formats.counts, "expected": usual},
+            help=["convert them where they are written, or read with tf.io.decode_image(..., expand_animations=False)"],
+        )
     said = data.features.get("image/format") or data.features.get("image/encoding")
     for name in (said.distinct or {}) if said is not None else {}:
         real = {"jpg": "jpeg"}.get(str(name).lower(), str(name).lower())
@@ -94,7 +105,7 @@ def pending_exif_rotation(data: Data) -> Iterator[Finding]:
     kinds = data.pictures.orientations
     total = sum(kinds.counts.values())
     yield Finding(
-        f"{total:,} of {data.pictures.examined:,} images have an EXIF rotation pending",
+        f"{_share(data.pictures, total)} {'has' if total == 1 else 'have'} an EXIF rotation pending",
         locations=[data.location(place) for places in kinds.places.values() for place in places][:5],
         evidence={
             "measured": {f"orientation {k}": n for k, n in kinds.counts.items()},
@@ -134,25 +145,41 @@ def mixed_channels(data: Data) -> Iterator[Finding]:
     Why: `decode_jpeg` without `channels=3` gives another number of channels for each; CMYK comes out in wrong colours,
     and 16 bits are cut to 8.
     Example: 12 grey images among 10,000 in colour.
-    Fix: `tf.io.decode_jpeg(data, channels=3)`, or convert to RGB when writing.
-    Ignore: when the reader sets `channels`, except for CMYK and 16 bits.
+    Fix: convert to RGB when writing, or `tf.io.decode_jpeg(data, channels=3)`. Where the drawing is in alpha, paste it
+    onto a background first: without alpha nothing is left of it.
+    Ignore: when the reader sets `channels`, except for CMYK, 16 bits and drawings in alpha.
     Reports: https://github.com/ZJULearning/pixel_link/issues/9 https://github.com/tensorflow/datasets/pull/590
     """
     if data.pictures is None:
         return
-    modes = data.pictures.modes
-    usual = max(modes.counts, key=lambda name: modes.counts[name], default=None)
-    for mode, count in modes.counts.items():
-        is_lossy = mode in ("CMYK", "I;16", "I;16B", "I", "F")
-        if mode != usual or is_lossy:
-            yield Finding(
-                f"{count:,} of {data.pictures.examined:,} images are {_mode(mode)}"
-                + (f", the others {_mode(str(usual))}" if mode != usual else ""),
-                severity="warning" if is_lossy or count < data.pictures.examined * 0.2 else "info",
-                locations=_places(data, modes, mode),
-                evidence={"measured": modes.counts, "examined": _examined(data.pictures), "subject": mode},
-                help=["decode with channels=3" if not is_lossy else "convert to 8-bit RGB when writing"],
-            )
+    modes, hidden = data.pictures.modes, data.pictures.in_alpha
+    usual = max(modes.counts, key=lambda name: modes.counts[name], default="")
+    lossy = {mode for mode in modes.counts if mode in ("CMYK", "I;16", "I;16B", "I", "F")}
+    odd = [mode for mode in modes.counts if mode != usual or mode in lossy]
+    count, examined = sum(modes.counts[mode] for mode in odd), data.pictures.examined
+    if hidden.counts:
+        drawn = sum(hidden.counts.values())
+        yield Finding(
+            f"{_share(data.pictures, drawn)} {_is(drawn)} drawn in the alpha channel alone, which decoders drop",
+            locations=[place for mode in hidden.counts for place in _places(data, hidden, mode)],
+            evidence={"measured": drawn, "examined": _examined(data.pictures), "subject": "alpha"},
+            help=[
+                "paste each onto a background where it is written: "
+                'Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")'
+            ],
+        )
+    if odd and not set(odd) <= set(hidden.counts):
+        rest = f", the others {_mode(usual)}" if usual not in odd else ""
+        yield Finding(
+            f"{_share(data.pictures, count)} {_is(count)} {' or '.join(map(_mode, odd))}{rest}",
+            severity="warning" if lossy or count < examined * 0.2 else "info",
+            locations=[place for mode in odd for place in _places(data, modes, mode)],
+            evidence={"measured": modes.counts, "examined": _examined(data.pictures)},
+            help=[
+                'convert them where they are written: image.convert("RGB")'
+                + ("" if lossy else "; or decode with channels=3, which leaves alpha out")
+            ],
+        )
 
 
 def _mode(mode: str) -> str:
@@ -174,7 +201,7 @@ def image_shows_nothing(data: Data) -> Iterator[Finding]:
         return
     for look, count in data.pictures.looks.counts.items():
         yield Finding(
-            f"{count:,} of {data.pictures.examined:,} images are {look}",
+            f"{_share(data.pictures, count)} {_is(count)} {look}",
             severity="info" if count < 0.01 * data.pictures.examined else None,
             confidence="likely",
             locations=_places(data, data.pictures.looks, look),

@@ -83,7 +83,8 @@ def label_out_of_range(data: Data) -> Iterator[Finding]:
     count = sum(counts[label] for label in bad)
     one_based = classes is not None and min(counts) == 1 and max(counts) == classes
     yield Finding(
-        f"{count_of_things(count, 'label')} outside 0 to {(classes or len(counts)) - 1}: {', '.join(map(str, bad[:5]))}"
+        f"{count_of_things(count, 'label is', 'labels are')} outside 0 to {(classes or max(counts) + 1) - 1}: "
+        + ", ".join(map(str, bad[:5]))
         + (" (labels begin at 1)" if one_based else ""),
         locations=_first_place(data, bad),
         evidence={
@@ -95,7 +96,7 @@ def label_out_of_range(data: Data) -> Iterator[Finding]:
         help=[
             "subtract 1 from every label"
             if one_based
-            else "-1 is a class name that the lookup does not know: complete its list"
+            else "-1 stands for a class name that the lookup table does not know: add the name to its list"
             if bad == [-1]
             else f"use at least {max(counts) + 1} classes, or correct the labels"
         ],
@@ -106,7 +107,7 @@ def label_out_of_range(data: Data) -> Iterator[Finding]:
 def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
     """Labels that begin at 1, or numbers between the smallest and the largest that no record has.
 
-    Why: a head of K classes takes 0 to K-1: beginning at 1 needs K+1, and a gap is a class that is never trained.
+    Why: a head of K classes takes 0 to K-1: beginning at 1 needs K+1, and a gap is a class that is never learned.
     Labels such as 48 to 57 are the ASCII codes of digits; all values up to 255 are bytes of an image.
     Example: 1, 2, 3 from a tool that keeps 0 for the background.
     Fix: map labels to 0..K-1 once, and keep the map.
@@ -128,7 +129,9 @@ def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
             if is_ascii
             else f"labels begin at {low}"
             if low >= 1
-            else f"{len(missing):,} numbers between {low} and {high} are no record's label: {missing[:5]}"
+            else f"no record has label {', '.join(map(str, missing[:5]))}"
+            + (f" or {len(missing) - 5:,} others" if len(missing) > 5 else "")
+            + f" between {low} and {high}"
         )
         yield Finding(
             what,
@@ -171,14 +174,14 @@ def class_map_differs(data: Data) -> Iterator[Finding]:
         yield Finding(
             f"{count_of_things(len(wrong), 'class has', 'classes have')} more than one number: {name!r} is {said}",
             locations=[Location(feature=data.label)],
-            evidence={"measured": {n: sorted(c) for n, c in wrong.items()}, "expected": "one number a class"},
+            evidence={"measured": {n: sorted(c) for n, c in wrong.items()}, "expected": "one number per class"},
             help=["number the sorted class names once, and use that map for every split"],
         )
 
 
-@rule("LBL004", "label-missing-from-train", severity="error", needs="values")
+@rule("LBL004", "label-missing-from-train", needs="values")
 def label_missing_from_train(data: Data) -> Iterator[Finding]:
-    """Labels that validation or test have and train has not, or that are rare everywhere.
+    """Labels that validation or test have and train does not.
 
     Why: the model is scored on classes that it could not learn: accuracy has a ceiling that nobody sees.
     Example: a split by file name, where a class has only late files.
@@ -194,24 +197,38 @@ def label_missing_from_train(data: Data) -> Iterator[Finding]:
         missing = sorted(set(split.label_counts) - set(train.label_counts))
         if split is not train and missing:
             yield Finding(
-                f"{count_of_things(len(missing), 'label')} of {split.name} never occur in train: {missing[:5]}",
+                f"{count_of_things(len(missing), 'label')} of {split.name} never in train: {data.classes_of(missing)}",
                 locations=_first_place(data, missing),
                 evidence={
-                    "measured": {label: split.label_counts[label] for label in missing},
+                    "measured": data.by_class({label: split.label_counts[label] for label in missing}),
                     "expected": "in train too",
                     "subject": split.name,
                 },
-                help=["split with stratification: bushel build SOURCE OUT --split 80/10/10 --stratify label"],
+                help=[f"split with stratification: bushel build SOURCE OUT --split 80/10/10 --stratify {data.label}"],
             )
+
+
+@rule("LBL008", "rare-label", severity="warning", needs="values")
+def rare_label(data: Data) -> Iterator[Finding]:
+    """Classes with fewer than five records to learn from.
+
+    Why: so few records are memorised, not learned, and the score of the class is decided by one or two of them.
+    Example: one photo of a breed among thousands of others.
+    Fix: gather more records, or join the class with another.
+    Ignore: where rare classes are expected and not scored one by one.
+    Reports: none collected.
+    """
+    if not is_classification(data):
+        return
     source = data.train
     rare = {k: n for k, n in (source.label_counts if source else {}).items() if n < RARE}
     if source is not None and rare and source.records >= MIN_RECORDS and len(rare) < len(source.label_counts):
         yield Finding(
-            f"{count_of_things(len(rare), 'class has', 'classes have')} fewer than {RARE} records in {source.name}",
-            severity="warning",
+            f"{count_of_things(len(rare), 'class has', 'classes have')} fewer than {RARE} records in {source.name}: "
+            + data.classes_of(rare),
             locations=_first_place(data, list(rare)),
-            evidence={"measured": rare, "subject": "rare"},
-            help=["gather more of them, or join them to another class"],
+            evidence={"measured": data.by_class(rare), "subject": "rare"},
+            help=["gather more records of them, or join them with another class"],
         )
 
 
@@ -221,7 +238,7 @@ def imbalanced_classes(data: Data) -> Iterator[Finding]:
 
     Why: always naming the largest class is then a good score, and a model finds that first.
     Example: 99 % "no defect": accuracy 0.99 with a model that sees nothing.
-    Fix: `class_weight` in `fit`, or `bushel build --balance oversample`; look at recall for each class.
+    Fix: `class_weight` in `fit`, or `bushel build SOURCE OUT --balance oversample`; look at recall for each class.
     Ignore: where the metric is weighted, or the shares are those of the real world and calibrated scores are wanted.
     Reports: none collected.
     """
@@ -234,10 +251,10 @@ def imbalanced_classes(data: Data) -> Iterator[Finding]:
         total = sum(counts.values())
         weights = {label: round(total / (len(counts) * count), 4) for label, count in counts.items()}
         yield Finding(
-            f"class {largest} has {ratio:.0f} times the records of class {smallest}",
+            f"class {data.class_of(largest)} has {ratio:.0f} times the records of class {data.class_of(smallest)}",
             severity="warning" if ratio > 100 else "info",
             locations=[Location(feature=data.label)],
-            evidence={"measured": counts, "weights": weights},
+            evidence={"measured": data.by_class(counts), "weights": data.by_class(weights)},
             help=[f"model.fit(..., class_weight={dict(list(weights.items())[:20])})"],
         )
 
@@ -259,7 +276,10 @@ def same_content_two_labels(data: Data) -> Iterator[Finding]:
     yield Finding(
         f"{count_of_things(found.conflicts, 'content has', 'contents have')} two labels",
         locations=[data.location(place, data.label) for places, _ in pairs for place in places],
-        evidence={"measured": found.conflicts, "labels": [list(pair) for pair in found.conflict_labels]},
+        evidence={
+            "measured": found.conflicts,
+            "labels": [[data.class_of(label) for label in pair] for pair in found.conflict_labels],
+        },
         help=["look at the pairs of records named, and correct or drop one of each"],
     )
 
@@ -287,7 +307,7 @@ def label_missing(data: Data) -> Iterator[Finding]:
         if 0 < count < split.records:
             place = _file_of(data, split, int(rows[0]))
             yield Finding(
-                f"{count_of_things(count, 'record')} of {split.records:,} in {split.name} have no {data.label!r}",
+                f"{count_of_things(count, 'record')} of {split.records:,} in {split.name} without {data.label!r}",
                 locations=[data.location(place, data.label)],
                 evidence={"measured": count, "expected": 0, "subject": split.name},
                 help=["leave them out; a default would make them class 0"],

@@ -1,4 +1,4 @@
-"""MDL: a Keras model beside the data. Keras is imported when a model is given, and not before."""
+"""MDL: a Keras model against the data. Keras is imported when a model is given, and not before."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ APPLICATIONS = {
     "mobilenetv3": "0..255",
     "convnext": "0..255",
     "regnet": "0..255",
+    "resnet50v2": "-1..1",
+    "resnet101v2": "-1..1",
+    "resnet152v2": "-1..1",
+    "resnet": "around 0, up to 151",
+    "vgg": "around 0, up to 151",
+    "densenet": "standardised",
     "mobilenetv2": "-1..1",
     "mobilenet": "-1..1",
     "inception": "-1..1",
@@ -48,6 +54,14 @@ class ModelFacts:
     activation: str | None = None
     loss: str | None = None
     from_logits: bool | None = None
+    learning_rate: float | None = None
+    optimizer: dict[str, Any] | None = None  # as Keras describes it
+
+    @property
+    def labels(self) -> int | None:
+        """How many classes its output tells apart: a single sigmoid tells two."""
+        is_binary = self.activation == "sigmoid" or "binary" in (self.loss or "")
+        return self.classes if self.classes != 1 else 2 if is_binary else None
 
     @property
     def expects(self) -> str | None:
@@ -101,7 +115,23 @@ def look_at_model(model: Any, data: Data | None) -> ModelFacts:
     loss = getattr(model, "loss", None)
     facts.loss = loss if isinstance(loss, str) else getattr(loss, "name", None) if loss is not None else None
     facts.from_logits = None if loss is None else bool(_from_logits(loss))
+    facts.optimizer = _optimizer_of(model)
+    rate = (facts.optimizer or {}).get("config", {}).get("learning_rate")
+    facts.learning_rate = float(rate) if isinstance(rate, int | float) else None
     return facts
+
+
+def _optimizer_of(model: Any) -> dict[str, Any] | None:
+    """The optimiser that a model was compiled with, also where its file was loaded without."""
+    if (described := getattr(model, "_bushel_optimizer", None)) is not None:
+        return dict(described)
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return None
+    import keras
+
+    found = keras.optimizers.serialize(optimizer)
+    return found if isinstance(found, dict) else None
 
 
 def _from_logits(loss: Any) -> bool:
@@ -115,8 +145,9 @@ def _load(path: Path) -> Any:
     model = load_model(path, purpose="checking a model", compile=not is_archive)
     config = _compile_config(path) if is_archive else None
     if config is not None:
-        with contextlib.suppress(ValueError, TypeError):  # a loss of one's own that is not registered
-            model.compile_from_config(config)
+        with contextlib.suppress(ValueError, TypeError):  # a custom loss that is not registered
+            model.compile_from_config({**config, "optimizer": "rmsprop"})
+            model._bushel_optimizer = config.get("optimizer")
     return model
 
 
@@ -127,7 +158,7 @@ def _compile_config(path: Path) -> dict[str, Any] | None:
             found = json.loads(archive.read("config.json")).get("compile_config")
     except (zipfile.BadZipFile, KeyError, ValueError):
         return None  # of another format
-    return {**found, "optimizer": "rmsprop"} if isinstance(found, dict) and found.get("loss") is not None else None
+    return found if isinstance(found, dict) and found.get("loss") is not None else None
 
 
 def _flat(model: Any) -> list[Any]:
@@ -172,6 +203,7 @@ def input_range_mismatch(facts: ModelFacts) -> Iterator[Finding]:
     if feature is not None and span is not None and expected is not None and span != expected:
         yield Finding(
             f"the model is made for {expected}, and {feature.name!r} is {span}",
+            severity=None if expected in ("0..255", "-1..1") else "warning",
             confidence="likely",
             locations=[*model_place(facts), Location(feature=feature.name)],
             evidence={"measured": [feature.min, feature.max], "expected": expected},
@@ -191,9 +223,12 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
     """
-    if facts.loss is None or "crossentropy" not in facts.loss:
+    if facts.loss is None:
         return
     place = model_place(facts)
+    yield from _unlikely_pairs(facts, place)
+    if "crossentropy" not in facts.loss:
+        return
     if facts.activation == "linear" and not facts.from_logits:
         yield Finding("the model gives logits, and the loss takes them for probabilities", locations=place,
                       evidence={"measured": "linear", "expected": "softmax or from_logits=True"},
@@ -217,6 +252,34 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
             )
 
 
+def _unlikely_pairs(facts: ModelFacts, place: list[Location]) -> Iterator[Finding]:
+    """A loss and an activation that do not go together, whatever the labels are."""
+    loss, activation, units = str(facts.loss), facts.activation, facts.classes
+    is_of_numbers = loss.startswith("mean_") or loss in ("mse", "mae", "mape", "msle", "huber", "log_cosh")
+    wanted = None
+    if "crossentropy" in loss and activation in ("relu", "tanh", "elu", "selu", "gelu", "leaky_relu", "softplus"):
+        wanted = "softmax or sigmoid"
+    elif loss == "binary_crossentropy" and activation == "softmax" and units != 1:
+        wanted = "sigmoid; or categorical_crossentropy as the loss"
+    elif loss.endswith("categorical_crossentropy") and activation == "sigmoid":
+        wanted = "softmax" if units != 1 else "binary_crossentropy as the loss"
+    elif is_of_numbers and activation == "softmax":
+        wanted = "sparse_categorical_crossentropy as the loss"
+    elif is_of_numbers and activation in ("sigmoid", "tanh", "relu") and facts.data is not None:
+        label = facts.data.features.get(facts.data.label or "")
+        floor = {"sigmoid": 0.0, "tanh": -1.0, "relu": 0.0}[activation]
+        ceiling = 1.0 if activation != "relu" else math.inf
+        if label is not None and label.is_number and (label.min < floor or label.max > ceiling):
+            wanted = "no activation in the last layer: the labels go beyond what it can give"
+    if wanted is not None:
+        yield Finding(
+            f"{loss} does not go with an output of {activation}",
+            locations=place,
+            evidence={"measured": activation, "expected": wanted},
+            help=[f"use {wanted}"],
+        )
+
+
 @rule("MDL003", "head-does-not-fit-labels", needs="model", when=())
 def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
     """An output with another number of classes than the labels have.
@@ -231,8 +294,9 @@ def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
     if data is None or data.train is None or facts.classes is None or not is_classification(data):
         return
     classes = max(data.train.label_counts, default=-1) + 1
+    is_number = facts.classes == 1 and facts.labels is None  # a model that gives one number has no classes
     is_binary = facts.classes == 1 and classes <= 2
-    if facts.classes != classes and not is_binary:
+    if facts.classes != classes and not is_binary and not is_number:
         yield Finding(
             f"the output has {facts.classes} units, and labels go up to {classes - 1}",
             severity="error" if facts.classes < classes else "warning",
@@ -244,7 +308,7 @@ def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
 
 @rule("MDL004", "input-shape-mismatch", needs="model")
 def input_shape_mismatch(facts: ModelFacts) -> Iterator[Finding]:
-    """An input of another size than the data's vectors.
+    """An input of another size than the data's vectors or pictures, or with another number of channels.
 
     Why: training stops at the first step, or a reshape hides it.
     Example: `Input((32,))` and vectors of 64.
@@ -252,6 +316,7 @@ def input_shape_mismatch(facts: ModelFacts) -> Iterator[Finding]:
     Ignore: where the script changes the shape.
     Reports: https://github.com/tensorflow/tensorflow/issues/44250
     """
+    yield from _other_pictures(facts)
     feature, size = facts.input_feature(), size_of(facts.input_shape)
     has_images = facts.data is not None and any(f.is_image for f in facts.data.features.values())
     if feature is None or size is None or feature.length is None or has_images or feature.length in (1, size):
@@ -262,6 +327,37 @@ def input_shape_mismatch(facts: ModelFacts) -> Iterator[Finding]:
         evidence={"measured": feature.length, "expected": list(facts.input_shape or ())},
         help=[f"use an input of {feature.length} values"],
     )
+
+
+def _other_pictures(facts: ModelFacts) -> Iterator[Finding]:
+    """Encoded pictures that all have a size or a number of channels that the input has not."""
+    pictures = facts.data.pictures if facts.data is not None else None
+    shape = facts.input_shape
+    if pictures is None or shape is None or len(shape) != 4 or not pictures.sizes.counts:
+        return
+    height, width, channels = shape[1:]
+    sizes = sorted(pictures.sizes.counts, key=lambda size: -pictures.sizes.counts[size])
+    if height and width and (width, height) not in pictures.sizes.counts:
+        has = f"{sizes[0][1]} x {sizes[0][0]}" if len(sizes) == 1 else f"{len(sizes):,} other sizes"
+        yield Finding(
+            f"the model takes pictures of {height} x {width}, and the data holds pictures of {has}",
+            severity="warning" if len(sizes) == 1 else "info",  # pictures of many sizes are resized in any case
+            confidence="likely",
+            locations=model_place(facts),
+            evidence={"measured": [f"{h} x {w}" for w, h in sizes[:5]], "expected": f"{height} x {width}"},
+            help=[f"resize them: bushel build SOURCE OUT --resize {height}x{width}, or tf.image.resize"],
+        )
+    kinds = {{"L": 1, "1": 1, "I;16": 1, "RGBA": 4, "CMYK": 4}.get(mode, 3) for mode in pictures.modes.counts}
+    if channels in (1, 3, 4) and kinds == {1 if channels != 1 else 3}:
+        has = "grey" if channels != 1 else "in colour"
+        yield Finding(
+            f"the model takes pictures of {channels} {'channel' if channels == 1 else 'channels'}, and all are {has}",
+            severity="warning",
+            confidence="likely",
+            locations=model_place(facts),
+            evidence={"measured": sorted(kinds), "expected": channels},
+            help=[f"decode them with channels={channels}, or change the input"],
+        )
 
 
 @rule("MDL005", "normalisation-not-adapted", needs="model")
@@ -322,3 +418,24 @@ def padding_not_masked(facts: ModelFacts) -> Iterator[Finding]:
                 locations=model_place(facts),
                 help=["use mask_zero=True"],
             )
+
+
+@rule("MDL008", "nothing-to-train", needs="model")
+def nothing_to_train(facts: ModelFacts) -> Iterator[Finding]:
+    """A model without a weight that training can change.
+
+    Why: every epoch ends where it began, and nothing says so.
+    Example: `model.trainable = False` for the backbone, called on the whole model.
+    Fix: freeze the backbone alone, and compile again: `backbone.trainable = False; model.compile(...)`.
+    Ignore: for a model that is only evaluated.
+    Reports: none collected.
+    """
+    weights = getattr(facts.model, "weights", None)
+    if weights and not getattr(facts.model, "trainable_weights", weights):
+        yield Finding(
+            f"all {len(weights):,} weights of the model are frozen",
+            severity="error" if facts.loss is not None else "warning",
+            locations=model_place(facts),
+            evidence={"measured": 0, "expected": "at least one trainable weight"},
+            help=["set trainable = True where weights are to be learned, and compile again"],
+        )

@@ -25,7 +25,7 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Mixing:
-    """What a batch holds behind a shuffle buffer, and what it would hold in random order."""
+    """What a batch holds after a shuffle buffer, and what it would hold in random order."""
 
     buffer: int
     batch: int
@@ -53,7 +53,7 @@ def measure_mixing(codes: NDArray[np.int32], classes: int, *, buffer: int, batch
 
 
 def smallest_buffer(codes: NDArray[np.int32], classes: int, *, batch: int) -> int:
-    """The smallest of 10, 20, 50, 100, ... behind which batches are as good as random."""
+    """The smallest of 10, 20, 50, 100, ... after which batches are as good as random."""
     total = len(codes)
     for exponent in range(1, 9):
         for step in (1, 2, 5):
@@ -125,7 +125,7 @@ def _sorted_finding(
         evidence={
             "mean_run_length": round(run, 1),
             "expected_run_length": round(expected_run, 2),
-            "measured": f"{shuffle}: {mixing.classes:.2f} classes a batch, expected {mixing.expected:.2f}",
+            "measured": f"{shuffle}: {mixing.classes:.2f} classes per batch, expected {mixing.expected:.2f}",
             "clean_from_buffer_size": safe,
             "examined": f"labels of {len(codes):,} of {len(split.labels):,} records read",
         },
@@ -164,13 +164,10 @@ def shards_differ(data: Data) -> Iterator[Finding]:
         if distance[worst] > 0.2 + noise[worst]:
             yield Finding(
                 f"{files[worst].path.name} holds other labels than the rest of {split.name}",
-                severity="info",
                 locations=[Location(file=str(files[worst].path), feature=data.label)],
                 evidence={
-                    "measured": {
-                        str(label): round(float(s), 3) for label, s in zip(labels, shares[worst], strict=True)
-                    },
-                    "expected": {str(label): round(float(s), 3) for label, s in zip(labels, overall, strict=True)},
+                    "measured": data.by_class(dict(zip(labels, shares[worst].round(3).tolist(), strict=True))),
+                    "expected": data.by_class(dict(zip(labels, overall.round(3).tolist(), strict=True))),
                     "distance": round(float(distance[worst]), 3),
                 },
                 help=["deal the records out to shards at random: bushel build DATA OUT"],
@@ -195,8 +192,12 @@ def split_is_a_sorted_tail(data: Data) -> Iterator[Finding]:
         enough = sum(split.label_counts.values()) >= 4 * max(theirs, mine)
         if split is not train and enough and theirs >= 2 and (mine == 1 or mine * 3 <= theirs):
             yield Finding(
-                f"{split.name} holds {mine} of the {theirs} classes of train",
+                f"{split.name} holds {mine} of the {theirs} classes of train: {data.classes_of(split.label_counts)}",
                 locations=[Location(file=_pattern(data, split), feature=data.label)],
-                evidence={"measured": split.label_counts, "expected": f"{theirs} classes", "subject": split.name},
-                help=["split by key with stratification: bushel build SOURCE OUT --split 80/20 --stratify label"],
+                evidence={
+                    "measured": data.by_class(split.label_counts),
+                    "expected": f"{theirs} classes",
+                    "subject": split.name,
+                },
+                help=[f"split with stratification: bushel build SOURCE OUT --split 80/20 --stratify {data.label}"],
             )

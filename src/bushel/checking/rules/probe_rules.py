@@ -26,13 +26,20 @@ __all__ = ["Probe", "probe_batch", "run_probes"]
 
 ROWS = 64
 _USUAL_SIDE = 160  # of images for a model that takes any size
+_SPANS = {  # pixels divided by the first and moved by the second
+    "0..255": (1.0, 0.0),
+    "-1..1": (127.5, -1.0),
+    "around 0, up to 151": (1.0, -114.0),
+    "standardised": (58.0, -2.0),
+}
 PROBE_STEPS = 120
+OWN_STEPS = 20
 LEAST_STEPS = 40  # fewer say nothing of what a model cannot do
 
 
 @dataclass
 class Probe:
-    """What a few steps of training on one batch told."""
+    """What a few steps of training on one batch showed."""
 
     facts: ModelFacts
     rows: int
@@ -43,6 +50,8 @@ class Probe:
     inference_loss: float
     steps: int = PROBE_STEPS
     fed: str = ""  # in words, how the inputs came to be
+    error: str | None = None  # why the model cannot be trained
+    peak_loss: float | None = None  # of some steps with the optimiser that the model was compiled with
 
     @property
     def is_decided(self) -> bool:
@@ -62,10 +71,34 @@ def run_probes(facts: ModelFacts, data: Data, contract: Contract | None = None) 
         return fed
     try:
         probe = probe_batch(facts, fed.x, fed.y, classes=len(np.unique(fed.y)))
+        probe.peak_loss = _peak_loss(facts, fed.x, fed.y)
     except Exception as error:  # whatever Keras says of inputs that do not fit
-        return f"{fed.how}, the model cannot be trained: {str(error).splitlines()[0]}"
+        nan = math.nan
+        probe = Probe(facts, len(fed.y), 0, nan, nan, nan, nan, steps=0, error=_first_words(error))
     probe.fed = fed.how
     return probe
+
+
+def _first_words(error: Exception) -> str:
+    """The sentence of an error that says what is wrong, without the traces that Keras and TensorFlow put around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [
+        line for line in lines if not line.startswith(("Exception encountered", "Arguments received", "Detected"))
+    ]
+    return f"{type(error).__name__}: {(telling or lines or [''])[0]}"
+
+
+def _peak_loss(facts: ModelFacts, x: Any, y: NDArray[Any]) -> float | None:
+    """The largest loss in some steps with the model's own optimiser; None if that is not known."""
+    import keras
+
+    if facts.optimizer is None:
+        return None
+    copy = keras.models.clone_model(facts.model)
+    copy.set_weights(facts.model.get_weights())
+    copy.compile(optimizer=keras.optimizers.deserialize(facts.optimizer), loss=facts.model.loss, jit_compile=False)
+    losses = [_train(copy, x, y, 1, None)[1] for _ in range(OWN_STEPS)]
+    return max(losses) if np.isfinite(losses).all() else math.inf
 
 
 def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, seconds: float | None = None) -> Probe:
@@ -198,7 +231,7 @@ def _images(facts: ModelFacts, rows: list[Sample], image: str, label: str) -> Fe
     )
     pixels = [apply_all(steps, {image: row[image]})[image] for row in rows]
     span = facts.expects or "0..1"
-    scale, shift = {"0..255": (1.0, 0.0), "-1..1": (127.5, -1.0)}.get(span, (255.0, 0.0))
+    scale, shift = _SPANS.get(span, (255.0, 0.0))
     x = np.stack(pixels) / np.float32(scale) + np.float32(shift)
     return Fed(x, _labels(rows, label), f"{image!r} decoded, resized to {height} x {width}, {span}")
 
@@ -231,7 +264,7 @@ def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
 
 @rule("TRN002", "cannot-overfit-one-batch", needs="probe", rank=140)
 def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
-    """A model that does not learn one small batch by heart.
+    """A model that cannot memorise one small batch.
 
     Why: what cannot learn 64 records cannot learn 64,000: a wrong loss, dead units, inputs without information.
     Example: `Dense(10)` logits taken for probabilities.
@@ -256,7 +289,7 @@ def cannot_overfit_one_batch(probe: Probe) -> Iterator[Finding]:
 def inputs_tell_nothing(probe: Probe) -> Iterator[Finding]:
     """The model does as well on inputs that are all the same.
 
-    Why: then it learns the shares of the labels, and nothing of the inputs: they are constant, black or shuffled.
+    Why: then it learns how frequent the labels are, and nothing of the inputs: they are constant, black or shuffled.
     Example: pixels that were divided by 255 twice.
     Fix: look at what the model is really fed.
     Ignore: never.
@@ -290,4 +323,46 @@ def worse_at_inference(probe: Probe) -> Iterator[Finding]:
             locations=model_place(probe.facts),
             evidence={"measured": probe.inference_loss, "expected": probe.final_loss},
             help=["use larger batches or GroupNormalization"],
+        )
+
+
+@rule("TRN005", "learning-rate-too-high", needs="probe", rank=105)
+def learning_rate_too_high(probe: Probe) -> Iterator[Finding]:
+    """A loss that grows, or is no number any more, after a few steps with the model's own optimiser.
+
+    Why: each step goes too far: the weights grow until nothing can be learned from them.
+    Example: `Adam(10.0)`; `SGD(1.0)` on inputs of 0..255.
+    Fix: a learning rate that is ten to a thousand times smaller.
+    Ignore: where a schedule begins with a warm-up that the probe does not see.
+    Reports: https://github.com/zzh8829/yolov3-tf2/issues/233
+    """
+    peak, rate = probe.peak_loss, probe.facts.learning_rate
+    if peak is None or not math.isfinite(probe.initial_loss):
+        return
+    if peak > 10 * max(probe.initial_loss, probe.blind_loss):
+        said = f" of {rate:g}" if rate is not None else ""
+        yield Finding(
+            f"a learning rate{said} takes the loss from {probe.initial_loss:.4g} to {peak:.4g} in {OWN_STEPS} steps",
+            locations=model_place(probe.facts),
+            evidence={"measured": peak, "expected": f"below {probe.initial_loss:.4g}", "learning_rate": rate},
+            help=["lower the learning rate tenfold, and again until the loss falls; 0.001 is usual for Adam"],
+        )
+
+
+@rule("TRN006", "cannot-be-trained", needs="probe", rank=75)
+def cannot_be_trained(probe: Probe) -> Iterator[Finding]:
+    """A model that ends with an error on its first batch.
+
+    Why: so will training.
+    Example: an input of another shape than the records give; labels that the loss does not take.
+    Fix: what the error says, which Keras raised for the batch that is described.
+    Ignore: where the records reach the model in another way than the probe fed them.
+    Reports: https://github.com/tensorflow/tensorflow/issues/44250
+    """
+    if probe.error is not None:
+        yield Finding(
+            f"the model fails on its first batch: {probe.error}",
+            locations=model_place(probe.facts),
+            evidence={"fed": probe.fed, "rows": probe.rows},
+            help=["change the input, the labels or the loss so that one batch can be trained on"],
         )

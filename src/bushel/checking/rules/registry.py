@@ -31,15 +31,16 @@ __all__ = [
 ]
 
 Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract"]
-Part: TypeAlias = Literal["values", "contents", "images", "near_images", "near_texts"]  # of the pass over the data
+Part: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "texts", "near_texts"]  # of the pass
 Need: TypeAlias = Literal[Subject, Part, "records"]
 Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
 
-PARTS: tuple[Part, ...] = ("values", "contents", "images", "near_images", "near_texts")
+PARTS: tuple[Part, ...] = ("values", "contents", "rows", "images", "near_images", "texts", "near_texts")
 # What the pass over the data must collect for a rule that needs this. `records` are read in any case.
 _PARTS_OF: dict[Need, tuple[Part, ...]] = {
     **{part: (part,) for part in PARTS},
     "data": PARTS,
+    "contents": ("contents", "rows"),
     "near_images": ("images", "near_images"),
     "script": ("values",),
     "model": ("values", "images"),

@@ -34,7 +34,9 @@ def feature_missing(data: Data) -> Iterator[Finding]:
         for name, feature in data.schema.features.items():
             stored = [name] if feature.encoding != "sparse" else [f"{name}/indices", f"{name}/values"]
             if data.records and feature.required and not any(part in data.features for part in stored):
-                yield _missing(name, "the schema declares it", extra, "no record")
+                yield _missing(
+                    f"no record has feature {name!r}, which the schema declares", name, extra, subject="no record"
+                )
         for name in extra:
             if not any(name.startswith(f"{known}/") for known in data.schema):
                 yield Finding(
@@ -47,16 +49,19 @@ def feature_missing(data: Data) -> Iterator[Finding]:
         others = [other for other in data.splits.values() if other is not split]
         known = {name for other in others for name in other.features}
         for name in sorted(known - set(split.features)) if split.records else []:
-            yield _missing(name, "other splits have it", sorted(set(split.features) - known), f"split {split.name}")
+            own = sorted(set(split.features) - known)
+            yield _missing(
+                f"split {split.name} has no feature {name!r}, and other splits do", name, own, subject=split.name
+            )
 
 
-def _missing(name: str, why: str, extra: list[str], where: str) -> Finding:
+def _missing(what: str, name: str, extra: list[str], *, subject: str) -> Finding:
     close = nearest(name, extra)
     return Finding(
-        f"{where} has feature {name!r}; {why}" + (f"; renamed to {close!r}?" if close else ""),
-        severity="error" if close or "schema" in why else "warning",
+        what + (f"; was it renamed to {close!r}?" if close else ""),
+        severity="error" if close or "schema" in what else "warning",
         locations=[Location(feature=name)],
-        evidence={"expected": name, "measured": extra or "no other feature", "subject": where},
+        evidence={"expected": name, "measured": extra or "no other feature", "subject": subject},
         help=[f"rename {close!r} to {name!r} where it is written"] if close else ["write it in every record"],
     )
 

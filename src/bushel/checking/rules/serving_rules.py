@@ -1,4 +1,4 @@
-"""SRV: the contract of a trained model beside the data that it is to see, and beside this machine."""
+"""SRV: the contract of a trained model against the data that it is to see, and against this machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bushel.storage import AnyPath, as_path
 __all__ = ["ServingFacts", "contract_beside", "look_at_contract"]
 
 _ROWS = 32  # records that are prepared to see their range
-_FEWEST = 8  # values of a row; the scale of fewer may differ from row to row
+_FEWEST = 8  # values of a row from which on each row has a scale of its own
 _OTHER_SCALE = 8.0  # times larger or smaller than golden inputs: another scale, not another picture
 
 
@@ -126,7 +126,7 @@ def classes_of_another_order(facts: ServingFacts) -> Iterator[Finding]:
 
     Why: the model's output is a number; under another list it means another class. Accuracy near 0 that says nothing
     of the model.
-    Example: a class folder that is missing in the new data, so that all codes behind it move by one.
+    Example: a class folder that is missing in the new data, so that all codes after it move by one.
     Fix: build the data with the class list of training: `bushel build --append`, or the names of the contract.
     Ignore: never.
     Reports: https://github.com/google-deepmind/dmvr/issues/6
@@ -193,8 +193,8 @@ def _other_feature(expected: Feature, found: Any, declared: Feature | None) -> s
     return None
 
 
-@rule("SRV004", "fitted-anew", needs="contract")
-def fitted_anew(facts: ServingFacts) -> Iterator[Finding]:
+@rule("SRV004", "fitted-again", needs="contract")
+def fitted_again(facts: ServingFacts) -> Iterator[Finding]:
     """Data whose vocabulary or statistics were fitted again, and differ from those of training.
 
     Why: token 17 is another word, and a normalised 0 another value: 80 % in training, 35 % after reload.
@@ -220,7 +220,9 @@ def fitted_anew(facts: ServingFacts) -> Iterator[Finding]:
 
 @rule("SRV005", "inputs-of-another-range", severity="warning", needs="contract")
 def inputs_of_another_range(facts: ServingFacts) -> Iterator[Finding]:
-    """Records whose prepared inputs are many times larger or smaller than the golden ones.
+    """Records whose prepared inputs are many times larger or smaller than those of training.
+
+    Inputs of many values are compared with the golden inputs row by row, single numbers with the contract's range.
 
     Why: the data was scaled before it was stored, or was in training and is not here.
     Example: pixels stored as 0..1, prepared by dividing by 255 once more: nearly black.
@@ -234,11 +236,16 @@ def inputs_of_another_range(facts: ServingFacts) -> Iterator[Finding]:
     for name, rows in prepared.items():
         golden = [_size(array) for g in facts.contract.golden if (array := _array_of(g, name)) is not None]
         here = [_size(row) for row in rows]
+        known = facts.contract.inputs[name]
+        is_short = all(np.asarray(row).size < _FEWEST for row in rows)
         if not golden or not here or 0.0 in (expected := float(np.median(golden)), measured := float(np.median(here))):
             continue
-        if not 1 / _OTHER_SCALE < measured / expected < _OTHER_SCALE:
+        if is_short:  # rows differ in scale: only what no row of training came near to is news
+            expected = max(abs(known.min or 0.0), abs(known.max or 0.0))
+            measured = measured if measured > expected else max(here)
+        if expected and not 1 / _OTHER_SCALE < measured / expected < _OTHER_SCALE:
             yield Finding(
-                f"{name!r} prepared from this data goes up to {measured:.4g}, and golden inputs up to {expected:.4g}",
+                f"{name!r} prepared from this data goes up to {measured:.4g}, and in training up to {expected:.4g}",
                 confidence="likely",
                 locations=[*facts.place, Location(feature=name)],
                 evidence={"measured": measured, "expected": expected, "examined": len(here), "subject": name},
@@ -254,7 +261,7 @@ def _array_of(golden: Golden, name: str) -> Any:
 def _size(values: Any) -> float:
     """The largest finite value of a vector or an image, without its sign; 0 for what has no scale of its own."""
     array = np.asarray(values)
-    if (array.dtype.kind != "f" and array.dtype != np.uint8) or array.size < _FEWEST:
+    if array.dtype.kind != "f" and array.dtype != np.uint8:
         return 0.0
     wide = np.abs(array.astype(np.float64))
     return float(wide[np.isfinite(wide)].max(initial=0.0))

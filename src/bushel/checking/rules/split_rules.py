@@ -1,4 +1,4 @@
-"""SPL: splits that share what they must not, or differ where they must not."""
+"""SPL: splits that share records or groups, or that differ."""
 
 from __future__ import annotations
 
@@ -24,22 +24,25 @@ def duplicate_across_splits(data: Data) -> Iterator[Finding]:
     """Records of one split whose content is in another split too.
 
     Every record's content (all features but keys, labels and groups) is hashed to 128 bits, and the hashes are joined.
+    Records of a few numbers or short texts count only if they agree far oftener than records that just differ.
 
     Why: the model has seen the answers: 93 % reported, 82 % without the duplicates.
     Example: all 2,443 test images are in train.
-    Fix: split by content: `bushel build SOURCE OUT --split 80/10/10` puts equal keys into one split; drop the copies.
-    Ignore: where few contents are possible, as for short category codes.
+    Fix: drop the copies from the source before it is split: `rows.drop_duplicates()` of a table, one of the files with
+    the same bytes. Splitting again does not help: copies have keys of their own.
+    Ignore: where the same content is really met again, and is to be scored as often.
     Reports: https://github.com/stefyste/RIAWELC/issues/2 https://github.com/js0nwu/webui/issues/1
     """
     for (one, other), count in (data.duplicates.across if data.duplicates else {}).items():
         total = data.splits[other].records
         pairs = data.duplicates.across_places[one, other]
         yield Finding(
-            f"{count:,} of {total:,} records of {other} are in {one} too ({count / max(total, 1):.1%})",
+            f"{count:,} of {count_of_things(total, 'record')} of {other} {'is' if count == 1 else 'are'} "
+            f"in {one} too ({count / max(total, 1):.1%})",
             severity="error" if count > 0.001 * total else "warning",
             locations=[data.location(place) for pair in pairs for place in pair],
             evidence={"measured": count, "expected": 0, "examined": data.examined(), "subject": f"{one}/{other}"},
-            help=[f"drop these records from {other}, or split again by key"],
+            help=[f"drop the copies from the source before it is split, or drop these records from {other}"],
         )
 
 
@@ -49,7 +52,7 @@ def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
 
     A perceptual hash of 64 bits finds pairs that differ in at most 5; thumbnails of 16 x 16 confirm them.
 
-    Why: what holds for copies holds for near copies: the score is too good.
+    Why: near copies are answers that the model has seen, like copies: the score is too good.
     Example: neighbouring frames of one clip in train and test.
     Fix: split by the clip, the patient or the page: `bushel build SOURCE OUT --group COLUMN`.
     Ignore: for images that really all look alike, such as scans of one form.
@@ -60,7 +63,7 @@ def near_duplicate_image_across_splits(data: Data) -> Iterator[Finding]:
         total = data.splits[other].records
         best = sorted(pairs, key=lambda pair: (pair.distance, pair.difference))[:3]
         yield Finding(
-            f"{len(records):,} images of {other} look like images of {one}",
+            f"{count_of_things(len(records), 'image')} of {other} nearly the same as images of {one}",
             severity="warning" if len(records) > 0.005 * total else "info",
             confidence="likely",
             locations=[data.location(place) for pair in best for place in (pair.one, pair.other)],
@@ -81,7 +84,7 @@ def near_duplicate_text_across_splits(data: Data) -> Iterator[Finding]:
 
     MinHash over phrases of three words; pairs of 85 % likeness and more.
 
-    Why: a model that has learned a text by heart is scored on it.
+    Why: a model that has memorised a text is scored on it.
     Example: a page and its copy with another date.
     Fix: split by document family, or drop the near copies from validation.
     Ignore: for texts from templates, where the template is most of the text.
@@ -92,7 +95,7 @@ def near_duplicate_text_across_splits(data: Data) -> Iterator[Finding]:
         total = data.splits[other].records
         best = sorted(pairs, key=lambda pair: -pair[2])[:3]
         yield Finding(
-            f"{len(records):,} texts of {other} are nearly those of {one}",
+            f"{count_of_things(len(records), 'text')} of {other} nearly the same as texts of {one}",
             severity="warning" if len(records) > 0.005 * total else "info",
             confidence="likely",
             locations=[data.location(place) for a, b, _ in best for place in (a, b)],
@@ -125,7 +128,7 @@ def group_in_two_splits(data: Data) -> Iterator[Finding]:
             common = np.intersect1d(first.groups[name], other.groups[name])
             if len(common):
                 yield Finding(
-                    f"{len(common):,} values of {name!r} in {other.name} are in {first.name} too",
+                    f"{count_of_things(len(common), 'value')} of {name!r} in {other.name} and in {first.name} too",
                     locations=[Location(file=str(data.files_of(other.name)[0].path), feature=name)],
                     evidence={"measured": len(common), "expected": 0, "subject": f"{first.name}/{other.name}"},
                     help=[f"split by it: bushel build SOURCE OUT --group {name}"],
@@ -157,7 +160,7 @@ def label_drift(data: Data) -> Iterator[Finding]:
         )
         if gap[worst] > max(DRIFT, noise):
             yield Finding(
-                f"label {labels[worst]} is {mine[worst]:.0%} of {split.name} and {theirs[worst]:.0%} of train",
+                f"{data.class_of(labels[worst])} is {mine[worst]:.0%} of {split.name} and {theirs[worst]:.0%} of train",
                 locations=[Location(feature=data.label)],
                 evidence={
                     "measured": round(float(mine[worst]), 3),
@@ -165,7 +168,7 @@ def label_drift(data: Data) -> Iterator[Finding]:
                     "largest_difference": round(float(gap[worst]), 3),
                     "subject": split.name,
                 },
-                help=["split with stratification: bushel build SOURCE OUT --split 80/20 --stratify label"],
+                help=[f"split with stratification: bushel build SOURCE OUT --split 80/20 --stratify {data.label}"],
             )
 
 
@@ -248,9 +251,21 @@ def _distance(
 
 
 def _is_running_number(feature: FeatureFacts, other: FeatureFacts) -> bool:
-    """Whether a feature counts records, so that one split goes on where the other ends."""
+    """Whether a feature counts records, in each split from the beginning or where another split ended."""
+    if not feature.length == other.length == 1:
+        return False
     is_apart = feature.min > other.max or feature.max < other.min
-    return feature.length == other.length == 1 and is_apart and feature.dtype == "int64"
+    return (is_apart and feature.dtype == "int64") or (_is_counter(feature) and _is_counter(other))
+
+
+def _is_counter(feature: FeatureFacts) -> bool:
+    """Whether values go up from the smallest to the largest in equal steps: mean and deviation tell it."""
+    count, span = feature.records, feature.max - feature.min
+    if count < 3 or span <= 0:
+        return False
+    deviation = span * np.sqrt((count + 1) / (12 * (count - 1)))
+    is_even = abs(feature.mean - (feature.min + feature.max) / 2) < 1e-3 * span
+    return bool(is_even and abs(feature.deviation - deviation) < 1e-3 * deviation)
 
 
 @rule("SPL007", "normalised-by-its-own-statistics", severity="warning", needs="values")

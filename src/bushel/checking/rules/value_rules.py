@@ -33,7 +33,7 @@ def not_finite(data: Data) -> Iterator[Finding]:
         if nans or infinities:
             places = data.locations(feature.seen["nans"], feature.name)
             yield Finding(
-                f"{feature.name!r} holds {nans:,} NaN and {infinities:,} infinite values of {feature.seen['values']:,}",
+                f"{feature.name!r}: {nans:,} NaN and {infinities:,} infinite among {feature.seen['values']:,} values",
                 locations=(places + data.locations(feature.seen["infinities"], feature.name))[:5],
                 evidence={
                     "measured": {"NaN": nans, "infinite": infinities},
@@ -53,7 +53,7 @@ def constant_feature(data: Data) -> Iterator[Finding]:
     Example: border pixels that are always black; a column that is filled with a default.
     Fix: drop it, or guard the division.
     Ignore: for features that describe the file, such as the number of channels. What is told of boxes beside where they
-    are (`image/object/is_crowd`, `difficult`, their only class) is no input, and is passed over.
+    are (`image/object/is_crowd`, `difficult`, their only class) is not an input, and is passed over.
     Reports: https://github.com/keras-team/keras/issues/20011
     """
     told = tuple(f"{group}/" for group in _groups_of_boxes(data))
@@ -71,7 +71,7 @@ def constant_feature(data: Data) -> Iterator[Finding]:
                 severity="info" if feature.length == 1 else None,
                 locations=[Location(feature=feature.name)],
                 evidence={"measured": f"{feature.min:g} to {feature.max:g}", "examined": data.examined()},
-                help=[f"drop {feature.name!r}: it tells nothing apart"],
+                help=[f"drop {feature.name!r}: a constant tells a model nothing"],
             )
             continue
         low, high = feature.seen["position_min"], feature.seen["position_max"]
@@ -91,7 +91,7 @@ def _groups_of_boxes(data: Data) -> set[str]:
     return {group for place in places if (group := re.sub(r"(^|/)(bbox|box)(es)?$", "", place))}
 
 
-@rule("VAL003", "sentinel-value", severity="warning", needs="values")
+@rule("VAL003", "sentinel-value", severity="warning", needs="values", silences=("VAL009",))
 def sentinel_value(data: Data) -> Iterator[Finding]:
     """A number that stands for "not known", such as -999, among real values.
 
@@ -130,7 +130,7 @@ def out_of_declared_range(data: Data) -> Iterator[Finding]:
     Why: the data has changed since the schema was made, or a unit did.
     Example: heights in metres, and from one file on in centimetres.
     Fix: find the files that differ (`bushel info FILE`) and write them again.
-    Ignore: when the schema was inferred from a part of the data; infer it anew then.
+    Ignore: when the schema was inferred from a part of the data; infer it again then.
     Reports: https://github.com/tensorflow/data-validation/issues/95
     """
     for name, declared in (data.schema.statistics if data.schema else {}).items():
@@ -151,7 +151,7 @@ def out_of_declared_range(data: Data) -> Iterator[Finding]:
             )
 
 
-@rule("VAL005", "number-as-text", severity="warning", needs="values")
+@rule("VAL005", "number-as-text", severity="warning", needs=("values", "texts"))
 def number_as_text(data: Data) -> Iterator[Finding]:
     """Text that is a number in nearly every record.
 
@@ -161,18 +161,16 @@ def number_as_text(data: Data) -> Iterator[Finding]:
     Ignore: for identifiers, postal codes and telephone numbers.
     Reports: none collected; the idea is Data Linter's (number as string).
     """
-    for feature in data.features.values():
-        texts = feature.seen["texts"]
-        is_identifier = re.search(
-            r"id$|key|code|zip|phone|name|path|date|time|year|version", feature.name, re.IGNORECASE
-        )
-        if texts >= MIN_RECORDS and feature.seen["numeric_texts"] >= 0.95 * texts and not is_identifier:
+    for name, look in data.looks.items():
+        is_identifier = re.search(r"id$|key|code|zip|phone|name|path|date|time|year|version", name, re.IGNORECASE)
+        if look.looked_at >= MIN_RECORDS and look.numbers >= 0.95 * look.looked_at and not is_identifier:
+            how = 'with float(value.replace(",", "."))' if 2 * look.commas > look.numbers else "with float(value)"
             yield Finding(
-                f"{feature.name!r} is text, and {feature.seen['numeric_texts']:,} of {texts:,} values are numbers",
+                f"{name!r} is text, and {look.numbers:,} of {look.looked_at:,} values looked at are numbers",
                 confidence="likely",
-                locations=[Location(feature=feature.name)],
-                evidence={"measured": feature.seen["numeric_texts"], "examined": data.examined()},
-                help=[f"store {feature.name!r} as a number"],
+                locations=[Location(feature=name)],
+                evidence={"measured": look.numbers, "examined": f"{look.looked_at:,} values"},
+                help=[f"store {name!r} as a number: convert it where it is written, {how}"],
             )
 
 
