@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,12 @@ _INT64_MAX = np.iinfo(np.int64).max
 def arrays(
     data: Any,
     *,
-    columns: Sequence[str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    types: Mapping[str, str] | None = None,
-    key: str | None = None,
+    columns: Annotated[Sequence[str] | None, "Arrays to keep (default: all)"] = None,
+    rename: Annotated[Mapping[str, str] | None, "New names of arrays, by their old names"] = None,
+    types: Annotated[Mapping[str, str] | None, 'Types of arrays, such as image = "uint8"'] = None,
+    key: Annotated[str | None, "Array that tells samples apart (default: the row number)"] = None,
 ) -> ArraySource:
-    """Take samples from arrays, one a row: files of NumPy's, arrays by name, a DataFrame, scikit-learn's data.
+    """Take samples from arrays, one per row: files of NumPy's, arrays by name, a DataFrame, scikit-learn's data.
 
     `data` is a `.npy` or `.npz` file (mapped where that can be done), a dict of name to array or `.npy` file, a pair
     `(x, y)`, a pandas DataFrame, or what scikit-learn's `load_...` return. Sparse matrices of SciPy's, and files of

@@ -1,0 +1,59 @@
+"""Options of sources come from the signatures of the functions that open them."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+
+from bushel.sources.opening import SOURCES
+from bushel.sources.options import check_names, check_values, options_of, recipe_table
+from bushel.sources.options_page import options_page
+
+PAGE = Path(__file__).parents[2] / "docs" / "source-options.md"
+
+
+def sounds(
+    path: str,
+    *,
+    rate: Annotated[int, "Samples per second"],
+    channel: Annotated[Literal["left", "right"] | None, "Channel to take (default: both)"] = None,
+    gain: Annotated[float | Literal["auto"], "Factor of the volume"] = "auto",
+) -> str:
+    """Take a sample from each sound."""
+    check_values(sounds, locals())
+    return f"{path} at {rate}"
+
+
+def test_the_signature_declares_type_default_and_help() -> None:
+    rate, channel, gain = options_of(sounds).values()
+    assert (rate.is_required, rate.plain_type, rate.help) == (True, int, "Samples per second")
+    assert (channel.is_required, channel.choices) == (False, ("left", "right"))
+    assert (gain.plain_type, gain.choices) == (float, ("auto",))
+
+
+def test_wrong_names_and_words_offer_the_nearest() -> None:
+    with pytest.raises(
+        ValueError, match=r"sounds has no option 'chanel'; did you mean 'channel'\? \(there are: rate, "
+    ):
+        check_names(sounds, {"rate": 1, "chanel": "left"})
+    with pytest.raises(ValueError, match=r"sounds needs rate \(samples per second\)"):
+        check_names(sounds, {})
+    with pytest.raises(ValueError, match="channel must be one of left, right; got 'lef'; did you mean 'left'?"):
+        sounds("a", rate=1, channel="lef")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="gain must be a number, or one of auto; got 'loud'"):
+        sounds("a", rate=1, gain="loud")  # type: ignore[arg-type]
+
+
+def test_a_recipe_holds_what_is_not_as_by_default() -> None:
+    given = {"rate": 8000, "channel": None, "gain": "auto"}
+    assert recipe_table(sounds, "a", given) == {"kind": "sounds", "path": "a", "rate": 8000}
+    assert [*recipe_table(sounds, "a", given, first=("gain",))] == ["kind", "path", "gain", "rate"]
+
+
+def test_the_page_of_options_is_made_from_the_signatures() -> None:
+    assert PAGE.read_text() == options_page(), "run python -m bushel.sources.options_page > docs/source-options.md"
+
+
+def test_every_option_of_a_source_has_help() -> None:
+    without = [(kind, name) for kind, make in SOURCES.items() for name, o in options_of(make).items() if not o.help]
+    assert without == []
