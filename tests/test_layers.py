@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,34 @@ def imports(module: Path) -> Iterator[str]:
             assert node.level == 0, f"{module}: imports are absolute"
             yield node.module or ""
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def name_of(module: Path) -> str:
+    return ".".join(["bushel", *module.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def needed(module: Path, names: set[str]) -> set[str]:
+    """The modules that one imports, in functions too, but for those that only type checkers see."""
+    tree = ast.parse(module.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner & names if inner <= names else {*(inner & names), str(node.module)}
+    return (found & names) - {name_of(module)}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    names = {name_of(module): module for module in modules()}
+    try:
+        TopologicalSorter({name: needed(module, set(names)) for name, module in names.items()}).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(reversed(error.args[1]))) from None
 
 
 def rooms_imported(module: Path) -> set[str]:
