@@ -1,4 +1,4 @@
-"""Every error that bushel raises, and the only place where one is put into words.
+"""Every kind of error that bushel raises, and the words for faults of records.
 
 Each has one shape: what and where in the first line, then at most two lines of help. The parts are attributes too, and
 errors pickle, because workers raise them.
@@ -67,14 +67,14 @@ _TO_SEE_ALL = "To keep every intact record: bushel repair {path} OUT"
 
 _FAULT_HELP = {
     Fault.TRUNCATED_HEADER: "The {record} records before it are intact. Was the writer closed?",
-    Fault.LENGTH_CRC: 'The {record} records before it are intact; on_fault="skip" looks for the next one behind it.',
+    Fault.LENGTH_CRC: 'The {record} records before it are intact; on_fault="skip" looks for the next one after it.',
     Fault.TRUNCATED_DATA: "The {record} records before it are intact. Was the writer closed?",
     Fault.DATA_CRC: ('The {record} records before it are intact, and so is its length: on_fault="skip" reads past it.'),
     Fault.TOO_LARGE: 'on_fault="skip" reads past it.',
-    Fault.MALFORMED: 'on_fault="skip" reads past it; bushel info {path} tells what the records are.',
+    Fault.MALFORMED: 'on_fault="skip" reads past it; bushel info {path} shows what the records are.',
     Fault.WRONG_KIND: 'on_fault="skip" reads past it; bushel schema {path} shows which kinds there are.',
-    Fault.COMPRESSED_STREAM: "Nothing behind this place can be read: compress the file anew from its source.",
-    Fault.TRUNCATED_STREAM: "Nothing behind this place was written: was the writer closed, or the copy cut short?",
+    Fault.COMPRESSED_STREAM: "Nothing after this place can be read: compress the file again from its source.",
+    Fault.TRUNCATED_STREAM: "Nothing after this place was written: was the writer closed, or the copy cut short?",
 }
 
 

@@ -104,7 +104,7 @@ def test_a_list_of_features_stands_for_one_transform_each():
         ("transform = 'clip'\nfeature = 'x'\nlow = 'a'", "transform clip: low: expected float | null, got str"),
         ("transform = 'clip'\nlow = 1", "transform clip: feature is missing"),
         ("transform = 'clip'\nfeature = 'x'", "transform clip: low or high must be given"),
-        ("feature = 'x'", "transform must be one of bushel's or module:Class, got ''"),
+        ("feature = 'x'", "transform must be the name of one that bushel has, or module:Class; got ''"),
     ],
 )
 def test_a_transform_that_is_wrong_says_where_and_what(tmp_path, table, message):

@@ -68,7 +68,7 @@ def test_text_with_separators_becomes_a_vector():
 
 def test_a_category_that_train_does_not_have_is_refused_or_told():
     made = fitted(t.encode("x"), [COLOURS])
-    with pytest.raises(SchemaMismatch, match="'pink' is no class of the train split - at x"):
+    with pytest.raises(SchemaMismatch, match="'pink' is not a class of the train split - at x"):
         made.apply({"x": "pink"}, DRAW)
     assert fitted(t.encode("x", unknown="code"), [COLOURS]).apply({"x": "pink"}, DRAW)["x"] == 4
     assert fitted(t.one_hot("x", unknown="zero"), [COLOURS]).apply({"x": "pink"}, DRAW)["x"].tolist() == [0] * 4

@@ -338,7 +338,7 @@ def test_tiles_of_16_bits(tmp_path: Path, kind: str) -> None:
 
 
 def test_what_cannot_hold_16_bits_is_said() -> None:
-    with pytest.raises(SchemaMismatch, match="jpeg has 8 bits a channel, and the pixels are uint16"):
+    with pytest.raises(SchemaMismatch, match="jpeg has 8 bits per channel, and the pixels are uint16"):
         t.encode_image("image", "jpeg").apply({"image": WIDE[..., :3]}, DRAW)
     with pytest.raises(ValueError, match="form must be png or raw for dtype='uint16', got 'webp'"):
         t.reencode("image", "webp", dtype="uint16")

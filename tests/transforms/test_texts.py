@@ -180,7 +180,7 @@ def test_what_is_no_text_is_said() -> None:
         transform.apply({"text": 3}, DRAW)
     with pytest.raises(bushel.SchemaMismatch, match="UTF-8 cannot encode"):
         transform.apply({"text": "\ud800"}, DRAW)
-    with pytest.raises(bushel.SchemaMismatch, match="^expected one text a row - at text$"):
+    with pytest.raises(bushel.SchemaMismatch, match="^expected one text per row - at text$"):
         transform.apply_columns({"text": Ragged.of([["a", "b"]])})
     with pytest.raises(bushel.MissingName):
         transform.apply_columns({"other": BytesColumn.of(["a"])})

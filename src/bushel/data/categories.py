@@ -1,4 +1,4 @@
-"""The distinct values of a column that is listed partition by partition: labels, groups, splits."""
+"""The distinct values of a column that is listed partition by partition: of labels, groups and splits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Categories:
         flat, present = self._flat(column)
         if len(flat):
             self._set_kind(flat)
-        if self.kind == "float":  # no classes: only whether it is there matters
+        if self.kind == "float":  # floats are not classes: only whether a value is there matters
             hashes = np.zeros(len(flat), np.uint64)
         else:
             hashes = hash_values(flat)
@@ -98,7 +98,7 @@ class Categories:
 
     @property
     def hashes(self) -> Hashes:
-        """Of each row's value; 0 where it is missing."""
+        """The hash of each row's value; 0 where it is missing."""
         if len(self._rows) > 1:
             self._rows = [np.concatenate(self._rows)]
         return self._rows[0] if self._rows else np.empty(0, np.uint64)
@@ -111,7 +111,7 @@ class Categories:
         return np.flatnonzero(~self._present[0]) if self._present else np.empty(0, np.int64)
 
     def forget_rows(self) -> None:
-        """Keep the values alone: there may be many rows."""
+        """Drop the rows, of which there may be many, and keep the values."""
         self._rows, self._present = [], []
 
     def names(self) -> list[str]:
@@ -121,7 +121,7 @@ class Categories:
     def codes(self) -> NDArray[np.int32]:
         """For each row the place of its value in `names`, or -1."""
         if self.is_list or self.kind == "float":
-            raise SchemaMismatch("there must be one class a row, got lists or floats", at=self.name)
+            raise SchemaMismatch("there must be one class per row, got lists or floats", at=self.name)
         ordered = sorted(self.values.items(), key=lambda pair: pair[1])
         known = np.array([value_hash for value_hash, _ in ordered], np.uint64)
         by_hash = np.argsort(known)

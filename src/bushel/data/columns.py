@@ -43,7 +43,7 @@ Array: TypeAlias = NDArray[Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BytesColumn:
-    """One bytes value a row: row i is `data[offsets[i]:offsets[i + 1]]`."""
+    """One bytes value per row: row i is `data[offsets[i]:offsets[i + 1]]`."""
 
     offsets: Ints
     data: NDArray[np.uint8]
@@ -103,7 +103,7 @@ class BytesColumn:
 class Ragged:
     """Rows of different lengths: row i is `values[row_splits[i]:row_splits[i + 1]]`.
 
-    `present` tells rows that lack the feature from rows that hold an empty list; it is None where no row lacks it.
+    `present` is False for rows that lack the feature, as opposed to an empty list; it is None where no row lacks it.
     """
 
     values: Column
@@ -256,7 +256,7 @@ class SparseColumn:
         return out
 
 
-Column: TypeAlias = Array | Ragged | BytesColumn  # and SparseColumn, behind transforms and in batches
+Column: TypeAlias = Array | Ragged | BytesColumn  # and SparseColumn, after transforms and in batches
 
 
 def part_sparse(name: str, column: SparseColumn) -> dict[str, Column]:
@@ -268,7 +268,7 @@ def part_sparse(name: str, column: SparseColumn) -> dict[str, Column]:
 
 
 def join_sparse(name: str, places: Column, values: Column, size: int) -> SparseColumn:
-    """The two lists that records hold as one column; a record that lacks both has zeros alone."""
+    """The two lists that records hold as one column; a record that lacks both has only zeros."""
     one, other = as_ragged(places), as_ragged(values)
     if not isinstance(one.values, np.ndarray) or not isinstance(other.values, np.ndarray):
         raise SchemaMismatch("indices and values must be numbers", at=name)
@@ -422,7 +422,7 @@ def _join_splits(parts: Sequence[Ints]) -> Ints:
 
 
 def _take_ranges(splits: Ints, rows: Array, lengths: Ints | None = None) -> tuple[Ints, Ints]:
-    """Places of all values of the rows, one behind the other, and the splits of the result."""
+    """Places of all values of the rows, one after the other, and the splits of the result."""
     starts = splits[:-1][rows]
     if lengths is None:
         lengths = splits[1:][rows] - starts

@@ -81,7 +81,7 @@ class Labels:
 
 
 def labels_of(categories: Categories, frozen: Label | None = None) -> Labels:
-    """What the values of the label column make; new classes go behind those of a dataset that is added to."""
+    """What the values of the label column make; new classes go after those of a dataset that is added to."""
     if categories.is_list:
         task: Task = "multi_label"
     else:

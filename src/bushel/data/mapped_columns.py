@@ -1,4 +1,4 @@
-"""Columns in temporary files that other processes map: what makes a source in memory cheap to pickle."""
+"""Columns in temporary files that other processes map, so that a source in memory is cheap to pickle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOLDER: ContextVar[Path | None] = ContextVar("folder of spools", default=None)
 
 @contextmanager
 def spooling_into(folder: Path | None) -> Iterator[None]:
-    """Spool into this folder, which workers on other machines see; None: a temporary one of this machine."""
+    """Spool into this folder, which workers on other machines can see; None is a temporary folder of this machine."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     token = _FOLDER.set(folder)

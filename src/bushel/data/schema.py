@@ -61,7 +61,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One feature of a record.
 
     `dtype` is int64, float32, bytes or str where values are stored as lists, and any NumPy dtype where they are stored
-    raw. In `shape`, None is a size that varies; `()` is one value. `sequence` features have one such value a step.
+    raw. In `shape`, None is a size that varies; `()` is one value. `sequence` features have one such value per step.
     """
 
     dtype: str

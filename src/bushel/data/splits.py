@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 TRAIN, VAL, TEST = "train", "val", "test"
-ALL = "all"  # of files that tell no split
+ALL = "all"  # of files whose names say no split
 _NAMES = (TRAIN, VAL, TEST)
 
 _ALIASES = {
@@ -79,9 +79,9 @@ def common_names(names: Iterable[str], known: Collection[str] = ()) -> dict[str,
 
 
 def split_of_shard(name: str) -> str | None:
-    """The split that a shard's name tells: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
+    """The split that a shard's name says: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
 
-    Only the last word tells it: `train_extra-00000-of-00001` is not of `train`.
+    Only the last word counts: `train_extra-00000-of-00001` is not of `train`.
     """
     words = re.split(r"[-_.]", _PATTERN.sub("", name.lower()))
     words = [word for word in words if word and not _NO_SPLIT.fullmatch(word)]
@@ -89,12 +89,12 @@ def split_of_shard(name: str) -> str | None:
 
 
 def split_of_file(path: PurePath) -> str | None:
-    """The split that a file's name tells, or that the folder it is in is called."""
+    """The split that a file's name says, or the name of its folder."""
     return split_of_shard(path.name) or split_of_name(path.parent.name)
 
 
 def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
-    """Files by the split that their names tell; all of them are `all` where one tells none."""
+    """Files by the split that their names say; all of them are `all` where one name says none."""
     names = [split_of_shard(file.name) for file in files]
     groups: dict[str, list[Any]] = {}
     for file, name in zip(files, names, strict=True):

@@ -72,8 +72,8 @@ class Bucket(msgspec.Struct, frozen=True):
 class Pack(msgspec.Struct, frozen=True):
     """Lay several records side by side in rows of `length` values, fitted within `window` records; longer ones are cut.
 
-    `FEATURE/segments` tells them apart (1, 2, ... and 0 for what is filled), `FEATURE/positions` is the place in each.
-    `also` names features of the same lengths that are laid out the same way. All others become one list a row.
+    `FEATURE/segments` numbers them (1, 2, ... and 0 for what is filled), `FEATURE/positions` is the place in each.
+    `also` names features of the same lengths that are laid out the same way. All others become one list per row.
     """
 
     feature: str

@@ -94,7 +94,7 @@ def costs(
 
 
 def _declared(given: Sequence[AnyPath]) -> Schema | None:
-    """The schema of a manifest: it knows of raw tensors and sparse features, which bytes alone do not tell."""
+    """The schema of a manifest: it knows raw tensors and sparse features, which cannot be seen from the bytes."""
     if len(given) != 1 or not (as_path(given[0]) / MANIFEST_NAME).is_file():
         return None
     return read_manifest(given[0]).schema
@@ -117,7 +117,7 @@ def _wires(name: str, known: Schema) -> list[str]:
 def _samples(files: Sequence[Path], schema: Schema) -> list[Sample]:
     found: list[Sample] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # damage is told by others
+        warnings.simplefilter("ignore")  # damage is reported elsewhere
         for path in files:
             found += islice(scan(path, schema=schema, on_fault="skip"), _RECORDS)
     return found

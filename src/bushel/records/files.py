@@ -1,4 +1,4 @@
-"""One TFRecord file: what it is, told by its bytes, and its records in chunks, whatever its compression."""
+"""One TFRecord file: what it is, judging by its bytes, and its records in chunks, whatever its compression."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class _Inflater:
         self._error: Any = isal_zlib.error
         self._inflate = self._make()
         self._raw = b""
-        self._stream_at = 0  # where in the file the stream at hand begins: there may be several behind each other
+        self._stream_at = 0  # where in the file the stream at hand begins: there may be several, one after the other
         self._given = 0  # bytes of it that were inflated
         self._done = False
 
@@ -276,7 +276,7 @@ def _framed_size(record: bytes) -> int:
 
 
 def _behind(memory: Any, at: int, fault: Fault) -> int:
-    """Where to go on behind a record that cannot be reached through."""
+    """Where to go on after a record whose end is not known."""
     if fault is Fault.TOO_LARGE:
         length = int.from_bytes(memoryview(memory)[at : at + 8], "little")
         return min(at + HEADER + length + FOOTER, len(memory))

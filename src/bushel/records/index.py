@@ -27,7 +27,7 @@ __all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "ob
 MAGIC = b"BUSHELIX"
 FORMAT = 1
 ALIGNMENT = 64
-_PREFIX = struct.Struct("<8sII")  # magic, format, length of the JSON behind it
+_PREFIX = struct.Struct("<8sII")  # magic, format, length of the JSON after it
 _TIE = 64  # bytes at each end of the file that tie an index to it
 
 
@@ -168,7 +168,7 @@ def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
 
 
 def scan_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
-    """Find the records of a file by their headers alone, past any damage."""
+    """Find the records of a file by their headers only, past any damage."""
     file = open_file(as_path(path))
     places = [np.empty((0, 2), np.uint64)]
     damage: dict[int, Skipped] = {}
@@ -291,7 +291,7 @@ def tie_of(path: Path) -> Tie:
 def load_index(path: AnyPath) -> Index | None:
     """The index of a file, mapped, if it has one. Raises `StaleIndex` if the file has changed since."""
     path = as_path(path)
-    for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to tell
+    for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to find
         place = place_of(path)
         try:
             memory = load_bytes(place)
@@ -316,7 +316,7 @@ def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
 def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
     prefix = memory[: _PREFIX.size].tobytes()
     if len(prefix) < _PREFIX.size or prefix[:8] != MAGIC:
-        raise FormatError(place, "not an index of bushel's")
+        raise FormatError(place, "not a bushel index")
     _, version, length = _PREFIX.unpack(prefix)
     if version != FORMAT:
         raise FormatError(place, f"index of format {version}; this bushel reads format {FORMAT}")

@@ -58,7 +58,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Balanced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was done to the classes of the train split, behind the split."""
+    """What was done to the classes of the train split, after splitting."""
 
     method: str
     ratio: float  # of the smallest class to the largest, at least

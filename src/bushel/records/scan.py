@@ -31,7 +31,7 @@ from bushel.storage import AnyPath, list_files
 
 __all__ = ["SkippedRecords", "payloads", "read", "scan"]
 
-_PROBE = 1024  # records that tell which features hold one value, where no schema does
+_PROBE = 1024  # records that show which features hold one value, where there is no schema
 _SMALL = 1 << 20  # bytes below which a second thread does not pay
 _WHOLE = 1 << 62
 
@@ -194,7 +194,7 @@ class _Reader:
             self.wanted[name] = (is_list, kind or column["kind"])
 
     def join(self, parts: list[dict[str, Column]]) -> dict[str, Column]:
-        """One column a feature, over all parts; a part that lacks it lacks it in every row."""
+        """One column per feature, over all parts; a part that lacks it lacks it in every row."""
         joined: dict[str, Column] = {}
         for name, (_, kind) in self.wanted.items():
             if kind == NO_KIND:
@@ -286,7 +286,7 @@ def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
 def _shape_some(column: Ragged, present: NDArray[np.bool_], feature: Feature, name: str) -> Ragged:
     """Raw tensors that some rows lack: those have no values."""
     if (column.lengths[present] != 1).any():
-        raise SchemaMismatch("a raw tensor must be one bytes value a record", at=name)
+        raise SchemaMismatch("a raw tensor must be one bytes value per record", at=name)
     there = as_ragged(_shape_raw(column.values, feature, name))
     splits = np.zeros(len(present) + 1, np.int64)
     splits[1:][present] = there.lengths
@@ -311,7 +311,7 @@ def _shape_ragged(column: Ragged, feature: Feature, name: str) -> Ragged:
 
 def _shape_raw(column: Column, feature: Feature, name: str) -> Column:
     if not isinstance(column, BytesColumn):
-        raise SchemaMismatch("a raw tensor must be one bytes value a record", at=name)
+        raise SchemaMismatch("a raw tensor must be one bytes value per record", at=name)
     dtype = np.dtype(feature.dtype).newbyteorder("<")
     inner = tuple(size for size in feature.shape if size is not None)
     step = dtype.itemsize * count_of(inner)

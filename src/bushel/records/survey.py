@@ -100,7 +100,7 @@ def _survey_file(file: RecordFile, survey: _native.Survey) -> tuple[int, list[Sk
 
 
 def schema_of(result: dict[str, Any], *, other_bytes: int) -> Schema:
-    """The schema, with statistics, that a survey's result tells."""
+    """The schema, with statistics, that a survey's result shows."""
     known = [fact for fact in result["features"] if sum(fact["kinds"][1:])]  # others never held anything
     facts = sorted(known, key=lambda fact: (fact["sequence"], fact["name"]))
     features = {fact["name"]: _feature_of(fact, result["records"]) for fact in facts}

@@ -135,7 +135,7 @@ def _codes(step: Any, values: Any) -> Any:
         codes = tf.where(tf.gather(ordered, at) == values, tf.gather(tf.constant(order), at), np.int64(count))
     if step.unknown != "refuse":
         return codes
-    message = f"{step.feature}: a value is no class of the train split"
+    message = f"{step.feature}: a value is not a class of the train split"
     with tf.control_dependencies([tf.debugging.assert_less(codes, np.int64(count), message)]):
         return tf.identity(codes)
 

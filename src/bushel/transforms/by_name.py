@@ -37,7 +37,7 @@ def _tag_of(kind: Any) -> str | None:
     return tag if isinstance(tag, str) else None
 
 
-# The transforms of bushel's by name: each class has its name as its tag.
+# bushel's own transforms by name: each class has its name as its tag.
 BUILT_IN: dict[str, type] = {
     tag: kind for module in _MODULES for kind in vars(module).values() if (tag := _tag_of(kind))
 }
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
 
 
 def name_of(kind: type) -> str:
-    """What a recipe calls a transform: one of bushel's by its name, any other by its module and class."""
+    """What a recipe calls a transform: bushel's own by its name, any other by its module and class."""
     tag = _tag_of(kind)
     if tag is not None and BUILT_IN.get(tag) is kind:
         return tag
@@ -139,4 +139,4 @@ def _kind_named(name: str) -> Any:
         pass
     close = None if colon else nearest(name, BUILT_IN)
     hint = f"; did you mean {close!r}?" if close else ""
-    raise ValueError(f"transform must be one of bushel's or module:Class, got {name!r}{hint}")
+    raise ValueError(f"transform must be the name of one that bushel has, or module:Class; got {name!r}{hint}")

@@ -61,7 +61,7 @@ class Chain:
         return bool(self.steps)
 
     def only(self, numbers: Collection[int]) -> Chain:
-        """The steps of these numbers alone."""
+        """Only the steps of these numbers."""
         return replace(self, steps=tuple(step for step in self.steps if step[0] in numbers))
 
     def without(self, feature: str) -> Chain:

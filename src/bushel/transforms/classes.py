@@ -66,8 +66,8 @@ def _check(transform: Any) -> None:
 class Encode(_Coded, frozen=True, tag="encode"):
     """Categories as int64 codes, 0 to classes - 1; of lists, each value.
 
-    `most` keeps the most frequent classes alone, `min_count` those that occur so often in train. A category that is no
-    class is refused; with `unknown="code"` it gets one code more than the last class has.
+    `most` keeps only the most frequent classes, `min_count` those that occur so often in train. A category that is not
+    a class is refused; with `unknown="code"` it gets one code more than the last class has.
     """
 
     feature: str
@@ -98,10 +98,10 @@ class Encode(_Coded, frozen=True, tag="encode"):
 
 
 class OneHot(_Coded, frozen=True, tag="one_hot"):
-    """A category as a vector of int64 with a 1 at its code and 0 elsewhere (a byte a class in the file).
+    """A category as a vector of int64 with a 1 at its code and 0 elsewhere (one byte per class in the file).
 
-    `most` and `min_count` are as for `encode`. A category that is no class is refused; with `unknown="zero"` it is all
-    zeros.
+    `most` and `min_count` are as for `encode`. A category that is not a class is refused; with `unknown="zero"` it is
+    all zeros.
     """
 
     feature: str
@@ -290,14 +290,14 @@ def _codes(values: Any, names: tuple[Name, ...], feature: str, *, refuse: bool) 
     if refuse and (bad := codes == len(names)).any():
         value = values[int(np.argmax(bad))]
         said = value.decode(errors="replace") if isinstance(value, bytes) else int(value)
-        raise SchemaMismatch(f"{said!r} is no class of the train split", at=feature)
+        raise SchemaMismatch(f"{said!r} is not a class of the train split", at=feature)
     return codes
 
 
 def _text_codes(values: BytesColumn, known: dict[Any, int]) -> NDArray[np.int64]:
     if len(values) < _FEW:
         return np.array([known.get(text, len(known)) for text in values.to_list()], np.int64)
-    # Each text once, told apart by its XXH64.
+    # Each text is looked up once; its XXH64 identifies it.
     offsets, data = np.ascontiguousarray(values.offsets, np.int64), np.ascontiguousarray(values.data)
     hashes = np.asarray(_native.hash_column(offsets, data))
     _, firsts, places = np.unique(hashes, return_index=True, return_inverse=True)

@@ -28,10 +28,10 @@ Floats = Literal["float16", "float32"]
 
 
 class Embed(msgspec.Struct, frozen=True, tag="embed"):
-    """Text to the vectors of its words, one a word (of one length or ragged), or their mean: raw tensors.
+    """Text to the vectors of its words, one per word (of one length or ragged), or their mean: raw tensors.
 
-    `file` is text as GloVe and word2vec write it (a word and its numbers a line), or `.npy` with the words of its rows
-    in `words` (one a line, or a `vocabulary.json` of bushel's, whose first two rows are pad and unknown). Words
+    `file` is text as GloVe and word2vec write it (a word and its numbers per line), or `.npy` with the words of its
+    rows in `words` (one per line, or bushel's own `vocabulary.json`, whose first two rows are pad and unknown). Words
     that the file does not have are counted, and are zeros, or left out, or refused.
     """
 
@@ -191,7 +191,7 @@ def _read_text(path: Path) -> tuple[list[bytes], NDArray[np.float32]]:
 
 
 class Raw(msgspec.Struct, frozen=True, tag="raw"):
-    """Ready-made vectors, such as embeddings, as raw tensors of float32 or float16, which takes half of the room."""
+    """Ready-made vectors, such as embeddings, as raw tensors of float32 or float16, which takes half the space."""
 
     feature: str
     dtype: Floats = "float32"

@@ -27,7 +27,7 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
     """An encoded image to one size, encoded again; `FEATURE/height` and the like, boxes and masks follow.
 
     It keeps its own format (GIF, BMP and TIFF become PNG), unless `form` says another; "raw" stores the pixels. Images
-    of 16 bits a channel are cut to 8, unless `dtype="uint16"`: they are stored as PNG, or raw, with all 16 then. With
+    of 16 bits per channel are cut to 8, unless `dtype="uint16"`: they are stored as PNG, or raw, with all 16 then. With
     `scaled`, a JPEG that is twice as large or more is decoded at half, quarter or eighth size: faster, and not quite
     the same. See `resize` for `fit`, `kernel` and `antialias`.
     """
@@ -79,7 +79,7 @@ def _size_of(data: bytes) -> tuple[int, int] | None:
 class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
     """An encoded image in another format. One that is in it already keeps its bytes, unless `quality` is given.
 
-    Images of 16 bits a channel are cut to 8 by a change, unless `dtype="uint16"`, for the forms "png" and "raw".
+    Images of 16 bits per channel are cut to 8 by a change, unless `dtype="uint16"`, for the forms "png" and "raw".
     """
 
     feature: str
@@ -103,7 +103,7 @@ class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
 
 
 class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
-    """Pixels, as they are behind `decode_image` and others, to encoded bytes; uint16 to a PNG of 16 bits a channel."""
+    """Pixels, as they come from `decode_image` and others, to encoded bytes; uint16 to a PNG of 16 bits per channel."""
 
     feature: str
     form: Literal["jpeg", "png", "webp"] = "jpeg"
@@ -118,7 +118,7 @@ class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
         """Encode the image."""
         image = image_of(sample, self.feature)
         if image.dtype == np.uint16 and self.form != "png":
-            what = f"{self.form} has 8 bits a channel, and the pixels are uint16"
+            what = f"{self.form} has 8 bits per channel, and the pixels are uint16"
             raise SchemaMismatch(what, at=self.feature, help=['form="png" keeps all 16 bits'])
         if image.dtype == np.float32:
             image = as_pixels(image, np.dtype(np.uint8))
@@ -135,7 +135,7 @@ def check_form(form: str | None, quality: int, dtype: str = "uint8") -> None:
     if form is not None and form not in (*ENCODED, "raw"):
         raise ValueError(f"form must be one of {', '.join(ENCODED)}, raw; got {form!r}")
     if dtype == "uint16" and form in ("jpeg", "webp"):
-        raise ValueError(f"form must be png or raw for dtype='uint16', got {form!r}: it has 8 bits a channel")
+        raise ValueError(f"form must be png or raw for dtype='uint16', got {form!r}: it has 8 bits per channel")
     if not 1 <= quality <= 100:
         raise ValueError(f"quality must be from 1 to 100, got {quality}")
 
@@ -154,16 +154,16 @@ def _encoded(pixels: NDArray[Any], form: str, quality: int) -> Any:
 
 
 def _named(sample: Sample, feature: str, out: Any) -> Sample:
-    """The format of an image, where the sample tells it, and its channels, where a JPEG dropped one."""
+    """The format of an image, where the sample has it, and its channels, where a JPEG dropped one."""
     base = base_of(feature)
-    told: Sample = {}
+    found: Sample = {}
     if f"{base}/format" in sample:
-        told[f"{base}/format"] = format_of(out) if isinstance(out, bytes) else "raw"
+        found[f"{base}/format"] = format_of(out) if isinstance(out, bytes) else "raw"
     if f"{base}/channels" in sample and isinstance(out, bytes) and format_of(out) == "jpeg":
         import simplejpeg
 
-        told[f"{base}/channels"] = 1 if simplejpeg.decode_jpeg_header(out)[2] == "Gray" else 3
-    return told
+        found[f"{base}/channels"] = 1 if simplejpeg.decode_jpeg_header(out)[2] == "Gray" else 3
+    return found
 
 
 resize_encoded, reencode, encode_image = ResizeEncoded, Reencode, EncodeImage

@@ -40,7 +40,7 @@ def sized(sample: Sample, feature: str, shape: Sequence[int]) -> Sample:
 
 
 def follow(sample: Sample, feature: str, move: Move, masks: Sequence[str] = ()) -> Sample:
-    """What changes in a sample when its image moves: its boxes, all that is told of their objects, its masks."""
+    """What changes in a sample when its image moves: its boxes, everything known of their objects, its masks."""
     return _follow(sample, feature, masks, move.boxes, move.mask, move.shares)
 
 
@@ -105,7 +105,7 @@ def _follow(
 
 
 def _pick(value: Any, kept: NDArray[np.int64], count: int, name: str) -> Any:
-    """Of what is told of objects, that of those that are left."""
+    """What is known of objects, for those that are left."""
     values = value.to_list() if hasattr(value, "to_list") else value
     if len(values) != count:
         raise SchemaMismatch(f"there are {count} boxes and {len(values)} values", at=name)

@@ -44,7 +44,7 @@ class Require(msgspec.Struct, frozen=True, tag="require"):
 
     @property
     def always(self) -> tuple[str, ...]:
-        """What every sample has behind it."""
+        """The features that every sample has after it."""
         return (self.feature,)
 
 
@@ -59,8 +59,8 @@ class Filling(msgspec.Struct, frozen=True):
 class Fill(msgspec.Struct, frozen=True, tag="fill"):
     """A missing value becomes `value`, or the mean, median or most frequent value of the train split.
 
-    With `indicator`, the feature `FEATURE/missing` says 1 where something was filled in, else 0. It is for features of
-    one value; in arrays, each NaN is filled. The median is exact for a million values; see `robust_scale`.
+    With `indicator`, the feature `FEATURE/missing` is 1 where something was filled in, otherwise 0. It is for features
+    of one value; in arrays, each NaN is filled. The median is exact for a million values; see `robust_scale`.
     """
 
     feature: str
@@ -82,7 +82,7 @@ class Fill(msgspec.Struct, frozen=True, tag="fill"):
 
     @property
     def always(self) -> tuple[str, ...]:
-        """What every sample has behind it."""
+        """The features that every sample has after it."""
         return (self.feature,)
 
     @property

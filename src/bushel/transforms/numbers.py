@@ -158,7 +158,7 @@ def change_column(column: NDArray[Any] | Ragged, change: Callable[[NDArray[Any]]
 
 
 def _width(column: Ragged) -> int:
-    """How many values each row has that has any, where they are as many and lie in one line; else 1."""
+    """How many values each row has that has any, where they are as many in one line; otherwise 1."""
     assert isinstance(column.values, np.ndarray)
     if column.values.ndim > 1:
         return 1
@@ -172,7 +172,7 @@ def line_up(values: tuple[float, ...]) -> Any:
 
 
 def by_position(samples: Sequence[Sample], feature: str, *, each: bool) -> Floats | None:
-    """The values of samples that have the feature, one column a position; None where none has it."""
+    """The values of samples that have the feature, one column per position; None where none has it."""
     arrays = [array_of(sample, feature) for sample in samples if feature in sample]
     if not arrays:
         return None
@@ -210,7 +210,9 @@ def check_width(one: int, other: int, feature: str) -> None:
 
 def _varies(feature: str, widths: set[int]) -> SchemaMismatch:
     some = " and ".join(str(width) for width in sorted(widths)[:2])
-    return SchemaMismatch(f"rows have {some} positions, and each position is fitted alone", at=feature, help=[_VARIES])
+    return SchemaMismatch(
+        f"rows have {some} positions, and each position is fitted by itself", at=feature, help=[_VARIES]
+    )
 
 
 class Clip(Elementwise, frozen=True, tag="clip"):

@@ -52,7 +52,7 @@ class Draw:
     """Where the randomness of one sample comes from, and where what is lost of it is counted.
 
     A transform that draws from it changes the same record in the same epoch the same way, whatever the number of
-    threads or workers. `step` tells apart the transforms of one sample.
+    threads or workers. `step` is the number of the transform.
     """
 
     seed: int
@@ -112,7 +112,7 @@ class PlacedTransform(Protocol):
 
 @runtime_checkable
 class BatchTransform(Protocol):
-    """A transform of whole batches, which mixes their rows. Runs behind those of samples."""
+    """A transform of whole batches, which mixes their rows. It runs after those of samples."""
 
     def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
         """Return the changed columns; those given are left as they were."""
@@ -147,7 +147,7 @@ def is_in_core(transform: Any) -> bool:
 
 @runtime_checkable
 class Declaring(Protocol):
-    """A transform that says what it makes, where the samples probed might tell only half of it."""
+    """A transform that says what it makes, where the samples probed may show only half of it."""
 
     def makes(self) -> Mapping[str, Feature]:
         """The features that it makes, as they are stored."""
@@ -159,7 +159,7 @@ class Fittable(Protocol):
     """A transform that learns something from the train split. `fitted` is what it learnt; None: nothing yet.
 
     The features that it reads or writes are `feature`, or whatever `touches` says: transforms that touch different
-    features are fitted in the same pass. One that was told what others learn says so in `is_given`. What was learnt is
+    features are fitted in the same pass. One that was given what others learn says so in `is_given`. What was learnt is
     kept in the manifest, as plain values; see also `Kept`.
     """
 

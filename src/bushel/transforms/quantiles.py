@@ -1,4 +1,4 @@
-"""Quantiles of any number of values: exact for a million, within a bound that is told beyond that."""
+"""Quantiles of any number of values: exact for a million, within a known bound beyond that."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Spread(msgspec.Struct, frozen=True):
 class RobustScale(Elementwise, frozen=True, tag="robust_scale"):
     """(value - median) / (distance of the quantiles `low` and `high`), as float32: outliers of train do not matter.
 
-    Quantiles are exact for a million values a position; beyond that, `fitted.rank_error` bounds by what share of all
+    Quantiles are exact for a million values per position; beyond that, `fitted.rank_error` bounds by what share of all
     values a rank may be off (0.005% for a thousand million). `each` is as for `standardise`.
     """
 
@@ -124,7 +124,7 @@ class RobustScale(Elementwise, frozen=True, tag="robust_scale"):
 
 @dataclass
 class _ByPosition:
-    """A fit of the values of one feature, one column a position."""
+    """A fit of the values of one feature, one column per position."""
 
     of: Any
 
@@ -141,7 +141,7 @@ class _ByPosition:
             self.learn(values)
 
     def learn(self, values: Floats) -> None:
-        """Learn from values, one column a position."""
+        """Learn from values, one column per position."""
         raise NotImplementedError
 
 

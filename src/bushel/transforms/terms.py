@@ -70,7 +70,7 @@ class Tfidf(msgspec.Struct, frozen=True, tag="tfidf"):
         check_sizes(self)
         _check_terms(self)
         if self.unit == "byte":
-            raise ValueError("unit must be one of word, whitespace, character; got 'byte'")  # their terms are no text
+            raise ValueError("unit must be one of word, whitespace, character; got 'byte'")  # their terms are not text
         if self.min_texts < 1:
             raise ValueError(f"min_texts must be at least 1, got {self.min_texts}")
 

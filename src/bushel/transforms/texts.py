@@ -114,7 +114,7 @@ def texts_of(columns: dict[str, Column], feature: str) -> BytesColumn:
         raise MissingName("feature", feature, columns, where="transform")
     column = columns[feature]
     if not isinstance(column, BytesColumn):
-        raise SchemaMismatch("expected one text a row", at=feature)
+        raise SchemaMismatch("expected one text per row", at=feature)
     column = BytesColumn(np.ascontiguousarray(column.offsets, np.int64), np.ascontiguousarray(column.data))
     if (row := _native.first_not_utf8(column.offsets, column.data)) < len(column):
         raise SchemaMismatch("the text is not UTF-8", at=f"{feature}[{row}]")

@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many Features the column has: one a record, or one a step."""
+        """How many Features the column has: one per record, or one per step."""
         if self.splits is not None:
             return len(self.splits) - 1
         values = len(self.numbers) if self.numbers is not None else len(self.ends) - 1  # type: ignore[arg-type]
@@ -90,7 +90,7 @@ def store(name: str, feature: Feature, column: Column, narrowings: Narrowings) -
 
 
 def _check_splits(name: str, splits: NDArray[np.int64], values: int) -> None:
-    """What the core takes on trust: it must not be led beyond what there is."""
+    """Check what the core takes on trust: splits must not point beyond the values."""
     if len(splits) == 0 or splits[0] < 0 or splits[-1] > values or (np.diff(splits) < 0).any():
         raise SchemaMismatch(f"the splits of rows do not fit the {values} values there are", at=name)
 
@@ -109,7 +109,7 @@ def _store_numbers(name: str, feature: Feature, column: Column, narrowings: Narr
     if splits is not None:
         _check_splits(name, splits, len(values))
         splits = splits * inner
-    elif inner == 0:  # rows of nothing are told by their splits alone
+    elif inner == 0:  # rows without values exist only in their splits
         splits = np.zeros(len(values) + 1, np.int64)
     numbers = as_stored_numbers(name, feature, values, narrowings)
     width = inner if splits is None else 0

@@ -156,12 +156,12 @@ class Learner:
         return True
 
     def add_samples(self, samples: Sequence[Sample], hashes: Sequence[int] | NDArray[np.uint64]) -> None:
-        """Learn from samples; one that a transform fails on is passed over, since the build will refuse it."""
+        """Learn from samples; one that a transform fails on is skipped, since the build will refuse it."""
         seen: list[list[Sample]] = [[] for _ in self.fits]
         for given, key_hash in zip(samples, hashes, strict=True):
             try:
                 stages = self._stages(given, int(key_hash))
-            except Exception:  # it is refused, and told, when it is written
+            except Exception:  # it is refused, and reported, when it is written
                 continue
             for kept, sample in zip(seen, stages, strict=True):
                 kept.append(sample)
@@ -236,7 +236,7 @@ def check_learnt(transforms: Sequence[Transform]) -> None:
 
 
 def fit_here(encoder: BlockEncoder, samples: Sequence[Sample], hashes: Sequence[int]) -> list[Transform]:
-    """The transforms fitted to a few samples: enough to tell what records will look like."""
+    """The transforms fitted to a few samples: enough to see what records will look like."""
     while any(map(needs_fit, encoder.transforms)):
         learner = Learner(encoder, next_layer(encoder.transforms))
         learner.add_samples(samples, hashes)

@@ -36,10 +36,10 @@ def arrays(
     types: Annotated[Mapping[str, str] | None, 'Types of arrays, such as image = "uint8"'] = None,
     key: Annotated[str | None, "Array that tells samples apart (default: the row number)"] = None,
 ) -> ArraySource:
-    """Take samples from arrays, one per row: files of NumPy's, arrays by name, a DataFrame, scikit-learn's data.
+    """Take samples from arrays, one per row: NumPy files, arrays by name, a DataFrame, scikit-learn's data.
 
     `data` is a `.npy` or `.npz` file (mapped where that can be done), a dict of name to array or `.npy` file, a pair
-    `(x, y)`, a pandas DataFrame, or what scikit-learn's `load_...` return. Sparse matrices of SciPy's, and files of
+    `(x, y)`, a pandas DataFrame, or what scikit-learn's `load_...` return. SciPy's sparse matrices, and files of
     its `save_npz`, stay sparse; as a label, one is made dense. `types` asks for other types than int64 and
     float32: `{"image": "uint8"}` stores raw bytes. `key` names a column of unique keys; without it, rows are numbered.
 
@@ -140,11 +140,11 @@ class _SparsePlace(_Place):
     """A matrix in a file that SciPy's `save_npz` wrote."""
 
     def load(self) -> Any:
-        """Read the matrix, which must be CSR: rows one behind the other."""
+        """Read the matrix, which must be CSR: one row after the other."""
         path = local_copy(as_path(self.path))
         form = bytes(_load_member(path, "format.npy").tobytes()).replace(b"\0", b"").decode(errors="replace")
         if form != "csr":
-            help = ["Save its rows one behind the other: scipy.sparse.save_npz(path, x.tocsr())"]
+            help = ["Save it row by row: scipy.sparse.save_npz(path, x.tocsr())"]
             raise FileProblem(path, f"holds a sparse matrix in the form {form}, and CSR is read", help=help)
         shape, data, places, splits = (
             _load_member(path, f"{part}.npy") for part in ("shape", "data", "indices", "indptr")
@@ -168,7 +168,7 @@ def _of_file(path: Path) -> dict[str, Any]:
             return {path.stem: _SparsePlace(str(path))}
         if names:
             return {name.removesuffix(".npy"): _Place(str(path), name) for name in names}
-    raise FileProblem(path, "is neither an .npy nor an .npz file of NumPy's")
+    raise FileProblem(path, "is neither an .npy nor an .npz file")
 
 
 _PICKLED = "holds pickled Python objects, which can run code when they are loaded"
