@@ -83,7 +83,7 @@ def check(
 
     `data` is a dataset's folder, TFRecord files or patterns; or a dataset that is open, a feed of batches, a
     `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed, never run. `contract` is that of a trained
-    model, or its run's folder; one beside a saved `model` is found by itself. `plan` says how the data is going to
+    model, or its run's folder; the one next to a saved `model` is found by itself. `plan` says how the data is going to
     be read; a script says it itself.
     `engine` says who looks at the files: this process, or a cluster (`bushel.ray.engine`).
 
@@ -232,7 +232,7 @@ class _Run:
             self.checked["not_probed"] = found
 
     def look_at_contract(self, contract: AnyPath | None, model: Any) -> None:
-        """Read the contract that was given, or that lies beside the model."""
+        """Read the contract that was given, or the one in the folder of the model."""
         from bushel.checking.rules.serving_rules import contract_beside, look_at_contract
 
         found = contract if contract is not None else contract_beside(model)

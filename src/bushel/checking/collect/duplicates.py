@@ -47,7 +47,7 @@ class DuplicateFinder:
         self._files: list[IO[bytes]] = []
 
     def add(self, hashes: NDArray[np.uint64], labels: NDArray[np.int64] | None, *, file: int, first: int) -> None:
-        """Take some records that stand behind each other in one file; a hash of 0 is none."""
+        """Take some consecutive records of one file; a hash of 0 stands for none."""
         kept = np.flatnonzero(hashes[:, 0])
         rows = np.empty(len(kept), ROW)
         rows["hash"], rows["check"] = hashes[kept, 0], hashes[kept, 1]

@@ -134,7 +134,7 @@ class FeatureFacts:
 
     @property
     def formats(self) -> dict[str, int]:
-        """Formats of bytes values, told by their first bytes."""
+        """Formats of bytes values, by their first bytes."""
         return {name: count for name, count in zip(FORMATS, self.seen["formats"], strict=True) if count}
 
     @property
@@ -193,7 +193,7 @@ class Data:
     features: dict[str, FeatureFacts]  # over all splits
     plan: Plan = field(default_factory=Plan)
     manifest: Manifest | None = None
-    schema: Schema | None = None  # declared, by a manifest or beside the file
+    schema: Schema | None = None  # declared by a manifest, or in a file next to the records
     label: str | None = None
     label_is_integer: bool = False
     duplicates: Any = None

@@ -25,7 +25,7 @@ _GROUP = re.compile(
 
 @dataclass
 class Found:
-    """What a short look at the first records told."""
+    """What the first records show."""
 
     label: str | None
     label_is_integer: bool
@@ -80,7 +80,7 @@ def found_in(facts: list[dict[str, Any]], label: str | None, group: str | None) 
 
 
 def _label_text(label: str | None, by_name: dict[str, Any], one_value: set[str]) -> str | None:
-    """The feature that holds the class's name beside its code."""
+    """The feature that holds the name of the class whose code is the label."""
     if label is None or not by_name[label]["kinds"][INT_KIND]:
         return None
     texts = [n for n in sorted(one_value) if n != label and by_name[n]["kinds"][BYTES_KIND] and by_name[n]["text"]]

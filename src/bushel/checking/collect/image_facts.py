@@ -45,7 +45,7 @@ class Kinds:
             shown.append(place)
 
     def merge(self, other: Kinds) -> None:
-        """Count what another counted behind."""
+        """Add what another counted."""
         for what, count in other.counts.items():
             self.counts[what] = self.counts.get(what, 0) + count
             shown = self.places.setdefault(what, [])

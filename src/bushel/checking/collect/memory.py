@@ -182,7 +182,7 @@ def _ragged(name: str, column: Ragged) -> _Parts:
     splits: NDArray[np.int64] = np.ascontiguousarray(column.row_splits, np.int64)
     present = None if column.present is None else np.ascontiguousarray(column.present, np.uint8)
     values: Any = column.values
-    while isinstance(values, Ragged):  # steps of several values, one behind the other
+    while isinstance(values, Ragged):  # steps of several values, one after the other
         splits, values = np.ascontiguousarray(values.row_splits[splits]), values.values
     if isinstance(values, BytesColumn):
         return (name, False, BYTES_KIND, None, values.offsets, values.data, splits, 0, present, None)

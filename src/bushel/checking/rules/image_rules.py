@@ -33,7 +33,7 @@ def _places(data: Data, kinds: Kinds, what: object) -> list[Location]:
 def undecodable_image(data: Data) -> Iterator[Finding]:
     """Images that cannot be decoded.
 
-    Why: `Invalid JPEG data or crop window` ends training at a step, and says neither file nor record.
+    Why: `Invalid JPEG data or crop window` ends training at some step, and names neither file nor record.
     Example: a JPEG that a download cut short; an error page saved as `.jpg`.
     Fix: leave these records out (`bushel build` decodes every image and sets such aside), or fetch them again.
     Ignore: never.
@@ -94,9 +94,9 @@ def other_image_format(data: Data) -> Iterator[Finding]:
 def pending_exif_rotation(data: Data) -> Iterator[Finding]:
     """Images whose EXIF data says that they are to be rotated before they are shown.
 
-    Why: annotation tools rotate, `tf.io.decode_jpeg` does not: boxes land elsewhere, and height and width are swapped.
+    Why: annotation tools rotate, `tf.io.decode_jpeg` does not: boxes are misplaced, height and width swapped.
     Example: photos from a phone that was held upright.
-    Fix: rotate when writing; `bushel build` does so unless told otherwise.
+    Fix: rotate when writing; `bushel build` does so by default.
     Ignore: for whole-image labels where either orientation will do.
     Reports: https://github.com/tensorflow/tensorflow/issues/49834 https://github.com/tensorflow/datasets/issues/3202
     """
@@ -120,7 +120,7 @@ def mixed_image_sizes(data: Data) -> Iterator[Finding]:
     """Images of different sizes.
 
     Why: `batch` cannot stack them, and a fixed `reshape` fails at some of them.
-    Example: 640 x 480 beside 480 x 640.
+    Example: 640 x 480 and 480 x 640.
     Fix: resize before batching: `tf.image.resize`, or `bushel build --resize 224x224`.
     Ignore: when the pipeline resizes, which a script that is given shows.
     Reports: https://github.com/MaybeShewill-CV/bisenetv2-tensorflow/issues/12
@@ -194,7 +194,7 @@ def image_shows_nothing(data: Data) -> Iterator[Finding]:
     Why: nothing can be learned from the first three, and the last costs seconds and gigabytes to decode.
     Example: a placeholder of one colour that a download server gave instead of the photo.
     Fix: leave them out; resize the large ones when writing.
-    Ignore: where an empty image is a class of its own.
+    Ignore: where empty images are a class.
     Reports: none collected.
     """
     if data.pictures is None:

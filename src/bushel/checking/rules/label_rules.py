@@ -71,7 +71,7 @@ def label_out_of_range(data: Data) -> Iterator[Finding]:
     what a lookup table gives for a class name that it does not know.
     Example: labels 1 to 10 for a head of 10.
     Fix: subtract 1, widen the head, or complete the list of class names.
-    Ignore: where -1 or 255 marks what the loss is told to ignore (`ignore_class`).
+    Ignore: where -1 or 255 marks records that the loss ignores (`ignore_class`).
     Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3 https://github.com/zzh8829/yolov3-tf2/issues/259
     """
     if not is_classification(data):
@@ -154,7 +154,7 @@ def one_based_labels_or_gaps(data: Data) -> Iterator[Finding]:
 
 @rule("LBL003", "class-map-differs", needs="values")
 def class_map_differs(data: Data) -> Iterator[Finding]:
-    """A class that has one number in one split and another in another, or one number for two classes.
+    """A class whose number differs between splits, or one number for two classes.
 
     Why: train learns one map and validation is scored by another: accuracy near 0 with a model that is right.
     Example: `{name: i for i, name in enumerate(os.listdir(split))}` for each split, with one folder missing in one.
@@ -236,7 +236,7 @@ def rare_label(data: Data) -> Iterator[Finding]:
 def imbalanced_classes(data: Data) -> Iterator[Finding]:
     """Classes of which one has more than ten times the records of another, with the weights to use.
 
-    Why: always naming the largest class is then a good score, and a model finds that first.
+    Why: always predicting the largest class then scores well, and a model learns that first.
     Example: 99 % "no defect": accuracy 0.99 with a model that sees nothing.
     Fix: `class_weight` in `fit`, or `bushel build SOURCE OUT --balance oversample`; look at recall for each class.
     Ignore: where the metric is weighted, or the shares are those of the real world and calibrated scores are wanted.
@@ -290,7 +290,7 @@ def label_missing(data: Data) -> Iterator[Finding]:
 
     Why: with a `default_value` they all become class 0; without one training stops at the first.
     Example: None in the annotation table, and "return 0" as the popular fix.
-    Fix: leave them out, or put them into a split of their own.
+    Fix: leave them out, or put them into a separate split.
     Ignore: for a test split that has no labels at all.
     Reports: https://github.com/tensorflow/models/issues/8322 https://github.com/datitran/raccoon_dataset/issues/2
     """

@@ -32,7 +32,7 @@ def feature_tells_label(data: Data) -> Iterator[Finding]:
     """A feature that is the label under another name, or that alone tells every label: a leak.
 
     Why: the model learns to read this one feature; where it is used, the feature is not known or means nothing.
-    Example: an index column of a table that is sorted by class; a column `diagnosis` beside `label`.
+    Example: an index column of a table that is sorted by class; a column `diagnosis` next to `label`.
     Fix: leave the feature out: `bushel build SOURCE OUT --columns A,B` names those to keep; so does `bushel train`.
     Ignore: where the feature is known when predictions are made, and the task is really that easy.
     Reports: none collected.
@@ -169,7 +169,7 @@ def neighbours_contradict_label(data: Data) -> Iterator[Finding]:
 
     Why: these labels are probably wrong: they hold the score down and teach the model noise.
     Example: two annotators, one of whom swapped two classes for a day.
-    Fix: look at the records that are named, beside their sources, and correct their labels.
+    Fix: compare the records that are named with their sources, and correct their labels.
     Ignore: where classes overlap by nature, as different outcomes of the same symptoms do.
     Reports: none collected.
     """
@@ -197,7 +197,7 @@ def neighbours_contradict_label(data: Data) -> Iterator[Finding]:
                 "agreement": round(float(agree.mean()), 3),
                 "examined": f"{NEIGHBOURS} neighbours of each of {len(labels):,} records",
             },
-            help=["look at the records named beside their sources, and correct their labels"],
+            help=["compare the records named with their sources, and correct their labels"],
         )
 
 

@@ -81,7 +81,7 @@ def label_sorted_shards(data: Data) -> Iterator[Finding]:
     the labels with tf.data's own algorithm, and the classes in a batch are compared with those of a random order. The
     smallest buffer that would do is searched for.
 
-    Why: each step pulls the model to one class. It learns the last one it saw, and nobody is told.
+    Why: each step pulls the model to one class. It learns the last one it saw, and no error says so.
     Example: shards written class by class, and `shuffle(1000)` over 50,000 records.
     Fix: write the records in random order (`bushel build data/ out/`), or a buffer as large as is named.
     Ignore: when the reader shuffles by index, as `bushel.batches` does.

@@ -23,10 +23,10 @@ SCALE = 5.0  # times larger or smaller: another scale
 def outlier(data: Data) -> Iterator[Finding]:
     """A value that lies far beyond all others, also for a feature whose values have a long tail.
 
-    How fast values become rarer is measured where they are large (the outer 2 %) and carried on outwards. What would be
-    met once in ten thousand datasets of this size is an outlier.
+    How fast values become rarer is measured among the outer 2 % and extrapolated. A value that would be met once in ten
+    thousand datasets of this size is an outlier.
 
-    Why: one such value rules the mean, the deviation and the scale of all others, and the gradient of its batch.
+    Why: one such value dominates the mean, the deviation and the scale of all others, and the gradient of its batch.
     Example: a height of 170 among heights in metres; a price with two zeros too many.
     Fix: look at the record that is named; correct it, leave it out, or clip the feature.
     Ignore: where such values are real and the model is made for them.

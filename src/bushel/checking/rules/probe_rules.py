@@ -203,7 +203,7 @@ def _by_shape(facts: ModelFacts, data: Data, files: list[Any], records: int) -> 
     assert data.label is not None
     shape = facts.input_shape
     if shape is None:
-        return "the model has no single input; a contract beside it would say how it is fed"
+        return "the model has several inputs, and without a contract next to it there is no telling how they are fed"
     feature, image = facts.input_feature(), next((f.name for f in data.features.values() if f.is_image), None)
     if feature is not None and size_of(shape) == feature.length:
         rows = list(_spread(files, records, [feature.name], data.label))

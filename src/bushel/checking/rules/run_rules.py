@@ -1,4 +1,4 @@
-"""RUN: what was noted while a model was trained, and what it says of the cause where nothing was learned."""
+"""RUN: what was recorded while a model was trained, and the likely cause where nothing was learned."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunFacts:
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
     normalises: bool = False  # whether the model's first layers scale
     predicted: int | None = None  # classes that were predicted at the end
-    share: float = 0.0  # of the commonest prediction
+    share: float = 0.0  # of the most common prediction
     waiting: float = 0.0
     seconds: float = 0.0
     slowest: str = ""
@@ -50,9 +50,9 @@ class RunFacts:
     score: float | None = None
     score_low: float | None = None
     train_score: float | None = None
-    constant_score: float = 0.0  # of the commonest answer
+    constant_score: float = 0.0  # of always predicting the most common answer
     linear_score: float | None = None
-    linear_low: float | None = None  # of its advantage over the commonest answer
+    linear_low: float | None = None  # of its advantage over that
     augmented_score: float | None = None  # of a linear model that learns from augmented inputs
     is_learned: bool | None = None
     is_below_linear: bool = False
@@ -61,12 +61,12 @@ class RunFacts:
 
     @property
     def linear_learns(self) -> bool:
-        """Whether a linear model is better than the commonest answer."""
+        """Whether a linear model beats always predicting the most common answer."""
         return self.linear_low is not None and self.linear_low > 0
 
     @property
     def memorises(self) -> bool:
-        """Whether the model can learn records by heart."""
+        """Whether the model can memorise records."""
         learned = self.probe is not None and self.probe.is_decided
         by_batch = learned and self.probe is not None and self.probe.final_loss < 0.5 * self.probe.initial_loss
         by_split = self.train_score is not None and self.score is not None and self.train_score > self.score
@@ -82,7 +82,7 @@ def loss_is_no_number(run: RunFacts) -> Iterator[Finding]:
     """A loss that became NaN or infinite: nothing is learned from there on.
 
     Why: one NaN in a weight makes every later one NaN.
-    Example: a learning rate of 10; NaN in a column; the logarithm of 0 in a loss of one's own.
+    Example: a learning rate of 10; NaN in a column; the logarithm of 0 in a custom loss.
     Fix: look for NaN in the data (`bushel check`), lower the learning rate, clip gradients.
     Ignore: never.
     Reports: https://github.com/zzh8829/yolov3-tf2/issues/233 https://github.com/tensorflow/models/issues/1881
@@ -101,7 +101,7 @@ def loss_is_no_number(run: RunFacts) -> Iterator[Finding]:
 def loss_is_flat(run: RunFacts) -> Iterator[Finding]:
     """A loss that ends where it began, near that of guessing.
 
-    Why: no gradient reaches the weights, or the inputs say nothing of the labels.
+    Why: no gradient reaches the weights, or the inputs do not determine the labels.
     Example: accuracy stays at 1/K from the first epoch to the last.
     Fix: the other findings say which; else the learning rate.
     Ignore: for a model that was trained already.
@@ -126,7 +126,8 @@ def loss_is_flat(run: RunFacts) -> Iterator[Finding]:
 def predictions_collapsed(run: RunFacts) -> Iterator[Finding]:
     """One class is predicted for nearly every record.
 
-    Why: the commonest class is the cheapest answer when inputs say nothing, or when the learning rate is too high.
+    Why: the most common class is the cheapest answer when inputs carry no information, or when the learning rate is too
+    high.
     Example: "cat" for all of 10,000 images; accuracy is the share of cats.
     Fix: balance the classes (`--class-weights balanced`), and see the other findings.
     Ignore: where nearly all records are of one class.
@@ -136,7 +137,7 @@ def predictions_collapsed(run: RunFacts) -> Iterator[Finding]:
     commonest = max(run.counts, default=0) / total if total else 1.0
     if run.predicted is not None and run.share > 0.98 and commonest < 0.9 and len(run.classes) > 1:
         yield Finding(
-            f"{run.share:.0%} of the predictions are one class; the commonest has {commonest:.0%} of the records",
+            f"{run.share:.0%} of the predictions are one class, and the largest has {commonest:.0%} of the records",
             locations=_label(run),
             evidence={"measured": run.predicted, "expected": sum(count > 0 for count in run.counts)},
             help=["try --class-weights balanced, and a lower --learning-rate"],
@@ -147,7 +148,7 @@ def predictions_collapsed(run: RunFacts) -> Iterator[Finding]:
 def inputs_are_constant(run: RunFacts) -> Iterator[Finding]:
     """An input that is the same in every row of every batch that was looked at.
 
-    Why: the model can only learn the shares of the labels.
+    Why: the model can only learn how frequent the labels are.
     Example: images that are all black after a wrong scaling; a column whose parsing gives the default.
     Fix: look at the records (`bushel cat`), then at each transform.
     Ignore: where one of many inputs is a constant on purpose.
@@ -172,7 +173,7 @@ def few_classes_per_batch(run: RunFacts) -> Iterator[Finding]:
 
     Why: each step unlearns what the one before it learned; BatchNormalization sees one class at a time.
     Example: records sorted by class, read through a shuffle buffer of 100.
-    Fix: build the dataset anew, which shuffles it, or use a buffer larger than a class.
+    Fix: build the dataset again, which shuffles it, or use a buffer larger than a class.
     Ignore: where batches are balanced or grouped on purpose.
     Reports: https://github.com/auroua/InsightFace_TF/issues/80 https://github.com/tensorflow/tfjs/issues/5976
     """
@@ -186,7 +187,7 @@ def few_classes_per_batch(run: RunFacts) -> Iterator[Finding]:
             f"a batch of {run.batch_size} holds {run.classes_per_batch:.1f} classes; in a random order {expected:.1f}",
             locations=_label(run),
             evidence={"measured": round(run.classes_per_batch, 2), "expected": round(expected, 2)},
-            help=["build the dataset anew, which shuffles it: bushel build DATA OUT; or a larger --shuffle-buffer"],
+            help=["build the dataset again, which shuffles it: bushel build DATA OUT; or a larger --shuffle-buffer"],
         )
 
 
@@ -212,9 +213,9 @@ def waiting_for_data(run: RunFacts) -> Iterator[Finding]:
 def one_class_in_train(run: RunFacts) -> Iterator[Finding]:
     """All records of the train split have the same label.
 
-    Why: there is nothing to tell apart: any model is right in train, and as right elsewhere as that class is common.
+    Why: there is nothing to learn: any model is right in train, and as right elsewhere as that class is common.
     Example: a dataset sorted by class, of which the first part became train.
-    Fix: split anew: `bushel build DATA OUT --split 80/20 --stratify label`.
+    Fix: split again: `bushel build DATA OUT --split 80/20 --stratify label`.
     Ignore: never.
     Reports: https://github.com/zalandoresearch/fashion-mnist/pull/5
     """
@@ -224,7 +225,7 @@ def one_class_in_train(run: RunFacts) -> Iterator[Finding]:
             f"all {sum(run.counts):,} records of train have the label {present[0]!r}",
             locations=_label(run),
             evidence={"measured": 1, "expected": max(2, len(run.classes))},
-            help=["split anew: bushel build DATA OUT --split 80/20 --stratify LABEL"],
+            help=["split again: bushel build DATA OUT --split 80/20 --stratify LABEL"],
         )
 
 
@@ -254,9 +255,9 @@ def inputs_nearly_nothing(run: RunFacts) -> Iterator[Finding]:
 
 @rule("RUN009", "augmentation-destroys", needs="run", rank=120)
 def augmentation_destroys(run: RunFacts) -> Iterator[Finding]:
-    """Augmentation after which even a linear model learns nothing of what it learns without.
+    """Augmentation that takes away what a linear model learns without it.
 
-    Why: the train split becomes noise, and the model learns the shares of the labels.
+    Why: the train split becomes noise, and the model learns how frequent the labels are.
     Example: `cutout` as large as the image; noise of ten times the deviation; vertical flips of digits.
     Fix: weaken it, and look at a batch.
     Ignore: where the model beats the baselines all the same.
@@ -268,7 +269,7 @@ def augmentation_destroys(run: RunFacts) -> Iterator[Finding]:
     kept, own = run.augmented_score - run.constant_score, run.score - run.constant_score
     if run.linear_learns and kept < 0.5 * gain and own < 0.5 * gain:
         yield Finding(
-            f"with {run.augmentation!r} a linear model keeps {max(0.0, kept) / gain:.0%} of what it learns without",
+            f"with {run.augmentation!r} a linear model keeps {max(0.0, kept) / gain:.0%} of what it learns without it",
             confidence="likely",
             evidence={"measured": run.augmented_score, "without": run.linear_score, "guessing": run.constant_score},
             help=["leave --augment out, or weaken it"],
@@ -277,12 +278,12 @@ def augmentation_destroys(run: RunFacts) -> Iterator[Finding]:
 
 @rule("RUN010", "labels-say-nothing", needs="run", rank=150)
 def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
-    """Records can be learned by heart, and neither the model nor a linear one knows others: labels do not fit inputs.
+    """Records can be memorised, and neither the model nor a linear one predicts others: labels do not fit inputs.
 
     Why: if labels were given to the wrong records, nothing that is learned of one holds for another.
     Example: images listed in one order and labels in another; two shuffles with two seeds.
-    Fix: look at a few records beside their sources: `bushel cat DATA --record train:0`.
-    Ignore: where the label really cannot be told from the inputs.
+    Fix: compare a few records with their sources: `bushel cat DATA --record train:0`.
+    Ignore: where the inputs really do not determine the label.
     Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
     is_stuck = any(count >= run.looked_at for count in run.constant.values()) and run.looked_at > 0
@@ -293,7 +294,7 @@ def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
         confidence="likely",
         locations=_label(run),
         evidence={"model": run.score, "linear": run.linear_score, "guessing": run.constant_score},
-        help=["look at records beside their sources: bushel cat DATA --record train:0"],
+        help=["compare records with their sources: bushel cat DATA --record train:0"],
     )
 
 
@@ -316,9 +317,9 @@ def model_does_not_learn(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN012", "learned-by-heart", severity="warning", needs="run", rank=170)
-def learned_by_heart(run: RunFacts) -> Iterator[Finding]:
-    """Far better on the train split than on the records that judge it.
+@rule("RUN012", "memorised", severity="warning", needs="run", rank=170)
+def memorised(run: RunFacts) -> Iterator[Finding]:
+    """Far better on the train split than on the records it is evaluated on.
 
     Why: the model has learned records, not what they have in common; or the two splits differ.
     Example: a network of a million weights on 500 records.

@@ -1,4 +1,4 @@
-"""SCH: what records hold, beside what they should hold and beside each other."""
+"""SCH: what records hold, against the schema and against each other."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def raw_dtype_mismatch(data: Data) -> Iterator[Finding]:
     """Raw tensors whose number of bytes does not fit the dtype and shape that are declared.
 
     Why: `Input to reshape is a tensor with 1123632 values, but the requested shape has 280908`: exactly four times as
-    many, because float32 was written and uint8 is read. With another shape it reads garbage without a word.
-    Example: `image.astype(float).tobytes()` beside `tf.io.decode_raw(image, tf.uint8)`.
+    many, because float32 was written and uint8 is read. With another shape it silently reads garbage.
+    Example: `image.astype(float).tobytes()` read with `tf.io.decode_raw(image, tf.uint8)`.
     Fix: declare the dtype that was written; the ratio of bytes to values names its size.
     Ignore: never.
     Reports: https://github.com/kalaspuffar/tensorflow-data/issues/4 https://github.com/tensorflow/tensorflow/issues/18262
@@ -202,7 +202,7 @@ def mostly_absent_feature(data: Data) -> Iterator[Finding]:
 
 @rule("SCH006", "other-records-mixed-in", severity="warning", needs="records")
 def other_records_mixed_in(data: Data) -> Iterator[Finding]:
-    """A few records with quite another set of features than the rest.
+    """A few records whose features are quite different from the rest.
 
     Why: they come from another dataset or another version of the writer, and end training when their turn comes.
     Example: the shards of a detection set and of a classification set in one folder.
@@ -233,11 +233,11 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
 
 @rule("SCH007", "not-an-example", needs="records")
 def not_an_example(data: Data) -> Iterator[Finding]:
-    """Records whose data is no Example or SequenceExample.
+    """Records whose data is not an Example or SequenceExample.
 
     Why: `Could not parse example input, value: '<binary>'`, with the bytes of a record and not its place.
     Example: serialized tensors (`tf.io.serialize_tensor`), or another protobuf message.
-    Fix: read them with what they were written with; `bushel info` says what they are.
+    Fix: read them with the library that wrote them; `bushel info` says what they are.
     Ignore: where the records are meant to be other bytes.
     Reports: https://github.com/tensorflow/tensorflow/issues/5234 https://github.com/google-research/causal-agents/issues/2
     """
@@ -245,16 +245,16 @@ def not_an_example(data: Data) -> Iterator[Finding]:
         count = split.malformed[0]
         if count:
             yield Finding(
-                f"{count_of_things(count, 'record')} of {count + split.records:,} in {split.name} are no Examples",
+                f"{count_of_things(count, 'record')} of {count + split.records:,} in {split.name} are not Examples",
                 locations=data.locations(split.malformed),
                 evidence={"measured": count, "expected": 0, "examined": data.examined(), "subject": split.name},
-                help=["tf.io.parse_example cannot read them: use what they were written with"],
+                help=["tf.io.parse_example cannot read them: use the library that wrote them"],
             )
 
 
 @rule("SCH008", "type-drift-between-splits", needs="records", silences=("SCH002",))
 def type_drift_between_splits(data: Data) -> Iterator[Finding]:
-    """A feature that is of one type in one split and of another in another.
+    """A feature whose type differs between splits.
 
     Why: training works and validation fails, or worse, a cast makes both work and mean different things.
     Example: `age` is int64 in train and float in validation, because validation has a blank.

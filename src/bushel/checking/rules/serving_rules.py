@@ -272,8 +272,8 @@ def outputs_differ(facts: ServingFacts) -> Iterator[Finding]:
     """A model that answers the golden inputs otherwise than the trained one did.
 
     Why: it is another model, or was changed in export: what was evaluated is not what is served.
-    Example: weights of an earlier epoch beside the contract of the last.
-    Fix: serve the model that lies beside the contract.
+    Example: weights of an earlier epoch, and the contract of the last.
+    Fix: serve the model from the folder of the contract.
     Ignore: for a model that was trained further on purpose.
     Reports: https://github.com/roboflow/rf-detr/pull/1269 https://github.com/tensorflow/skflow/issues/135
     """
@@ -282,5 +282,5 @@ def outputs_differ(facts: ServingFacts) -> Iterator[Finding]:
     before = {str(difference) for difference in contracts.verify(facts.contract)}
     found = [d for d in contracts.verify(facts.contract, model=facts.model) if str(d) not in before]
     if found:
-        help = ["serve the model that lies beside the contract"]
+        help = ["serve the model from the folder of the contract"]
         yield _differing(facts, found, "outputs of golden inputs", help)

@@ -108,7 +108,7 @@ def padding_is_a_token(data: Data) -> Iterator[Finding]:
 
     Why: a mask hides the real token, and a model without one takes padding for words. Index arithmetic with lookup
     tables does this: the unknown token gets the number of the first word.
-    Example: `StaticVocabularyTable` ids beside `padded_batch`, which pads with 0.
+    Example: `StaticVocabularyTable` ids, and `padded_batch`, which pads with 0.
     Fix: put the padding and the unknown token into the vocabulary, at 0 and 1.
     Ignore: where 0 is a separator that is meant to be masked.
     Reports: https://github.com/tensorflow/docs/pull/2260

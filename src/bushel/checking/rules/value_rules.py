@@ -52,17 +52,17 @@ def constant_feature(data: Data) -> Iterator[Finding]:
     time, where it is not quite constant.
     Example: border pixels that are always black; a column that is filled with a default.
     Fix: drop it, or guard the division.
-    Ignore: for features that describe the file, such as the number of channels. What is told of boxes beside where they
-    are (`image/object/is_crowd`, `difficult`, their only class) is not an input, and is passed over.
+    Ignore: for features that describe the file, such as the number of channels. Properties of boxes other than
+    their corners (`image/object/is_crowd`, `difficult`, their only class) are not inputs, and are passed over.
     Reports: https://github.com/keras-team/keras/issues/20011
     """
-    told = tuple(f"{group}/" for group in _groups_of_boxes(data))
+    of_boxes = tuple(f"{group}/" for group in _groups_of_boxes(data))
     for feature in data.features.values():
         if (
             feature.total < MIN_RECORDS
             or not feature.is_number
             or re.search(r"height|width|channels|depth", feature.name)
-            or (feature.name.startswith(told) and not _BOX.match(feature.name))
+            or (feature.name.startswith(of_boxes) and not _BOX.match(feature.name))
         ):
             continue
         if feature.min == feature.max and feature.name != data.label:
@@ -95,7 +95,7 @@ def _groups_of_boxes(data: Data) -> set[str]:
 def sentinel_value(data: Data) -> Iterator[Finding]:
     """A number that stands for "not known", such as -999, among real values.
 
-    Why: it is far from all others, so it rules the mean, the deviation and the gradient.
+    Why: it is far from all others, so it dominates the mean, the deviation and the gradient.
     Example: temperatures from -20 to 40, and 300 times -999.
     Fix: leave such samples out, or fill the value and add a feature that says so.
     Ignore: where the number is a real value.
@@ -176,7 +176,7 @@ def number_as_text(data: Data) -> Iterator[Finding]:
 
 @rule("VAL006", "spaces-around-text", severity="warning", needs="values")
 def spaces_around_text(data: Data) -> Iterator[Finding]:
-    """Short text, as of class names, with spaces or line ends around it in some records.
+    """Short text, such as class names, with spaces or line ends around it in some records.
 
     Why: `"cat"` and `"cat\\n"` are two classes, or one that the lookup table does not know: -1, and a NaN loss.
     Example: names that were read with `file.readlines()`.
@@ -206,7 +206,7 @@ def spaces_around_text(data: Data) -> Iterator[Finding]:
 def impossible_box(data: Data) -> Iterator[Finding]:
     """Boxes whose minimum is not below their maximum, or that lie outside the image.
 
-    Why: a width below 0 has no logarithm: the loss is NaN from the step on which it comes up.
+    Why: a width below 0 has no logarithm: the loss becomes NaN at the step that meets it.
     Example: `xmin` and `xmax` swapped; pixels where shares of the width are expected; EXIF rotation not applied.
     Fix: leave the box out, or swap its corners; divide by the image's size after rotating it.
     Ignore: never.
@@ -253,8 +253,8 @@ def _share_of(feature: FeatureFacts, limit: float) -> float:
 def scales_side_by_side(data: Data) -> Iterator[Finding]:
     """Positions of one vector, or numbers of one record, of which some are normalised and others are in the thousands.
 
-    Why: the large ones decide alone until the model has unlearned them.
-    Example: age scaled to 0..1 beside an income in cents.
+    Why: the large ones dominate the gradient until the model has compensated for them.
+    Example: age scaled to 0..1, and an income in cents.
     Fix: normalise all of them by statistics of the train split; `bushel build` keeps those with the dataset.
     Ignore: for models that do not mind, such as trees, or where a Normalization layer comes first.
     Reports: none collected; the idea is Data Linter's (unnormalized feature).

@@ -1,4 +1,4 @@
-"""PIP011 to PIP015: sizes of batches, buffers and steps, beside what the data holds."""
+"""PIP011 to PIP015: sizes of batches, buffers and steps, against what the data holds."""
 
 from __future__ import annotations
 

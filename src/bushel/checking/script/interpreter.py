@@ -72,7 +72,7 @@ class Interpreter(Expressions):
         try:
             self.block(source.tree.body, scope)
         except _Return:
-            self.trace.note(source.tree.body[0], source, "what stands behind a raise at the top")
+            self.trace.note(source.tree.body[0], source, "what comes after a raise at the top level")
         if source is self.trace.source:
             self._follow_uncalled(source, scope)
         self.source = outer

@@ -70,7 +70,7 @@ class Text(Value):
 
 
 def text_of(*parts: Value) -> Value:
-    """The parts one behind the other: a constant where all are known, nothing where none is."""
+    """The parts joined: a constant where all are known, nothing where none is."""
     pieces: list[str | None] = []
     for part in parts:
         if isinstance(part, Text):

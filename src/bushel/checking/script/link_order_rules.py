@@ -132,7 +132,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
     """`predict` on a dataset that is shuffled, or read in an order that may change.
 
     Why: predictions come in one order and labels in another: `evaluate` is good, the confusion matrix is random.
-    Example: `model.predict(test.shuffle(500))` beside labels that were gathered before.
+    Example: `model.predict(test.shuffle(500))`, compared with labels that were gathered before.
     Fix: no shuffle where predictions are compared with labels; `list_files(..., shuffle=False)`; `deterministic=True`.
     Ignore: where labels come out of the same pass.
     Reports: https://github.com/ck37/coral-ordinal/issues/6 https://github.com/neuronets/nobrainer/issues/174

@@ -308,7 +308,7 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
     """`decode_raw` with a dtype that is not the one that was written.
 
     Why: `Input to reshape is a tensor with 1123632 values, but the requested shape has 280908`; exactly 2, 4 or 8 times
-    too many or too few names the size of the real dtype. Without a reshape it is garbage without a word.
+    too many or too few names the size of the real dtype. Without a reshape it silently gives garbage.
     Example: `decode_raw(x, tf.uint8)` of float32.
     Fix: the dtype that the number of bytes gives.
     Ignore: never.

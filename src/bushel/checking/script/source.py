@@ -22,7 +22,7 @@ CELL = "# %%"
 
 @dataclass
 class Source:
-    """One file of code. The code cells of a notebook are joined, and places in them are told by cell."""
+    """One file of code. The code cells of a notebook are joined, and places in them name the cell."""
 
     path: Path
     text: str
