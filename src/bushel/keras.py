@@ -13,7 +13,7 @@ import numpy as np
 from bushel.data.schema import Schema
 from bushel.errors import FileProblem, missing_package
 from bushel.feeding.preparation import dense_array
-from bushel.feeding.request import Data, Request, fields_of, open_split, probe, request_of
+from bushel.feeding.request import Data, Request, fields_of, open_split, probe, request_of, row_weights
 from bushel.parallel.threads import available_cores
 from bushel.reading import Order, Workers
 from bushel.reading.batch import Group, OnFault, Part, Place
@@ -100,9 +100,8 @@ def _make(request: Request, threads: int) -> Any:
             if made.error is not None:
                 raise made.error
             batch = made.batches[0][0]
-            weight = np.ones(len(batch.rows), np.float32) if batch.real is None else batch.real.astype(np.float32)
             arrays = {name: _dense(name, column) for name, column in batch.items()}
-            arranged = fields.arrange(arrays, weight)
+            arranged = fields.arrange(arrays, row_weights(batch))
             return arranged if isinstance(arranged, tuple) else (arranged,)
 
         def on_epoch_begin(self) -> None:

@@ -1,4 +1,4 @@
-"""What `dataset` was told: which records, which features of them, and what becomes of them."""
+"""What an adapter is asked for: which records, which features of them, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from bushel.data.schema import IMAGE_ENCODINGS, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
+from bushel.feeding.preparation import arrange
 from bushel.reading import Batch, Bucket, Dataset, Feed, Order, Pack, Split, Workers
 from bushel.reading import open as open_dataset
 from bushel.reading.pipeline import Settings
 from bushel.storage import AnyPath
 
-__all__ = ["Data", "Fields", "Request", "fields_of", "is_metadata", "open_split", "probe", "request_of"]
+__all__ = ["Data", "Fields", "Request", "fields_of", "is_metadata", "open_split", "probe", "request_of", "row_weights"]
 
 Data: TypeAlias = AnyPath | Iterable[AnyPath] | Dataset | Split
 
@@ -77,12 +80,11 @@ class Fields:
     is_weighted: bool
 
     def arrange(self, columns: dict[str, Any], weight: Any = None) -> Any:
-        """The one feature, or a dict of all; then the label and the weights where there are such."""
-        x = {name: columns[name] for name in self.features}
-        bare = next(iter(x.values())) if len(x) == 1 else x
+        """The one feature, or a dict of all; then the label and the weights where there are any."""
+        x = arrange({name: columns[name] for name in self.features})
         if self.label is None:
-            return bare
-        pair = (bare, columns[self.label])
+            return x
+        pair = (x, columns[self.label])
         return (*pair, weight) if self.is_weighted else pair
 
 
@@ -109,8 +111,8 @@ def request_of(split: Split, settings: Settings, label: str | None) -> Request:
     request = Request(split, msgspec.structs.replace(settings, columns=names), label)
     if request.is_weighted and label is None:
         raise ValueError(
-            "label must be a feature where rows may fill up a batch (uneven or on_fault other than the default), "
-            "because their weights come behind it; got none"
+            "label must be given where rows may fill up a batch (uneven or on_fault other than the default), "
+            "because their weights come after it; got None"
         )
     return request
 
@@ -129,14 +131,19 @@ def is_metadata(name: str, schema: Schema) -> bool:
     return False
 
 
-def open_split(data: Data, split: str | None, schema: Schema | None) -> Split:
+def open_split(data: Data, split: str | None, schema: Schema | None = None) -> Split:
     """The one split that is meant."""
     if isinstance(data, Split):
         if split is not None or schema is not None:
-            raise ValueError(f"split and schema must not come with a split that is open, got {split or schema!r}")
+            raise ValueError(f"split and schema must be left out for a split that is open, got {split or schema!r}")
         return data
     opened = data if isinstance(data, Dataset) else open_dataset(data, schema=schema)
     return opened.choose(split)
+
+
+def row_weights(batch: Batch) -> NDArray[np.float32]:
+    """1 for each row that is real, 0 for each that only fills up the batch."""
+    return np.ones(len(batch.rows), np.float32) if batch.real is None else batch.real.astype(np.float32)
 
 
 def probe(request: Request) -> Batch:

@@ -1,8 +1,8 @@
-"""A dataset as one of Ray Data: decoded by the core, a range of records a task."""
+"""A dataset for Ray Data: decoded by the core, one range of records per task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -13,11 +13,10 @@ import numpy as np
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, missing_package
+from bushel.feeding.request import Data, open_split
 from bushel.ray.cluster import require_ray
 from bushel.reading import Dataset, Feed, Order, Split
 from bushel.reading import batches as read_batches
-from bushel.reading import open as open_dataset
-from bushel.storage import AnyPath
 
 __all__ = ["batches", "dataset"]
 
@@ -26,7 +25,7 @@ _BLOCK_BYTES = 32 << 20  # of records that are decoded at a time
 
 
 def dataset(
-    data: AnyPath | Iterable[AnyPath] | Dataset | Split,
+    data: Data,
     split: str | None = None,
     *,
     columns: Sequence[str] | None = None,
@@ -45,13 +44,7 @@ def dataset(
         from ray.data import read_datasource
     except ImportError:
         raise missing_package("Ray Data", extra="ray", purpose="bushel.ray.dataset") from None
-    return read_datasource(_source_class()(_split_of(data, split), columns), **options)
-
-
-def _split_of(data: Any, split: str | None) -> Split:
-    if isinstance(data, Split):
-        return data
-    return (data if isinstance(data, Dataset) else open_dataset(data)).choose(split)
+    return read_datasource(_source_class()(open_split(data, split), columns), **options)
 
 
 def _source_class() -> Any:
