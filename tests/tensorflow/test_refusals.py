@@ -78,7 +78,7 @@ def test_a_transform_without_tensorflow_ops_is_refused_by_name(photos: Path, tra
 
 def test_images_of_different_sizes_are_refused_before_the_first_batch(photos: Path) -> None:
     for engine in ("native", "graph"):
-        with pytest.raises(SchemaMismatch, match="samples of one batch must have one shape"):
+        with pytest.raises(SchemaMismatch, match="rows may differ in their first size only"):
             dataset(photos, batch_size=4, transforms=[t.decode_image("image")], engine=engine)
 
 
@@ -97,7 +97,7 @@ def test_arguments_are_checked(floats: Path, arguments: dict[str, Any], message:
 
 
 def test_weights_without_a_label_are_refused(floats: Path) -> None:
-    with pytest.raises(ValueError, match="label must be a feature where rows may fill up a batch"):
+    with pytest.raises(ValueError, match="label must be given where rows may fill up a batch"):
         dataset(floats, batch_size=16, columns=["x"], order=Order(world=3, uneven="pad"))
 
 

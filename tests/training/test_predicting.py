@@ -119,6 +119,39 @@ def test_text_beside_numbers_is_fed_to_one_model(tmp_path: Path) -> None:
     assert {f.rule for f in bushel.check(model=tmp_path / "run" / "model.keras") if f.rule.startswith("SRV")} == set()
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on images that all have one size, so that its contract holds no resize."""
+    from bushel.training import Options, train
+
+    root = tmp_path_factory.mktemp("small")
+    for number in range(40):
+        name = ("dark", "light")[number % 2]
+        (root / "photos" / name).mkdir(parents=True, exist_ok=True)
+        pixels = photo(number, 8, 8) // 4 + (0 if name == "dark" else 190)
+        (root / "photos" / name / f"{number}.png").write_bytes(encode_image(pixels, "png"))
+    bushel.build(root / "photos", root / "data", split="80/20")
+    train(root / "data", Options(epochs=1, tensorboard=False), out=root / "run")
+    return root
+
+
+def test_an_image_of_another_size_is_resized_and_the_others_are_predicted_as_alone(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "wide.png").write_bytes(encode_image(photo(1, 12, 20), "png"))
+    files = [small / "photos" / "dark" / "0.png", tmp_path / "wide.png", small / "photos" / "light" / "1.png"]
+    found = list(bushel.predict(small / "run", files))
+    assert [prediction.note for prediction in found] == [None, "resized to 8 x 8, the size of training", None]
+    assert all(prediction.label in ("dark", "light") for prediction in found)
+    (alone,) = bushel.predict(small / "run", files[0])
+    assert alone.scores == pytest.approx(found[0].scores, abs=1e-5)
+
+
+def test_a_missing_file_does_not_stop_the_others(run: Path) -> None:
+    picture = next((run / "photos" / "light").iterdir())
+    found = list(bushel.predict(run / "run", ["nowhere.jpg", picture]))
+    assert [prediction.why for prediction in found] == ["there is no such file", None]
+    assert found[1].label == "light"
+
+
 def command(*arguments: Any) -> Any:
     given = [sys.executable, "-m", "bushel", "predict", *map(str, arguments)]
     return subprocess.run(given, capture_output=True, text=True, check=False)

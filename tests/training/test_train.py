@@ -15,7 +15,7 @@ from bushel.training import Listener, Options, train
 keras = pytest.importorskip("keras")
 tf = pytest.importorskip("tensorflow")
 
-QUICK = {"preflight": False, "tensorboard": False}
+QUICK = {"tensorboard": False}
 
 
 def history(folder: Path) -> list[dict[str, Any]]:

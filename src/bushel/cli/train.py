@@ -267,6 +267,8 @@ def predict(
             click.echo(f"bushel: {prediction.name}: {prediction.why}", err=True)
             continue
         done += 1
+        if prediction.note is not None:
+            click.echo(f"note: {prediction.name}: {prediction.note}", err=True)
         click.echo(msgspec.json.encode(prediction).decode() if as_json else _line(prediction, top))
     if refused:
         click.echo(f"{refused:,} of {refused + done:,} could not be predicted", err=True)

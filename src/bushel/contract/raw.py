@@ -45,17 +45,21 @@ def read_raw(
     """Samples of files, folders and patterns, taken through the transforms that the training data was built with.
 
     Images, text files, tables and TFRecords are read; records are taken as they are, since they are built already.
-    `split` chooses one of a dataset. `lines` says whether a text file holds a sample a line; without it, as in the
-    build.
+    `split` chooses one of a dataset. `lines` says whether a text file holds one sample per line; by default as in
+    the build.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     if not given:
         raise ValueError("paths must name at least one file, got none")
-    return _samples(contract, [found for one in given for found in _expanded(as_path(one))], split, lines)
+    found = [one for path in given for one in _expanded(as_path(path), is_alone=len(given) == 1)]
+    return _samples(contract, found, split, lines)
 
 
-def _samples(contract: Contract, paths: list[Path], split: str | None, lines: bool | None) -> Iterator[Raw]:
+def _samples(contract: Contract, paths: list[Path | Raw], split: str | None, lines: bool | None) -> Iterator[Raw]:
     for path in paths:
+        if isinstance(path, Raw):
+            yield path
+            continue
         kind = "images" if path.is_file() and is_file_of("images", path.name) else kind_of(path)
         if kind == "records":
             yield from _records(contract, path, split)
@@ -65,12 +69,18 @@ def _samples(contract: Contract, paths: list[Path], split: str | None, lines: bo
             yield from _built(contract, _READERS[kind](contract, path, lines) if kind in _READERS else _no(path, kind))
 
 
-def _expanded(path: Path) -> list[Path]:
-    return [path] if path.is_dir() else list_files(path)
+def _expanded(path: Path, *, is_alone: bool) -> list[Path | Raw]:
+    """The files of a pattern; one of several that is missing spoils no other."""
+    try:
+        return [path] if path.is_dir() else [*list_files(path)]
+    except FileProblem as error:
+        if is_alone:
+            raise
+        return [Raw(str(path), None, error.what)]
 
 
 def _no(path: Path, kind: str) -> Iterator[Raw]:
-    raise FileProblem(path, f"cannot be predicted from ({kind})", help=["It reads images, text, tables and TFRecords."])
+    raise FileProblem(path, f"predict cannot read this ({kind})", help=["Give images, text, tables or TFRecords."])
 
 
 def _records(contract: Contract, path: Path, split: str | None) -> Iterator[Raw]:

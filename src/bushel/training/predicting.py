@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from bushel.contract.raw import Raw, read_raw
 from bushel.data.samples import Sample
 from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
+from bushel.feeding.preparation import Input, prepare_samples
 from bushel.keras import as_tensors, load_model
 from bushel.reading import Dataset
 from bushel.reading import open as open_dataset
@@ -27,6 +28,7 @@ from bushel.training.predictions import Predictor
 from bushel.training.report.tables import cell, html_table
 from bushel.training.run_folder import MODEL
 from bushel.training.verdict.metrics import bootstrap, class_table, metric_words, metrics, primary
+from bushel.transforms import decode_image, resize
 
 __all__ = ["Evaluation", "Prediction", "TrainedModel", "evaluate", "open_run", "predict"]
 
@@ -41,6 +43,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     probability: float | None = None  # of that class
     scores: dict[str, float] = {}  # by class, the likeliest first
     value: float | list[float] | None = None  # of a regression
+    note: str | None = None  # what was done to make the sample fit
     why: str | None = None
 
     def __repr__(self) -> str:
@@ -152,26 +155,61 @@ def _batch(run: TrainedModel, raw: list[Raw]) -> Iterator[Prediction]:
             yield _prediction(run.contract, one.name, answer)
 
 
-def _answers(run: TrainedModel, samples: list[tuple[int, Sample]]) -> dict[int, NDArray[Any] | str]:
+class _Answer(NamedTuple):
+    row: NDArray[Any]
+    note: str | None = None
+
+
+def _answers(run: TrainedModel, samples: list[tuple[int, Sample]]) -> dict[int, _Answer | str]:
     """The model's answer for each sample by its place, or why it has none; one bad sample spoils no other."""
     if not samples:
         return {}
     try:
-        columns = prepare(run.contract, [sample for _, sample in samples], built=True)
+        columns, note = _fitting(run.contract, [sample for _, sample in samples])
+        rows = run.predictor.ask(arrange(run.contract, columns))
     except BushelError as error:
         if len(samples) == 1:
             return {samples[0][0]: error.message}
         alone = (_answers(run, [one]) for one in samples)
         return {at: answer for answers in alone for at, answer in answers.items()}
-    rows = run.predictor.ask(arrange(run.contract, columns))
-    return {at: row for (at, _), row in zip(samples, rows, strict=True)}
+    return {at: _Answer(row, note) for (at, _), row in zip(samples, rows, strict=True)}
 
 
-def _prediction(contract: Contract, name: str, row: NDArray[Any]) -> Prediction:
-    target = contract.target
+def _fitting(contract: Contract, samples: list[Sample]) -> tuple[dict[str, Any], str | None]:
+    """Samples as the model takes them; an image of another size than those of training is resized, with a note."""
+    columns = prepare(contract, samples, built=True)
+    other = [given for given in contract.preparation.inputs if not _is_of_shape(columns.get(given.name), given)]
+    if not other:
+        return columns, None
+    decoded = {step.feature for step in contract.preparation.steps if isinstance(step, decode_image)}
+    for given in other:
+        if given.name not in decoded or len(given.shape) != 3:
+            raise SchemaMismatch(f"the model takes {list(given.shape)}, and this is something else", at=given.name)
+    if len(samples) > 1:
+        raise SchemaMismatch("images of one batch differ in size", at=other[0].name)  # then each goes alone
+    steps = [more for step in contract.preparation.transforms for more in (step, *_resizes(step, other))]
+    resizing = msgspec.structs.replace(contract.preparation, transforms=tuple(steps))
+    sizes = ", ".join(f"{given.shape[0]} x {given.shape[1]}" for given in other)
+    return prepare_samples(resizing, contract.schema, samples), f"resized to {sizes}, the size of training"
+
+
+def _is_of_shape(column: Any, given: Input) -> bool:
+    is_known = isinstance(column, np.ndarray) and column.ndim == len(given.shape) + 1
+    return is_known and all(size in (None, there) for size, there in zip(given.shape, column.shape[1:], strict=True))
+
+
+def _resizes(step: Any, others: list[Input]) -> list[Any]:
+    """What follows a step that decodes one of these images."""
+    if not isinstance(step, decode_image):
+        return []
+    return [resize(given.name, *given.shape[:2]) for given in others if given.name == step.feature]  # type: ignore[arg-type]
+
+
+def _prediction(contract: Contract, name: str, answer: _Answer) -> Prediction:
+    target, (row, note) = contract.target, answer
     if target.kind == "regression":
         values = [float(value) for value in row.reshape(-1)]
-        return Prediction(name=name, value=values[0] if len(values) == 1 else values)
+        return Prediction(name=name, value=values[0] if len(values) == 1 else values, note=note)
     classes = target.classes or [str(code) for code in range(len(row))]
     if len(classes) != len(row):
         raise SchemaMismatch(
@@ -180,9 +218,10 @@ def _prediction(contract: Contract, name: str, row: NDArray[Any]) -> Prediction:
     order = np.argsort(-row, kind="stable")
     scores = {classes[code]: round(float(row[code]), 6) for code in order}
     if target.kind == "multi_label":
-        return Prediction(name=name, label=[classes[code] for code in order if row[code] >= _LIKELY], scores=scores)
+        likely = [classes[code] for code in order if row[code] >= _LIKELY]
+        return Prediction(name=name, label=likely, scores=scores, note=note)
     best = int(order[0])
-    return Prediction(name=name, label=classes[best], probability=float(row[best]), scores=scores)
+    return Prediction(name=name, label=classes[best], probability=float(row[best]), scores=scores, note=note)
 
 
 def evaluate(

@@ -17,7 +17,7 @@ from bushel.feeding.preparation import arrange
 from bushel.training.inputs.feeds import rows_of
 from bushel.training.inputs.splits import Splits
 from bushel.training.loop.learner import label_form
-from bushel.training.models.compiling import outputs_of
+from bushel.training.models.compiling import head_problem, outputs_of
 from bushel.training.setup import Setup
 from bushel.training.verdict.watch import Watch, facts_so_far
 
@@ -114,13 +114,13 @@ def _of_model(setup: Setup, arrays: dict[str, Array], labels: Array) -> list[Fin
 
 def _of_head(setup: Setup, facts: ModelFacts) -> list[Finding]:
     """The number of outputs against the labels."""
-    target, units = setup.target, outputs_of(setup.learner.model)
-    wanted = target.outputs
-    if units is None or units == wanted or (target.kind == "binary" and units == 2):
+    model, target, wanted = setup.learner.model, setup.target, setup.target.outputs
+    units, problem = outputs_of(model), head_problem(model, target)
+    if problem is None and (units is None or units <= max(2, wanted)):
         return []
     found = Finding(
-        f"the output has {units} unit{'' if units == 1 else 's'}, and {target.words} needs {wanted}",
-        severity="error" if units < wanted or target.kind != "multi_class" else "warning",
+        problem or f"the output has {units} units, and there are {wanted} classes",
+        severity="error" if problem else "warning",
         evidence={"measured": units, "expected": wanted, "model": facts.name},
         help=[f"use {wanted} unit{'' if wanted == 1 else 's'}"],
     )

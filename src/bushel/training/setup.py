@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import re
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +26,7 @@ from bushel.training.inputs.feeds import rows_of
 from bushel.training.inputs.splits import Splits, open_splits
 from bushel.training.loop.framework import strategy_of
 from bushel.training.loop.learner import Learner, label_form
-from bushel.training.models.compiling import compile_model
+from bushel.training.models.compiling import compile_model, head_problem
 from bushel.training.models.custom_models import custom_model
 from bushel.training.models.ready_models import ready_model
 from bushel.training.options import Options
@@ -74,7 +76,10 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
         epoch = -(-len(splits.train) // options.batch_size)
         compiled = compile_model(model, target, options, steps=epoch * options.epochs, outputs=outputs)
         model.optimizer.build(model.trainable_variables)
-        _build_metrics(model, x, label_form(compiled.form, target, labels))
+        if head_problem(model, target) is None:
+            _build_metrics(model, x, label_form(compiled.form, target, labels))
+        elif not options.preflight:
+            raise SchemaMismatch(str(head_problem(model, target)), at=_name(options))
     learner = Learner(model, problem, compiled, strategy)
     return Setup(splits, problem, learner, options, augmentation, weights, [*splits.notes, *notes])
 
@@ -104,7 +109,8 @@ def _first_rows(splits: Splits, problem: Problem, options: Options) -> tuple[Any
 def _called(model: Any, x: Any, options: Options) -> NDArray[Any]:
     """Call the model once, so that it has weights, and a shape that does not fit is reported before anything begins."""
     try:
-        outputs = model(x, training=False)
+        with _without_warnings():
+            outputs = model(x, training=False)
     except Exception as error:
         arrays = x if isinstance(x, dict) else {"the input": x}
         shapes = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in arrays.items())
@@ -119,15 +125,27 @@ def _name(options: Options) -> str:
     return str(model if isinstance(model, str) else getattr(model, "__name__", None) or "model")
 
 
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """What Keras warns of, such as a softmax over one unit, is a finding later."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _why(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """The first line that says something, without the colours of a terminal."""
+    lines = [re.sub(r"\x1b\[\d*m", "", line).strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if line and not line.startswith("Exception encountered when calling")]
+    return next(iter(telling), type(error).__name__)
 
 
 def _build_metrics(model: Any, x: Any, y: Any) -> None:
     """Metrics get their variables with the first batch; a step that is compiled before could not reset them."""
     try:
-        model.test_on_batch(x, y)
-    except (ValueError, TypeError) as error:
+        with _without_warnings():
+            model.test_on_batch(x, y)
+    except Exception as error:  # frameworks raise errors of their own
         raise SchemaMismatch(f"the loss does not take the labels: {_why(error)}", at="loss") from None
 
 

@@ -173,6 +173,9 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
     if feature.sequence or feature.shape not in ((), (1,)) or not isinstance(texts, BytesColumn):
         choice.leave_out(name, "it holds lists of text; turn them into tokens in the build")
         return
+    if feature.dtype == "bytes" and not _is_text(texts):
+        choice.leave_out(name, "it holds bytes that are neither text nor known to be images")
+        return
     counts: dict[bytes, int] = {}
     for value in texts:
         counts[value] = counts.get(value, 0) + 1
@@ -184,6 +187,15 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
         choice.add(Input(name=name, kind="text", dtype="string"))
     else:
         choice.leave_out(name, f"{len(counts):,} of {len(texts):,} values are different, as with names and ids")
+
+
+def _is_text(values: BytesColumn) -> bool:
+    try:
+        for value in values:
+            value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _add_lists(choice: _Choice, name: str) -> None:

@@ -12,7 +12,7 @@ from bushel.feeding.target import OutputKind, Target, output_kind
 from bushel.keras import load_keras
 from bushel.training.options import Options
 
-__all__ = ["Compiled", "compile_model", "outputs_of"]
+__all__ = ["Compiled", "compile_model", "head_problem", "outputs_of"]
 
 # The class in Keras, and the rate that fits it.
 _OPTIMISERS = {
@@ -90,6 +90,16 @@ def outputs_of(model: Any) -> int | None:
     """How many numbers the model gives for each record, if it says."""
     shape = getattr(model, "output_shape", None)
     return int(shape[-1]) if isinstance(shape, tuple) and len(shape) > 1 and shape[-1] else None
+
+
+def head_problem(model: Any, target: Target) -> str | None:
+    """Why the labels do not fit into the model's output; None where they do. More classes than there are do fit."""
+    units, wanted = outputs_of(model), target.outputs
+    if units is None or units == wanted or (target.kind == "binary" and units == 2):
+        return None
+    if units > wanted and target.kind == "multi_class":
+        return None
+    return f"the output has {units} unit{'' if units == 1 else 's'}, and {target.words} needs {wanted}"
 
 
 def _loss_for(keras: Any, model: Any, target: Target, gives: OutputKind) -> Any:
