@@ -118,3 +118,19 @@ def test_nearest_finds_typing_errors_and_nothing_far_off() -> None:
 )
 def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
     assert readable_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("hint", "said"),
+    [
+        ("To replace it: --overwrite", "To replace it: run=Run(overwrite=True)"),
+        ("Leave it out (--columns A,B)", "Leave it out (columns=[A, B])"),
+        ("Split by it: --split 80/10/10 --group p", 'Split by it: split="80/10/10" group="p"'),
+        ("With a larger --max-bad it continues.", "With a larger max_bad of Run it continues."),
+        ("Start one with `ray start --head`.", "Start one with `ray start --head`."),
+        ("bushel index x --label y", "bushel index x --label y"),
+    ],
+)
+def test_hints_name_options_as_python_has_them(hint: str, said: str) -> None:
+    assert str(BushelError("wrong", help=[hint])) == f"wrong\n  {said}"
+    assert BushelError("wrong", help=[hint]).on_command_line == f"wrong\n  {hint}"

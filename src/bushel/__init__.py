@@ -21,6 +21,7 @@ _HOMES = {
     "Batch": "bushel.reading",
     "Bucket": "bushel.reading",
     "BushelError": "bushel.errors",
+    "BushelWarning": "bushel.errors",
     "Balance": "bushel.building",
     "Built": "bushel.building",
     "BytesColumn": "bushel.data.columns",
@@ -135,6 +136,7 @@ if TYPE_CHECKING:
     from bushel.data.schema import Feature as Feature
     from bushel.data.schema import Schema as Schema
     from bushel.errors import BushelError as BushelError
+    from bushel.errors import BushelWarning as BushelWarning
     from bushel.errors import CorruptRecord as CorruptRecord
     from bushel.errors import Fault as Fault
     from bushel.errors import FileProblem as FileProblem

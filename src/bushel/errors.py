@@ -7,6 +7,7 @@ errors pickle, because workers raise them.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from enum import IntEnum
 from os import PathLike, fspath
@@ -14,6 +15,7 @@ from typing import Any
 
 __all__ = [
     "BushelError",
+    "BushelWarning",
     "CorruptRecord",
     "Fault",
     "FileProblem",
@@ -78,6 +80,38 @@ _FAULT_HELP = {
 }
 
 
+class BushelWarning(UserWarning):
+    """What a call in Python reports although it succeeded: samples that were refused, problems of a plan."""
+
+
+# An option of the command line, with its value if that is clear, but not one inside a command of another program.
+_FLAG = re.compile(r"(?<![\w`])--([a-z][a-z-]*)(?: ((?:[A-Z]+\b|[\w/.%,]+(?=$|[).;]| --))(?:,[A-Z]+)*))?")
+_COMMAND = re.compile(r"`[^`]*`|\b(?:bushel|pip|git|ray) [a-z]+ .*")
+_OF_RUN = {"overwrite": "True", "append": "True", "strict": "True", "max_bad": "", "workers": "", "engine": ""}
+
+
+def in_python(text: str) -> str:
+    """A hint with options as a call in Python has them: `--split 80/10` is `split="80/10"`."""
+    if "--" not in text:
+        return text
+    commands = [found.span() for found in _COMMAND.finditer(text)]
+
+    def replace(found: re.Match[str]) -> str:
+        if any(begin <= found.start() < end for begin, end in commands):
+            return found[0]
+        name, value = found[1].replace("-", "_"), found[2]
+        if name in _OF_RUN:
+            return f"run=Run({name}={_OF_RUN[name]})" if _OF_RUN[name] else f"{name} of Run"
+        if value is None:
+            return name
+        if "," in value:
+            value = f"[{', '.join(value.split(','))}]"
+        is_plain = value.upper() == value and "/" not in value
+        return f"{name}={value}" if is_plain else f'{name}="{value}"'
+
+    return _FLAG.sub(replace, text)
+
+
 class BushelError(Exception):
     """What all errors of bushel are. `help` says what can be done about it."""
 
@@ -87,6 +121,11 @@ class BushelError(Exception):
         self.help = tuple(help)[:2]
 
     def __str__(self) -> str:
+        return "\n  ".join((self.message, *map(in_python, self.help)))
+
+    @property
+    def on_command_line(self) -> str:
+        """The same as `str`, with options as the command line has them."""
         return "\n  ".join((self.message, *self.help))
 
     def __reduce__(self) -> tuple[Any, ...]:

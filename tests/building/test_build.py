@@ -13,7 +13,7 @@ from bushel.building.engines.local import LocalEngine
 from bushel.building.output.quarantine import read_quarantine
 from bushel.building.tasks.shard_files import load_keys
 from bushel.data.columns import BytesColumn, Ragged
-from bushel.errors import BushelError, FileProblem, MissingName, TooManyRefused
+from bushel.errors import BushelError, BushelWarning, FileProblem, MissingName, TooManyRefused
 
 KINDS = ["random", "sequence"]
 
@@ -429,7 +429,6 @@ def test_a_plan_made_by_many_is_the_plan_of_one(tmp_path, reads):
 def test_what_many_learnt_is_merged_in_groups_to_the_last_bit(tmp_path):
     from bushel import transforms as t
     from bushel.building.encode import fitting
-    from bushel.sources.spreading import spreading
 
     values = np.random.default_rng(0).normal(size=77) * 10.0 ** np.arange(77).clip(0, 30)
     paths = []
@@ -440,7 +439,27 @@ def test_what_many_learnt_is_merged_in_groups_to_the_last_bit(tmp_path):
         fitting.save_fits(paths[-1], [fit], durable=False)
     layer = fitting.next_layer([t.standardise("x")])
     alone = fitting.merge_layer([t.standardise("x")], layer, fitting.load_merged(paths))
-    with spreading(lambda work, tasks: map(work, reversed(tasks))):
-        grouped = list(fitting.load_merged(paths))
+    grouped = list(fitting.load_merged(paths, lambda work, tasks: map(work, reversed(tasks))))
     assert len(grouped) == 3
     assert fitting.merge_layer([t.standardise("x")], layer, iter(grouped)) == alone
+
+
+def test_python_is_warned_of_what_was_refused_and_of_problems(tmp_path):
+    rows = [{"x": float(number), "label": "a" if number < 60 else "b"} for number in range(63)]
+    rows[5]["x"] = float("nan")
+    with pytest.warns(BushelWarning) as warned:
+        built = build(rows, tmp_path / "out")
+    said = [str(warning.message) for warning in warned]
+    assert any("class 'a' has 60 samples in train" in text and "see balance, or class weights" in text for text in said)
+    assert f"{tmp_path}/out: 1 sample of 63 refused: {tmp_path}/out/_quarantine.jsonl says why" in said
+    assert warned[0].filename == __file__
+    assert repr(built).startswith(f"Built('{tmp_path}/out': train 62, 1 refused; ")
+    assert "<td>train</td><td>62</td>" in built._repr_html_()
+
+
+def test_a_hint_names_options_as_python_has_them(tmp_path):
+    build(Numbers(20), tmp_path / "out")
+    with pytest.raises(FileProblem) as caught:
+        build(Numbers(20), tmp_path / "out")
+    assert "To replace it: run=Run(overwrite=True)" in str(caught.value)
+    assert "To replace it: --overwrite" in caught.value.on_command_line

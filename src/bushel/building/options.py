@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,15 +19,15 @@ from bushel.building.planning.plan_files import Plan
 from bushel.building.progress import ProgressHandler
 from bushel.building.recipe import Recipe
 from bushel.errors import FileProblem
+from bushel.parallel.helpers import Helpers
 from bushel.parallel.threads import available_cores
 from bushel.sources.protocol import Source
-from bushel.sources.spreading import spreading
 from bushel.storage import AnyPath, as_path, local_paths
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
 from bushel.transforms.protocol import is_in_core
 
-__all__ = ["Run", "check_outside", "check_schema", "on_all", "paths_in", "same_recipe"]
+__all__ = ["Run", "check_outside", "check_schema", "helpers_of", "paths_in", "same_recipe"]
 
 
 _TABLES = suffixes_of("table", "text")
@@ -102,9 +102,9 @@ def _is_small_table(source: Mapping[str, Any] | AnyPath | None) -> bool:
     )
 
 
-def on_all(engine: Engine) -> AbstractContextManager[None]:
-    """Have work on many files done by a cluster; this machine's workers are not there yet when it begins."""
-    return spreading(engine.run) if engine.is_remote else nullcontext()
+def helpers_of(engine: Engine) -> Helpers:
+    """A cluster helps to look through many files; the workers of this machine have not started by then."""
+    return engine.run if engine.is_remote else None
 
 
 def paths_in(table: Mapping[str, Any]) -> list[Path]:

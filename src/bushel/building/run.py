@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from bushel.building.encode.fitting import (
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.engines import Engine
 from bushel.building.engines.local import LocalEngine
-from bushel.building.options import Run, check_outside, check_schema, on_all, paths_in, same_recipe
+from bushel.building.options import Run, check_outside, check_schema, helpers_of, paths_in, same_recipe
 from bushel.building.output.journal import Identity, Journal, Outcome, versions
 from bushel.building.output.output_store import open_output
 from bushel.building.output.publish import largest_narrowings, publish
@@ -41,10 +42,11 @@ from bushel.building.planning.repeats import balanced_source
 from bushel.building.progress import Counters, watch, watch_plan
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
 from bushel.building.tasks.tasks import Job, Task, do, memory_of, perform
-from bushel.data.mapped_columns import spooling_into
-from bushel.errors import FileProblem, TooManyRefused, readable_size
+from bushel.errors import BushelWarning, FileProblem, TooManyRefused, in_python, quantity, readable_size
+from bushel.printing import html_table
 from bushel.records.files import Compression
 from bushel.records.manifest import Manifest
+from bushel.sources.opening import open_source
 from bushel.sources.protocol import Source
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import Transform
@@ -73,6 +75,27 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     narrowed: dict[str, float]  # by feature, the largest difference that float32 made
     problems: list[str]  # that the plan found
     is_acceptable: bool  # nothing was refused, or no more than was allowed
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name} {split.records:,}" for name, split in self.manifest.splits.items())
+        refused = f", {self.refused:,} refused" if self.refused else ""
+        return f"Built({self.path!r}: {splits}{refused}; {readable_size(self.bytes)} in {self.seconds:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, f"{split.records:,}", f"{len(split.shards):,}", readable_size(sum(s.bytes for s in split.shards)))
+            for name, split in self.manifest.splits.items()
+        ]
+        return html_table(("split", "records", "shards", "size"), rows, title=f"{self.path} ({self.refused:,} refused)")
+
+    def warn(self) -> None:
+        """Issue a `BushelWarning` for what was refused, and for each problem."""
+        found = [in_python(problem) for problem in self.problems]
+        if self.refused:
+            where = as_path(self.path) / QUARANTINE_NAME
+            found.append(f"{quantity(self.refused, 'sample')} of {self.samples:,} refused: {where} says why")
+        for text in found:
+            warnings.warn(f"{self.path}: {text}", BushelWarning, stacklevel=3)
 
 
 def build(
@@ -123,9 +146,9 @@ def build(
     )
     run = run or Run()
     with run.hired(source if isinstance(source, str | PathLike) else None, transforms) as engine:
-        with on_all(engine):
-            opened = open_any(source)
-        return _Build(opened, recipe, as_path(out), transforms, run, engine).do()
+        built = _Build(open_any(source, helpers_of(engine)), recipe, as_path(out), transforms, run, engine).do()
+    built.warn()
+    return built
 
 
 def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
@@ -135,15 +158,14 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     out = out if out is not None else recipe.out
     if out is None:
         raise ValueError(f"{where} names no out: give the folder to write")
-    from bushel import sources
-
     transforms = make_transforms(recipe.transforms)
     recipe = msgspec.structs.replace(recipe, transforms=describe_transforms(transforms))
     run = run or Run()
     with run.hired(recipe.source, transforms) as engine:
-        with on_all(engine):
-            opened = sources.open_source(recipe.source)
-        return _Build(opened, recipe, as_path(out), transforms, run, engine).do()
+        opened = open_source(recipe.source, helpers=helpers_of(engine))
+        built = _Build(opened, recipe, as_path(out), transforms, run, engine).do()
+    built.warn()
+    return built
 
 
 class _Build:
@@ -195,8 +217,7 @@ class _Build:
         )
         self.output.prepare(identity)
         self._look()
-        with on_all(self.engine), spooling_into(self.journal.spool if self.engine.is_remote else None):
-            made, encoder = self._make_plan(frozen)
+        made, encoder = self._make_plan(frozen)
         encoder = replace(encoder, schema=made.facts.schema, labels=made.facts.labels)
         self.source = balanced_source(self.source, made.folder, made.facts.originals)
         runner = self._runner(made)
@@ -224,9 +245,12 @@ class _Build:
         try:
             encoder = encoder_of(self.source, self.recipe, self.transforms)
             if made is None:
-                known = self.output.known_keys()
+                addition = (frozen, self.output.known_keys()) if frozen else None
+                helpers = helpers_of(self.engine)
+                if helpers is not None:
+                    self._spool()
                 with watch_plan(self.run.progress):
-                    fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, frozen, known)
+                    fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, addition, helpers)
                 check_schema(self.output, fresh)
                 self._check_disk(fresh)
                 made = fresh
@@ -248,8 +272,7 @@ class _Build:
                 tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
                 job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
                 self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
-                with on_all(engine):
-                    learnt = load_merged([self.journal.fits_path(task.name) for task in tasks])
+                learnt = load_merged([self.journal.fits_path(task.name) for task in tasks], helpers_of(engine))
                 encoder = replace(encoder, transforms=merge_layer(encoder.transforms, layer, learnt))
                 passes += 1
             check_learnt(encoder.transforms)
@@ -331,13 +354,19 @@ class _Build:
 
         path = self.journal.new_job_path()
         try:
-            with spooling_into(self.journal.spool):  # gone with the journal, whatever becomes of this process
-                path.write_bytes(cloudpickle.dumps(job))
+            if job.source is not None:
+                self._spool()
+            path.write_bytes(cloudpickle.dumps(job))
         except (TypeError, AttributeError, ValueError) as error:
             if "pickle" not in str(error).lower():
                 raise
             return partial(perform, job)
         return partial(do, str(path))
+
+    def _spool(self) -> None:
+        """Have the source write what its workers map into the journal: all machines see that, and it is removed."""
+        if (spool := getattr(self.source, "spool", None)) is not None:
+            spool(self.journal.spool)
 
     def _check_refused(self, refused: int, done: Mapping[str, Outcome], job: Job) -> None:
         if job.max_refused is None or refused <= job.max_refused:

@@ -61,7 +61,7 @@ class _Commands(click.Group):
         except (BushelError, ValueError, ImportError) as error:
             if os.environ.get("BUSHEL_DEBUG"):
                 raise
-            fail(str(error))
+            fail(error.on_command_line if isinstance(error, BushelError) else str(error))
         except KeyboardInterrupt:
             click.echo("bushel: stopped", err=True)
             sys.exit(130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
     """
     import bushel
     from bushel.building import Run
-    from bushel.errors import TooManyRefused
+    from bushel.errors import BushelWarning, TooManyRefused
 
     recipe, params = _recipe(ctx, source), ctx.params
     if only_plan:
@@ -61,9 +62,11 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
     with show_progress(_step) as progress:
         run = Run(**{name: params[name] for name in _OF_RUN}, engine=engine, progress=progress)
         try:
-            built = bushel.build_recipe(recipe, out, run=run)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BushelWarning)  # it is printed with the rest
+                built = bushel.build_recipe(recipe, out, run=run)
         except TooManyRefused as error:
-            click.echo(f"bushel: {error}", err=True)
+            click.echo(f"bushel: {error.on_command_line}", err=True)
             sys.exit(1)
         except KeyboardInterrupt:
             click.echo("bushel: stopped; what is done is kept, and the same command continues", err=True)

@@ -6,9 +6,6 @@ import atexit
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +14,21 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn
 
-__all__ = ["is_spooled", "load_columns", "spool_columns", "spooling_into", "write_columns"]
+__all__ = ["is_spooled", "load_columns", "spool_columns", "write_columns"]
 
 _SPARSE = ("places", "values", "row_splits")
-_FOLDER: ContextVar[Path | None] = ContextVar("folder of spools", default=None)
 
 
-@contextmanager
-def spooling_into(folder: Path | None) -> Iterator[None]:
-    """Spool into this folder, which workers on other machines can see; None is a temporary folder of this machine."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    token = _FOLDER.set(folder)
-    try:
-        yield
-    finally:
-        _FOLDER.reset(token)
+def is_spooled(spooled: Path | None, folder: Path | None) -> bool:
+    """Whether columns are written already, and where they have to be."""
+    return spooled is not None and (spooled / "columns.json").exists() and folder in (None, spooled.parent)
 
 
-def is_spooled(folder: Path | None) -> bool:
-    """Whether columns are there already, and where they have to be."""
-    wanted = _FOLDER.get()
-    return folder is not None and (folder / "columns.json").exists() and wanted in (None, folder.parent)
-
-
-def spool_columns(columns: dict[str, Column]) -> Path:
-    """Write columns into a folder that is removed when this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="bushel-", dir=_FOLDER.get()))
+def spool_columns(columns: dict[str, Column], within: Path | None) -> Path:
+    """Write columns into a new folder `within` another, or within a temporary one; it is removed with this process."""
+    if within is not None:
+        within.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="bushel-", dir=within))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     write_columns(folder, columns)
     return folder

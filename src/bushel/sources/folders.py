@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.splits import split_of_name
+from bushel.parallel.helpers import Helpers, do_all
 from bushel.sources.protocol import fingerprint_of
-from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
@@ -86,7 +86,7 @@ class FileList:
         return len(self.paths)
 
     def columns(self) -> dict[str, Column]:
-        """What can be spooled."""
+        """What other processes map."""
         return {
             "paths": self.paths,
             "folder": self.folder,
@@ -193,16 +193,15 @@ class _Walk:
 _BRANCHES, _LEVELS = 64, 3  # folders that are enough to keep a cluster busy, and how deep they are looked for
 
 
-def _walk_on_all(scanner: Scanner, leave_out: LeaveOut) -> _Walk:
-    """Open the folders at the top here, and have those below them walked wherever work is done."""
+def _walk_shared(scanner: Scanner, leave_out: LeaveOut, helpers: Helpers) -> _Walk:
+    """List the folders at the top here, and share the walk through those below them."""
     steps: list[_Walk | _Branch] = [_Branch(b"", ())]
     for _ in range(_LEVELS):
         if sum(isinstance(step, _Branch) for step in steps) >= _BRANCHES:
             break
         steps = [deeper for step in steps for deeper in _opened(step, scanner, leave_out)]
-    below = iter(
-        do_all(partial(_walk_branch, scanner, leave_out), [step for step in steps if isinstance(step, _Branch)])
-    )
+    branches = [step for step in steps if isinstance(step, _Branch)]
+    below = iter(do_all(helpers, partial(_walk_branch, scanner, leave_out), branches))
     found = _Walk(scanner, leave_out)
     for step in steps:
         found.join(next(below) if isinstance(step, _Branch) else step)
@@ -227,18 +226,18 @@ def _is_hidden(name: bytes) -> bool:
     return name.startswith(b".") or name.lower() in _OF_SYSTEMS
 
 
-def walk(folder: Path, leave_out: LeaveOut) -> FileList:
-    """List the files below a folder; hidden ones, and those that `leave_out` names, are counted only."""
+def walk(folder: Path, leave_out: LeaveOut, helpers: Helpers = None) -> FileList:
+    """List the files below a folder; hidden ones, and those that `leave_out` names, are only counted."""
     scanner = scanner_of(folder)
-    if is_spread() and not scanner.is_one_listing:
-        return _walk_on_all(scanner, leave_out).result()
+    if helpers is not None and not scanner.is_one_listing:
+        return _walk_shared(scanner, leave_out, helpers).result()
     return _walk_branch(scanner, leave_out, _Branch(b"", ())).result()
 
 
-def walk_or_take(path: Path, leave_out: LeaveOut) -> FileList:
+def walk_or_take(path: Path, leave_out: LeaveOut, helpers: Helpers = None) -> FileList:
     """The files below a folder; or the one file that it is, whatever its name."""
     if path.is_dir() or not path.exists():
-        return walk(path, leave_out)
+        return walk(path, leave_out, helpers)
     status = path.stat()
     sizes, times = np.array([status.st_size]), np.array([status.st_mtime_ns])
     return FileList(BytesColumn.of([path.name]), np.zeros(1, np.int32), sizes, times, BytesColumn.of([""]), {})
@@ -275,9 +274,13 @@ class FolderSource:
             return FileList(**columns, counted={})
         return self.find_files()
 
-    def find_files(self) -> FileList:
+    def find_files(self, helpers: Helpers = None) -> FileList:
         """Look for the files."""
-        return walk_or_take(as_path(self.path), files_of(self.takes))
+        return walk_or_take(as_path(self.path), files_of(self.takes), helpers)
+
+    def look(self, helpers: Helpers) -> None:
+        """Look for the files now, together with helpers."""
+        self.__dict__["files"] = self.find_files(helpers)
 
     @cached_property
     def listed(self) -> dict[str, Column]:
@@ -306,9 +309,13 @@ class FolderSource:
         """The path and options."""
         return dict(self.recipe)
 
+    def spool(self, folder: Path | None = None) -> None:
+        """Write what was listed into files that other processes map: in `folder`, or in a temporary one."""
+        if not is_spooled(self.spooled, folder):
+            self.spooled = spool_columns(self.files.columns(), folder)
+
     def __getstate__(self) -> dict[str, Any]:
-        if not is_spooled(self.spooled):
-            self.spooled = spool_columns(self.files.columns())
+        self.spool()
         return {name: value for name, value in self.__dict__.items() if name not in ("files", "listed")}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bushel.errors import FileProblem, nearest
+from bushel.parallel.helpers import Helpers
 from bushel.records.files import open_file
 from bushel.sources.detection.box_tables import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
@@ -54,11 +56,11 @@ _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")
 _LOOKED_AT = 10_000  # files that are looked at to find what is in a folder
 
 
-def open_source(source: AnyPath | Mapping[str, Any], **options: Any) -> Source:
+def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None, **options: Any) -> Source:
     """Open the source that a path, or a table from `describe()`, stands for.
 
     Options are those of the source. Every source accepts `label`, and uses it where it has to know the label: images
-    with a table of labels, windows of a series.
+    with a table of labels, windows of a series. `helpers` share the work of looking through many files.
     """
     told = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = told.pop("kind", None)
@@ -76,6 +78,8 @@ def open_source(source: AnyPath | Mapping[str, Any], **options: Any) -> Source:
     elif label is not None and make is series:
         told["label"] = label
     check_names(make, told)
+    if helpers is not None and "helpers" in inspect.signature(make).parameters:
+        told["helpers"] = helpers
     opened: Source = make(path, **told)
     return opened
 

@@ -54,6 +54,8 @@ def options_of(make: Callable[..., Any]) -> dict[str, Option]:
     _, *parameters = inspect.signature(make).parameters.values()
     found = {}
     for parameter in parameters:
+        if parameter.name == "helpers":  # it changes no sample, and no recipe has it
+            continue
         hint, help = hints[parameter.name], ""
         if get_origin(hint) is Annotated:
             hint, help = get_args(hint)

@@ -23,8 +23,8 @@ from bushel.data.columns import Column, take
 from bushel.data.samples import Sample, sample_at
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError
+from bushel.parallel.helpers import Helpers, do_all
 from bushel.sources.protocol import Block, Source
-from bushel.sources.spreading import do_all, is_spread
 from bushel.storage import write_whole
 from bushel.transforms import Fit, Transform
 from bushel.transforms.by_name import name_of
@@ -203,12 +203,12 @@ def load_fits(path: Path) -> Any:
 _MERGED_TOGETHER = 32  # a power of two: so the tree over all is that of `merge_in_order`, wherever parts are merged
 
 
-def load_merged(paths: Sequence[Path]) -> Iterator[list[Any]]:
-    """What tasks learnt, in their order; merged in groups, wherever work is done, where they are many."""
+def load_merged(paths: Sequence[Path], helpers: Helpers = None) -> Iterator[list[Any]]:
+    """What tasks learnt, in their order; merged in groups by helpers, where they are many."""
     groups = [paths[at : at + _MERGED_TOGETHER] for at in range(0, len(paths), _MERGED_TOGETHER)]
-    if not is_spread() or len(groups) < 2:
+    if helpers is None or len(groups) < 2:
         return map(load_fits, paths)
-    return iter(do_all(_merge_saved, groups))
+    return iter(do_all(helpers, _merge_saved, groups))
 
 
 def _merge_saved(paths: Sequence[Path]) -> list[Any]:

@@ -87,7 +87,7 @@ def unfinished(out: Path, changed: list[str]) -> FileProblem:
     return FileProblem(
         out,
         f"another build began here and did not finish: {'; '.join(changed)}",
-        help=["Run it as it was to continue it, or with --overwrite to begin anew."],
+        help=["Run it as it was to continue it, or with --overwrite to start over."],
     )
 
 

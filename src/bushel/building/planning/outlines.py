@@ -20,6 +20,7 @@ from bushel.building.planning.probe import probe
 from bushel.building.planning.repeats import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
+from bushel.parallel.helpers import Helpers
 from bushel.parallel.threads import available_cores
 from bushel.sources.protocol import Source
 from bushel.transforms import Transform
@@ -56,7 +57,7 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
     source = sources.open_source(recipe.source) if source is None else open_any(source)
     with tempfile.TemporaryDirectory(prefix="bushel-plan-") as folder:
         encoder = encoder_of(source, recipe, make_transforms(recipe.transforms))
-        made = plan_build(source, recipe, encoder, Path(folder), None, None)
+        made = plan_build(source, recipe, encoder, Path(folder))
     splits: dict[str, dict[str, int]] = {}
     for shard in made.facts.shards:
         facts = splits.setdefault(shard.split, {"samples": 0, "shards": 0, "bytes": 0})
@@ -73,8 +74,8 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
     )
 
 
-def open_any(given: Any) -> Source:
-    """A source as it is; a path, arrays in memory or samples of Python's as the source that reads them."""
+def open_any(given: Any, helpers: Helpers = None) -> Source:
+    """A source as it is; the source that reads a path, arrays in memory or samples from Python."""
     from bushel import sources
     from bushel.sources.memory.values import is_sparse
 
@@ -82,7 +83,7 @@ def open_any(given: Any) -> Source:
         source: Source = given
         return source
     if isinstance(given, str | PathLike):
-        return sources.open_source(given)
+        return sources.open_source(given, helpers=helpers)
     if isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes") or is_sparse(given):
         return sources.arrays(given)
     return sources.iterable(given)
@@ -100,10 +101,16 @@ def encoder_of(source: Source, recipe: Recipe, transforms: Sequence[Transform]) 
 
 
 def plan_build(
-    source: Source, recipe: Recipe, encoder: BlockEncoder, folder: Path, frozen: Frozen | None, known: Any
+    source: Source,
+    recipe: Recipe,
+    encoder: BlockEncoder,
+    folder: Path,
+    addition: tuple[Frozen, Any] | None = None,
+    helpers: Helpers = None,
 ) -> Plan:
     """List the source, decide where each sample goes, probe a few for their size, and write the plan to `folder`."""
-    listed = list_source(source, recipe, folder, frozen)
+    frozen, known = addition or (None, None)
+    listed = list_source(source, recipe, folder, frozen, helpers)
     draft = make_plan(source, recipe, listed, frozen, known)
     encoder = replace(encoder, labels=listed.labels)
     if not draft.samples():

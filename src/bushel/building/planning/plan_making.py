@@ -26,9 +26,9 @@ from bushel.data.categories import Categories, hash_values, text_of
 from bushel.data.columns import BytesColumn, cut
 from bushel.data.labels import Label, Labels, labels_of
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
+from bushel.parallel.helpers import Helpers, do_all
 from bushel.records.manifest import Balanced
 from bushel.sources.protocol import Source
-from bushel.sources.spreading import do_all, is_spread
 
 __all__ = ["Frozen", "Listed", "list_source", "make_plan"]
 
@@ -57,7 +57,9 @@ class Listed:
     labels: Labels | None = None
 
 
-def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | None = None) -> Listed:
+def list_source(
+    source: Source, recipe: Recipe, folder: Path, frozen: Frozen | None = None, helpers: Helpers = None
+) -> Listed:
     """List every partition: keys go to files in `folder`, the few columns that decide are kept."""
     features = source.schema().features
     own: str | None = getattr(source, "label", None)
@@ -65,7 +67,7 @@ def list_source(source: Source, recipe: Recipe, folder: Path, frozen: Frozen | N
     asked = _columns_asked(source, recipe, label)
     listed = Listed(columns={name: Categories(name) for name in asked})
     hashes, sizes = [], []
-    for part in _parts(source, asked, folder, recipe.limit):
+    for part in _parts(source, asked, folder, recipe.limit, helpers):
         hashes.append(part.hashes)
         sizes.append(part.sizes)
         for name, column in part.columns.items():
@@ -93,15 +95,17 @@ class _ListedPart:
     counted: dict[str, int]
 
 
-def _parts(source: Source, asked: list[str], folder: Path, limit: int | None) -> Iterator[_ListedPart]:
-    """Every partition, listed: wherever work is done, if that reads something, or else one after the other here."""
+def _parts(
+    source: Source, asked: list[str], folder: Path, limit: int | None, helpers: Helpers
+) -> Iterator[_ListedPart]:
+    """Every partition, listed: by helpers, if that reads something, or else one after the other here."""
     numbers = range(source.partitions())
     knows = getattr(source, "knows", None)
-    if is_spread() and limit is None and not (knows is not None and knows(asked)):
+    if helpers is not None and limit is None and not (knows is not None and knows(asked)):
         # By reference; never the same name twice, since workers remember what they read.
         pickled = folder / f"source-{uuid.uuid4().hex}.pickle"
         pickled.write_bytes(cloudpickle.dumps(source))
-        yield from do_all(partial(_list_elsewhere, pickled, asked, folder), numbers)
+        yield from do_all(helpers, partial(_list_elsewhere, pickled, asked, folder), numbers)
         pickled.unlink()
         return
     for number in numbers:

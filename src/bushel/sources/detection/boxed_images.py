@@ -360,9 +360,13 @@ class DetectionSource:
         """The path and options, and the number of each class."""
         return dict(self.recipe)
 
+    def spool(self, folder: Path | None = None) -> None:
+        """Write the annotations into files that other processes map: in `folder`, or in a temporary one."""
+        if not is_spooled(self.spooled, folder):
+            self.spooled = spool_columns(self.annotated.columns(), folder)
+
     def __getstate__(self) -> dict[str, Any]:
-        if not is_spooled(self.spooled):
-            self.spooled = spool_columns(self.annotated.columns())
+        self.spool()
         return {name: value for name, value in self.__dict__.items() if name != "annotated"}
 
 

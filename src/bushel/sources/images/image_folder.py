@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns, write_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
+from bushel.parallel.helpers import Helpers
 from bushel.sources.folders import (
     ClassFolder,
     FileList,
@@ -51,6 +53,7 @@ def images(
     keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
     allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
     max_pixels: Annotated[int, "Refuse larger images as decompression bombs"] = MAX_PIXELS,
+    helpers: Helpers = None,
 ) -> ImageSource:
     """Take a sample from each image below a folder.
 
@@ -72,6 +75,7 @@ def images(
         label_column=label_column,
         check=check,
     )
+    source.look(helpers)
     if not len(source.files):
         counted = source.files.counted
         found = ", ".join(f"{count} {what}" for what, count in counted.items()) or "it is empty"
@@ -89,9 +93,9 @@ class ImageSource(FolderSource):
     label_column: str | None
     check: ImageCheck
 
-    def find_files(self) -> FileList:
+    def find_files(self, helpers: Helpers = None) -> FileList:
         """Look for the images; in another process, they must be those that were there when it was pickled."""
-        found = walk(as_path(self.path), files_of("images"))
+        found = walk(as_path(self.path), files_of("images"), helpers)
         if self.spooled is not None and digest_of(found) != self.digest:
             raise FileProblem(self.path, "has changed since it was listed")
         return found
@@ -218,11 +222,14 @@ class ImageSource(FolderSource):
         labels = [self.labels] if isinstance(self.labels, str) else []
         return fingerprint_of(labels, self.describe(), self.digest)
 
-    def __getstate__(self) -> dict[str, Any]:
-        if not is_spooled(self.spooled):
+    def spool(self, folder: Path | None = None) -> None:
+        """Write what was listed into files that other processes map: in `folder`, or in a temporary one."""
+        if not is_spooled(self.spooled, folder):
             listed, files = self.listed, self.files
-            self.spooled = spool_columns(files.columns())
+            self.spooled = spool_columns(files.columns(), folder)
             write_columns(self.spooled / "listed", listed)
+
+    def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         state.pop("label_table", None)
         return state | {"digest": self.digest, "labels": self.labels}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
+from bushel.parallel.helpers import Helpers
 from bushel.pixels.decoding import decode_pixels
 from bushel.pixels.depth import decode_wide, is_wide
 from bushel.pixels.encoding import Encoded, encode_pixels
@@ -45,6 +46,7 @@ def tiles(
     quality: Annotated[int, "Quality of JPEG and WebP, from 1 to 100"] = 95,
     class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
     max_pixels: Annotated[int, "Refuse larger images that have to be decoded whole"] = MAX_PIXELS,
+    helpers: Helpers = None,
 ) -> TileSource:
     """Take samples from the images below a folder, or from one image: tiles of height x width.
 
@@ -72,6 +74,7 @@ def tiles(
         max_pixels=max_pixels,
         dtype=np.dtype(dtype),
     )
+    source.look(helpers)
     if not len(source.files):
         raise FileProblem(path, "there are no images in this folder")
     return source

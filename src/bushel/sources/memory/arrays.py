@@ -226,6 +226,7 @@ class ArraySource:
 
     reads: Literal["random", "sequence"] = "random"
     split: str | None = None
+    spooled: Path | None = None
 
     def __init__(self, given: dict[str, Any], *, types: Mapping[str, str], key: str | None) -> None:
         self.given = given
@@ -324,11 +325,15 @@ class ArraySource:
         """The path and options; arrays in memory cannot be made again from a recipe."""
         return self.opened
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = {name: value for name, value in self.__dict__.items() if name not in ("columns", "features", "given")}
+    def spool(self, folder: Path | None = None) -> None:
+        """Write arrays in memory into files that other processes map: in `folder`, or in a temporary one."""
         loaded = {name: values for name, values in self.given.items() if not isinstance(values, _Place)}
-        if loaded and not is_spooled(state.get("spooled")):
-            self.__dict__["spooled"] = state["spooled"] = spool_columns(loaded)
+        if loaded and not is_spooled(self.spooled, folder):
+            self.spooled = spool_columns(loaded, folder)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.spool()
+        state = {name: value for name, value in self.__dict__.items() if name not in ("columns", "features", "given")}
         state["places"] = {name: values if isinstance(values, _Place) else None for name, values in self.given.items()}
         return state
 

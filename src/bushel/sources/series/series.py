@@ -16,6 +16,7 @@ from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import as_split
 from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.parallel.helpers import Helpers
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.sources.series.series_rows import (
@@ -65,6 +66,7 @@ def series(
     format: Annotated[Format | None, "Format of the files (default: told from their bytes and names)"] = None,
     encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
     delimiter: Annotated[str | None, "Character between the values of a row (default: found)"] = None,
+    helpers: Helpers = None,
 ) -> SeriesSource:
     """Take a sample from each window of `length` rows of a series, a window every `stride` rows.
 
@@ -82,7 +84,7 @@ def series(
     how = Cleaning(gap, every, resample, duplicates, missing, _ranges(ranges or {}), outside)
     _check(length, stride, how)
     given = as_given(paths)
-    rows = table(given, format=format, encoding=encoding, delimiter=delimiter)
+    rows = table(given, format=format, encoding=encoding, delimiter=delimiter, helpers=helpers)
     names = _names(rows, time, series, columns, label)
     recipe = recipe_table(_SERIES, given, arguments | {"ranges": how.ranges}, first=("time", "length"))
     cut = _Cut(length, stride or length, label_from, time_split if time_split else None, stack, times)
@@ -334,7 +336,11 @@ class SeriesSource:
         """The paths and options."""
         return dict(self.recipe)
 
+    def spool(self, folder: Path | None = None) -> None:
+        """Write the rows into files that other processes map: in `folder`, or in a temporary one."""
+        if not is_spooled(self.spooled, folder):
+            self.spooled = spool_columns(self.data, folder)
+
     def __getstate__(self) -> dict[str, Any]:
-        if not is_spooled(self.spooled):
-            self.spooled = spool_columns(self.data)
+        self.spool()
         return {name: value for name, value in self.__dict__.items() if name != "data"} | {"table": None, "counted": {}}

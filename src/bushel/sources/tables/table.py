@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName
+from bushel.parallel.helpers import Helpers, do_all
 from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.images.image_columns import ImageColumn
 from bushel.sources.memory.values import number_keys, typed
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
-from bushel.sources.spreading import do_all
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import cast_array
 from bushel.sources.tables.arrow_files import ArrowFile, ParquetFile
@@ -72,6 +72,7 @@ def table(
     verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
     keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
     allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    helpers: Helpers = None,
 ) -> TableSource:
     """Take a sample from each row of one table, in one file or several.
 
@@ -105,6 +106,7 @@ def table(
         delimiter=delimiter,
         image=image,
     )
+    source.look(helpers)
     source.check()
     return source
 
@@ -168,7 +170,12 @@ class TableSource:
     @cached_property
     def surveys(self) -> tuple[Survey, ...]:
         """Each file, looked through once."""
-        return tuple(do_all(_survey, [self._open(file) for file in range(len(self.files))]))
+        return tuple(map(_survey, map(self._open, range(len(self.files)))))
+
+    def look(self, helpers: Helpers) -> None:
+        """Look through the files now, together with helpers."""
+        files = [self._open(file) for file in range(len(self.files))]
+        self.__dict__["surveys"] = tuple(do_all(helpers, _survey, files))
 
     @cached_property
     def all_fields(self) -> dict[str, Field]:

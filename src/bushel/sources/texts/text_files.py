@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
+from bushel.parallel.helpers import Helpers
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.memory.values import number_keys
 from bushel.sources.options import check_values, recipe_table
@@ -31,6 +32,7 @@ def text(
     *,
     encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
     class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    helpers: Helpers = None,
 ) -> TextFolderSource | LineSource:
     """Take a sample from each text file below a folder, or from each line of one file.
 
@@ -43,6 +45,7 @@ def text(
     recipe = recipe_table(text, str(path), given)
     if as_path(path).is_dir():
         source = TextFolderSource(path=str(path), class_folder=class_folder, recipe=recipe, encoding=encoding)
+        source.look(helpers)
         if not len(source.files):
             raise FileProblem(path, "there are no text files in this folder")
         return source

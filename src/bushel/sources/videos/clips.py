@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
+from bushel.parallel.helpers import Helpers
 from bushel.pixels.encoding import Encoded, encode_pixels
 from bushel.pixels.geometry import Fit, Kernel, moved, place
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
@@ -43,6 +44,7 @@ def video(
     quality: Annotated[int, "Quality of JPEG and WebP, from 1 to 100"] = 90,
     sequence: Annotated[bool, "Write SequenceExamples, one step per frame"] = True,
     class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    helpers: Helpers = None,
 ) -> VideoSource:
     """Take samples from the video files below a folder, or from one file: clips of `frames` frames.
 
@@ -70,6 +72,7 @@ def video(
         picture=picture,
         is_sequence=sequence and choice.length > 1,
     )
+    source.look(helpers)
     if not len(source.files):
         raise FileProblem(path, "there are no videos in this folder")
     return source

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bushel import sources
+from bushel.parallel.helpers import do_all
 from bushel.sources.folders import walk
-from bushel.sources.spreading import do_all, spreading
 
 
 class Elsewhere:
@@ -26,10 +26,9 @@ class Elsewhere:
 
 def test_results_are_in_the_order_of_the_parts():
     elsewhere = Elsewhere()
-    with spreading(elsewhere):
-        assert do_all(abs, [-3, -1, -2]) == [3, 1, 2]
+    assert do_all(elsewhere, abs, [-3, -1, -2]) == [3, 1, 2]
     assert elsewhere.done == 3
-    assert do_all(abs, [-3]) == [3]
+    assert do_all(elsewhere, abs, [-3]) == [3]
 
 
 def leave_out(name):
@@ -46,8 +45,7 @@ def test_folders_are_walked_in_parts_to_the_same_list(tmp_path):
     (tmp_path / "0" / "back").symlink_to(tmp_path)
     alone = walk(tmp_path, leave_out)
     elsewhere = Elsewhere()
-    with spreading(elsewhere):
-        together = walk(tmp_path, leave_out)
+    together = walk(tmp_path, leave_out, elsewhere)
     assert elsewhere.done > 10
     assert together.counted == alone.counted
     assert together.counted["links back to a folder above"] == 1
@@ -67,8 +65,7 @@ def test_files_of_a_table_are_looked_through_in_parts(tmp_path, suffix):
             (tmp_path / f"{number}.csv").write_text("\n".join(["x,label", *lines]))
     alone = sources.table(tmp_path / f"*.{suffix}")
     elsewhere = Elsewhere()
-    with spreading(elsewhere):
-        together = sources.table(tmp_path / f"*.{suffix}")
+    together = sources.open_source(tmp_path / f"*.{suffix}", helpers=elsewhere)
     assert elsewhere.done == 5
     assert together.schema() == alone.schema()
     assert together.parts == alone.parts
