@@ -413,3 +413,52 @@ def test_workers_recipes_and_pickles_give_the_same(tmp_path: Path) -> None:
         digests.add(built.manifest.splits["train"].shards[0].sha256)
     assert len(digests) == 1
     assert built.manifest.label.feature == "image/object/class/label"
+
+
+def coco_download(folder: Path) -> Path:
+    """COCO as it is downloaded: images by split, and several files of annotations of each."""
+    (folder / "annotations").mkdir(parents=True)
+    for number, split in enumerate(("train2017", "val2017")):
+        photo(folder / split / "000000000009.jpg")
+        image = {"id": number, "file_name": "000000000009.jpg", "width": 60, "height": 40}
+        box = {"id": 1, "image_id": number, "category_id": 1, "bbox": [6, 4, 12, 8]}
+        document = {"info": {}, "images": [image], "annotations": [box], "categories": [{"id": 1, "name": "cat"}]}
+        (folder / "annotations" / f"instances_{split}.json").write_text(json.dumps(document))
+        captions = {"info": {}, "images": [image], "annotations": [{"image_id": number, "caption": "a cat"}]}
+        (folder / "annotations" / f"captions_{split}.json").write_text(json.dumps(captions))
+    return folder
+
+
+def test_the_layout_of_cocos_own_download_is_boxes_with_its_splits(tmp_path: Path) -> None:
+    source = sources.open_source(coco_download(tmp_path / "coco"))
+    assert isinstance(source, sources.DetectionSource)
+    assert keys_of(source) == ["train2017/000000000009.jpg", "val2017/000000000009.jpg"]
+    assert source.list(0, ["split"]).columns["split"].to_list() == [b"train", b"val"]
+    columns, refused = read_all(source)
+    assert not refused
+    assert columns["image/object/class/text"] == [[b"cat"], [b"cat"]]
+    assert source.describe()["path"] == str(tmp_path / "coco")
+    again = sources.open_source(source.describe())
+    assert again.fingerprint() == source.fingerprint()
+
+
+def test_a_pattern_of_annotations_finds_the_images_of_each_file(tmp_path: Path) -> None:
+    folder = coco_download(tmp_path)
+    _, refused = read_all(sources.coco(str(folder / "annotations" / "instances_*.json")))
+    assert not refused
+
+
+def test_a_folder_with_annotations_beside_its_images_is_boxes(tmp_path: Path) -> None:
+    coco_file(tmp_path / "pets")
+    source = sources.open_source(tmp_path / "pets")
+    assert source.describe()["kind"] == "coco"
+    assert keys_of(source) == ["a.jpg", "b.jpg"]
+
+
+def test_annotations_in_the_folder_of_each_split_are_splits(tmp_path: Path) -> None:
+    for split in ("train", "valid"):
+        path = coco_file(tmp_path / split)
+        path.rename(path.with_name("_annotations.coco.json"))
+    source = sources.open_source(tmp_path)
+    assert keys_of(source) == [f"{split}/images/{name}.jpg" for split in ("train", "valid") for name in "ab"]
+    assert source.list(0, ["split"]).columns["split"].to_list() == [b"train"] * 2 + [b"val"] * 2

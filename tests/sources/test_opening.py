@@ -96,7 +96,7 @@ def test_a_misspelt_option_is_offered_the_nearest(zoo: Path) -> None:
 def test_what_was_in_memory_cannot_be_opened_again() -> None:
     with pytest.raises(ValueError, match="what was in memory cannot be opened from a recipe"):
         open_source(bushel.sources.arrays({"x": [1]}).describe())
-    with pytest.raises(ValueError, match="what Python code gave cannot be opened from a recipe"):
+    with pytest.raises(ValueError, match="what Python code made cannot be opened from a recipe"):
         open_source(bushel.sources.iterable([{"x": 1}]).describe())
 
 

@@ -15,7 +15,7 @@ from bushel.parallel.helpers import Helpers
 from bushel.records.files import open_file
 from bushel.sources.detection.box_tables import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
-from bushel.sources.detection.coco import is_coco
+from bushel.sources.detection.coco import coco_files, is_coco
 from bushel.sources.detection.voc import is_voc
 from bushel.sources.detection.yolo import is_yolo
 from bushel.sources.folders import is_file_of
@@ -145,6 +145,8 @@ def _kind_of_folder(folder: Path) -> str:
         return "huggingface"
     if (folder / "dataset.json").exists():
         return "records"
+    if coco_files(folder):
+        return "coco"
     if is_voc(folder):
         return "voc"
     if is_yolo(folder):

@@ -22,7 +22,7 @@ from bushel.pixels.decoding import turn_pixels
 from bushel.pixels.headers import BadImage, Header, parse_header
 from bushel.sources.detection.annotations import Annotations, BadBoxes, Unit, clean_boxes, turn_boxes
 from bushel.sources.detection.box_tables import read_boxes, with_suffixes
-from bushel.sources.detection.coco import encode_mask, find_images, read_coco
+from bushel.sources.detection.coco import coco_files, encode_mask, read_coco
 from bushel.sources.detection.voc import read_voc
 from bushel.sources.detection.yolo import read_yolo
 from bushel.sources.folders import as_keys
@@ -51,20 +51,20 @@ def coco(
     keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
     allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> DetectionSource:
-    """Take a sample from each image of one or several COCO files.
+    """Take a sample from each image of one or several COCO files, or of a folder with such files.
 
-    `images` is the folder that their file names are in; near the annotations it is found. Classes keep COCO's own
+    `images` is the folder that their file names are in; each file's own is found near it. Classes keep COCO's own
     numbers, unless one of them is 0. With `masks`, polygons and run lengths become PNGs in `image/object/mask`. Several
-    files whose names contain train, val or test are those splits.
+    files whose names, or whose folders, contain train, val or test are those splits.
     """
     arguments = locals()
     check_values(coco, arguments)
     given = as_given(annotations)
-    files = [str(path) for path in list_files(given)]
-    found = read_coco(files, classes, masks=masks)
-    if not len(found):
-        raise FileProblem(files[0], "lists no images")
-    root = as_path(images) if images is not None else find_images(as_path(files[0]), found.paths[0].decode())
+    is_folder = isinstance(given, str) and as_path(given).is_dir()
+    files = [str(path) for path in (coco_files(as_path(given)) if is_folder else list_files(given))]  # type: ignore[arg-type]
+    if not files:
+        raise FileProblem(str(given), "there are no annotations in COCO's JSON in this folder")
+    found, root = read_coco(files, None if images is None else as_path(images), classes, masks=masks)
     return _source(coco, given, files, found, root, arguments)
 
 

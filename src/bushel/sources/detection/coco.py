@@ -17,11 +17,15 @@ from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotations, Gathering
 from bushel.storage import as_path, open_to_read
 
-__all__ = ["encode_mask", "find_images", "is_coco", "read_coco"]
+__all__ = ["coco_files", "encode_mask", "is_coco", "read_coco"]
 
 _FEATURES = {"is_crowd": "image/object/is_crowd", "area": "image/object/area", "mask": "image/object/mask"}
 _LISTS = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _LOOKED_AT = 1 << 16
+_LOOKED_FOR = 20  # images, to find the folder of all
+_MOST_FILES = 100  # that are looked at for what a folder is
+_NOT_BOXES = ("captions", "person_keypoints", "image_info", "panoptic", "stuff")  # of COCO's own download
+_OF_SPLIT = "_annotations.coco.json"  # beside its images, as Roboflow exports it
 
 
 class _Image(msgspec.Struct):
@@ -58,20 +62,57 @@ def is_coco(path: Path) -> bool:
     return head.lstrip()[:1] == b"{" and _LISTS.search(head) is not None and b"\n{" not in head
 
 
-def read_coco(paths: Sequence[str], classes: Mapping[str, int] | None, *, masks: bool) -> Annotations:
-    """Read annotation files; where there are several, and their names say so, each is a split."""
+def coco_files(folder: Path) -> list[Path]:
+    """The files of boxes in a folder: beside its images, under `annotations`, or one in the folder of each split.
+
+    COCO itself has captions and keypoints of the same images beside them, which are left out.
+    """
+    found = [path for place in (folder, folder / "annotations") for path in sorted(place.glob("*.json"))[:_MOST_FILES]]
+    found = [path for path in found if path.name[0] != "." and not path.name.startswith(_NOT_BOXES)]
+    found += [path for split in ("train", "valid", "val", "test") if (path := folder / split / _OF_SPLIT).is_file()]
+    found = [path for path in found if is_coco(path)]
+    return [path for path in found if path.name.startswith("instances")] or found
+
+
+def read_coco(
+    paths: Sequence[str], images: Path | None, classes: Mapping[str, int] | None, *, masks: bool
+) -> tuple[Annotations, Path]:
+    """Read annotation files, and find the folder of the images; several files whose names say so are splits."""
     documents = [_decode(as_path(path)) for path in paths]
     names = _class_names(documents, paths)
     shift = int(any(number == 0 for number in names))
     more: dict[str, type] = {"is_crowd": int, "area": float} | ({"mask": bytes} if masks else {})
     gathering = Gathering("pixels", more)
-    splits = [split_named(Path(path).stem) or "" for path in paths] if len(paths) > 1 else [""]
-    for path, document, split in zip(paths, documents, splits, strict=True):
-        _gather(gathering, document, names, path=path, split=split if all(splits) else "", masks=masks)
+    splits = [split_named(Path(path).stem) or split_named(Path(path).parent.name) or "" for path in paths]
+    is_split = len(paths) > 1 and all(splits)
+    root, folders = _image_folders(paths, documents, images)
+    for path, document, split, folder in zip(paths, documents, splits, folders, strict=True):
+        _gather(gathering, document, names, path=path, split=split if is_split else "", folder=folder, masks=masks)
     if shift and classes is None:
         gathering.counted["classes numbered one higher, since 0 is the background"] = len(names)
     known = dict(classes) if classes is not None else {name: number + shift for number, name in names.items()}
-    return gathering.finish(known, _FEATURES)
+    return gathering.finish(known, _FEATURES), root
+
+
+def _image_folders(paths: Sequence[str], documents: Sequence[_Coco], images: Path | None) -> tuple[Path, list[str]]:
+    """The folder of all images, and where in it those of each file are."""
+    if not any(document.images for document in documents):
+        raise FileProblem(paths[0], "lists no images")
+    if images is not None:
+        return images, [""] * len(paths)
+    places = [_find_images(as_path(path), document) for path, document in zip(paths, documents, strict=True)]
+    found = [place for place in places if place is not None]
+    if not found:
+        first = next(document.images[0].file_name for document in documents if document.images)
+        help = ["Name the folder of the images: --images DIR, or images=..."]
+        raise FileProblem(paths[0], f"the image {first} was not found near it", help=help)
+    root = next(
+        above
+        for above in (found[0], *found[0].parents)
+        if all(above == place or above in place.parents for place in found)
+    )
+    # The images of a file for which there is no folder are looked for beside the others, and refused one by one.
+    return root, ["" if place in (None, root) else place.relative_to(root).as_posix() + "/" for place in places]
 
 
 def _decode(path: Path) -> _Coco:
@@ -97,7 +138,7 @@ def _class_names(documents: Sequence[_Coco], paths: Sequence[str]) -> dict[int, 
 
 
 def _gather(
-    gathering: Gathering, document: _Coco, names: dict[int, str], *, path: str, split: str, masks: bool
+    gathering: Gathering, document: _Coco, names: dict[int, str], *, path: str, split: str, folder: str, masks: bool
 ) -> None:
     objects: dict[int | str, list[_Object]] = {image.id: [] for image in document.images}
     if len(objects) < len(document.images):
@@ -121,22 +162,21 @@ def _gather(
             if masks:
                 more["mask"] = bytes(found.segmentation)
             gathering.add_object((left, top, left + width, top + height), name, **more)
-        gathering.add_image(image.file_name, str(image.id), (image.height, image.width), split=split, fault=fault)
+        name = folder + image.file_name
+        gathering.add_image(name, str(image.id), (image.height, image.width), split=split, fault=fault)
 
 
-def find_images(annotations: Path, first: str) -> Path:
-    """The folder that images are in, near their annotations."""
+def _find_images(annotations: Path, document: _Coco) -> Path | None:
+    """The folder near its annotations that holds one of the first images."""
     folder = annotations.parent
     stem = annotations.stem.rpartition("_")[2]
     near = (folder, folder / "images", folder.parent, folder.parent / "images")
-    for place in (*near, folder.parent / stem, folder.parent / "images" / stem, folder / stem):
-        if (place / first).is_file():
-            return place
-    raise FileProblem(
-        annotations,
-        f"the image {first} was not found near it",
-        help=["Name the folder of the images: --images DIR, or images=..."],
-    )
+    by_name = (folder.parent / stem, folder.parent / "images" / stem, folder / stem)
+    for name in (image.file_name for image in document.images[:_LOOKED_FOR]):
+        for place in (*near, *by_name):
+            if (place / name).is_file():
+                return place
+    return None
 
 
 def encode_mask(segmentation: bytes, height: int, width: int) -> bytes:
