@@ -67,6 +67,8 @@ def check(
     *,
     against: AnyPath | Iterable[AnyPath] = (),
     script: AnyPath | None = None,
+    run: bool = False,
+    run_args: str = "",
     model: Any = None,
     contract: AnyPath | None = None,
     plan: Plan | None = None,
@@ -82,7 +84,8 @@ def check(
     """Find what is wrong with data, a script that reads it, and a model that is to be trained on it.
 
     `data` is a dataset's folder, TFRecord files or patterns; or a dataset that is open, a feed of batches, a
-    `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed, never run. `contract` is that of a trained
+    `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed; with `run` it also runs for a few batches,
+    in a copy of its folder, with `run_args` as its command line. `contract` is that of a trained
     model, or its run's folder; the one next to a saved `model` is found by itself. `plan` says how the data is going to
     be read; a script says it itself.
     `engine` says who looks at the files: this process, or a cluster (`bushel.ray.engine`).
@@ -92,22 +95,26 @@ def check(
     """
     if all(given is None for given in (data, script, model, contract)):
         raise ValueError("data must be given, or a script, a model or a contract; got none of them")
+    if run and script is None:
+        raise ValueError("run must come with a script; got none")
     all_rules()
     with rules_as_they_were():
         paths = _paths_of(data)
         folders = [path for path in local_paths(paths or ()) if path.is_dir()]
         settings = load_settings([Path(), *folders])
-        run = _Run(_select(settings, select, ignore), plan or Plan(), progress, engine)
+        checks = _Run(_select(settings, select, ignore), plan or Plan(), progress, engine)
         try:
-            run.look(data, paths, _paths_of(against) or [], label, group, script)
-            run.look_at_model(model)
-            run.look_at_contract(contract, model)
+            checks.look(data, paths, _paths_of(against) or [], label, group, script)
+            if run and script is not None:
+                checks.run_script(script, run_args)
+            checks.look_at_model(model)
+            checks.look_at_contract(contract, model)
             if probe:
-                run.run_probes()
+                checks.run_probes()
         except Interrupted as interrupted:
-            run.data, run.checked["stopped"] = interrupted.data, True
-        run.apply()
-        return _reported(run, settings, baseline)
+            checks.data, checks.checked["stopped"] = interrupted.data, True
+        checks.apply()
+        return _reported(checks, settings, baseline)
 
 
 def explain(rule: str) -> str:
@@ -145,6 +152,7 @@ class _Run:
         self.script: Any = None
         self.model: Any = None
         self.probe: Any = None
+        self.execution: Any = None
         self.contract: Any = None
         self.checked: dict[str, Any] = {}
         self.findings: list[Finding] = []
@@ -161,9 +169,10 @@ class _Run:
         """Read the script, which may tell the plan, then the data, then follow the script over the data."""
         parsed = None
         if script is not None:
+            from bushel.checking.running.sandbox import resolve_script
             from bushel.checking.script import follow, parse
 
-            parsed = parse(script)
+            parsed = parse(resolve_script(script))
             self.checked["script"] = str(script)
         if data is not None:
             self._read(data, paths, against, label, group)
@@ -209,6 +218,14 @@ class _Run:
             "bytes": sum(file.size for file in files),
         }
 
+    def run_script(self, script: AnyPath, args: str) -> None:
+        """Run the script for a few batches."""
+        from bushel.checking.running import run_script
+
+        self.execution = run_script(Path(script), self.data, args=args)
+        self.checked["run"] = self.execution.summary()
+        self.checked["replaced"] = self.execution.notes()
+
     def look_at_model(self, model: Any) -> None:
         """Load the model, and see how many classes it has."""
         if model is None:
@@ -243,7 +260,7 @@ class _Run:
     def apply(self) -> None:
         """Run every rule that has what it needs."""
         subjects = {"data": self.data, "script": self.script, "model": self.model, "probe": self.probe, "run": None}
-        subjects["contract"] = self.contract
+        subjects |= {"contract": self.contract, "execution": self.execution}
         for rule in self.rules:
             subject = subjects[rule.subject]
             if subject is None:

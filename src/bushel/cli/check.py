@@ -23,7 +23,9 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 @click.command(cls=Grouped)
 @click.argument("paths", nargs=-1, metavar="[PATH…]")
 @flag("--against", multiple=True, metavar="PATH", help="Another split to compare with; repeatable", group=_WHAT)
-@flag("--script", metavar="FILE", help="Code of the pipeline (.py or .ipynb): parsed, never run", group=_WHAT)
+@flag("--script", metavar="FILE", help="Code of the pipeline (.py, .ipynb or a package): parsed", group=_WHAT)
+@flag("--run", is_flag=True, help="Also run the script for a few batches, in a copy of its folder", group=_WHAT)
+@flag("--run-args", default="", metavar="ARGS", help="Command line that the script runs with", group=_WHAT)
 @flag("--model", metavar="FILE", help="Keras model (.keras, .h5)", group=_WHAT)
 @flag("--contract", metavar="RUN", help="Run of a trained model, or its contract.json", group=_WHAT)
 @flag("--probe", is_flag=True, help="Train the model for a few steps on one batch", group=_WHAT)
@@ -80,6 +82,7 @@ def check(
       bushel check data/
       bushel check 'train-*.tfrecord' --against 'val-*.tfrecord'
       bushel check data/ --script train.py
+      bushel check data/ --script train.py --run --run-args "--epochs 3"
       bushel check data/ --model model.keras --probe
       bushel check new/ --contract runs/cats
       bushel check data/ --engine ray
@@ -133,6 +136,8 @@ def _print(report: Any, form: str | None) -> None:
             for line in terminal.finding_lines(finding, colour=colour):
                 click.echo(line)
             click.echo()
+        for line in report.checked.get("replaced", []):
+            click.echo(f"note: {line}")
         for line in report.checked.get("not_followed", []):
             click.echo(f"note: not followed: {line}")
         if report.checked.get("not_probed"):

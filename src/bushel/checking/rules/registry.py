@@ -30,7 +30,7 @@ __all__ = [
     "without_silenced",
 ]
 
-Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract"]
+Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]
 Part: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "texts", "near_texts"]  # of the pass
 Need: TypeAlias = Literal[Subject, Part, "records"]
 Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
@@ -73,6 +73,8 @@ FAMILIES = {
     "TRN": Family("training probes", 150, ("before",)),
     "RUN": Family("a run of `bushel train`", 150),
     "SRV": Family("serving contract"),
+    "EXE": Family("a script that was run"),
+    "KER": Family("Keras 3"),
 }
 
 SECTIONS = ("Why", "Example", "Fix", "Ignore", "Reports")
@@ -145,7 +147,7 @@ class Rule:
         )
 
 
-_SUBJECTS: tuple[Subject, ...] = ("script", "model", "probe", "run", "contract")
+_SUBJECTS: tuple[Subject, ...] = ("execution", "script", "model", "probe", "run", "contract")
 _RULES: dict[str, Rule] = {}
 
 Check: TypeAlias = Callable[[Any], Iterator[Finding]]
@@ -205,7 +207,8 @@ def rules_as_they_were() -> Iterator[None]:
 
 def all_rules() -> list[Rule]:
     """Every rule, custom ones included, by id."""
-    for room in ("bushel.checking.rules", "bushel.checking.script"):  # importing a module registers its rules
+    rooms = ("bushel.checking.rules", "bushel.checking.script", "bushel.checking.running")
+    for room in rooms:  # importing a module registers its rules
         for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
             if module.name.endswith("_rules"):
                 importlib.import_module(module.name)

@@ -1,0 +1,73 @@
+"""Errors that the user's code raised, with the lines they come from."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from typing import Any
+
+from bushel.checking.running.places import Place, is_user_file, seen
+
+__all__ = ["frames_of", "is_told", "mark_told", "tell_failure"]
+
+_IN_USER_CODE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_PASSED_ON = re.compile(r"\b(original|run|begin|call|enter|leave|gradient|make|exec|function|next|_original)\(")
+LONGEST_MESSAGE = 3000
+
+
+def frames_of(error: BaseException) -> list[Place]:
+    """The user's lines, outermost first, those in the message of an error in traced code included."""
+    found: list[Place] = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if is_user_file(frame.filename):
+            found.append((frame.filename, frame.lineno or 0, frame.name))
+    for name, line, function in _IN_USER_CODE.findall(str(error)):
+        place = (name, int(line), function)
+        if is_user_file(name) and place not in found:
+            found.append(place)
+    return found
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it was raised by what watches, not by what is watched."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    if not last or "/bushel/checking/running/" not in last[0].filename or isinstance(error, OSError):
+        return False
+    # Keras leaves its own frames out of tracebacks: the last one is then the call that was passed on.
+    return _PASSED_ON.search(last[0].line or "") is None
+
+
+def mark_told(error: BaseException) -> None:
+    """An error is written down; it may travel on through the user's code."""
+    error.__dict__["_bushel_told"] = True
+
+
+def is_told(error: BaseException) -> bool:
+    """Whether an error, or the one it came from, is written down."""
+    known: BaseException | None = error
+    while known is not None:
+        if "_bushel_told" in getattr(known, "__dict__", {}):
+            return True
+        known = known.__cause__ or known.__context__
+    return False
+
+
+def tell_failure(error: BaseException, *, doing: str = "script", **facts: Any) -> None:
+    """Write an error down once."""
+    if is_told(error):
+        return
+    mark_told(error)
+    cause = error.__cause__ if isinstance(error.__cause__, Exception) else None
+    seen.tell(
+        "error",
+        type=type(error).__name__,
+        bases=[base.__name__ for base in type(error).__mro__[1:-1]],
+        message=str(error)[:LONGEST_MESSAGE],
+        cause=None if cause is None else f"{type(cause).__name__}: {cause}"[:LONGEST_MESSAGE],
+        frames=frames_of(error),
+        ours=_is_ours(error),
+        doing=doing,
+        name=getattr(error, "name", None) if isinstance(error, (ImportError, NameError, AttributeError)) else None,
+        filename=str(error.filename) if isinstance(error, OSError) and error.filename else None,
+        **facts,
+    )

@@ -1,0 +1,164 @@
+"""Loops of the user's code, ended after a few steps of training.
+
+Each `for` and `while` is told when an iteration begins. A loop whose iterations take steps (call a model, a
+`tf.function`, an optimizer) ends after some of them, and one that holds such loops after two; all others run on.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib.machinery
+import importlib.util
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from types import CodeType, ModuleType
+from typing import Any
+
+from bushel.checking.running.places import is_user_file
+
+__all__ = ["Steps", "compile_watched", "install_loops", "steps"]
+
+MOST_STEPS = 40  # of one loop
+LEAST_STEPS = 6
+MOST_EPOCHS = 2
+STEP_SECONDS = 4.0  # for the steps of one loop, after the least number of them
+READING_SECONDS = 20.0  # for a loop that only reads
+
+
+class Steps:
+    """How many steps were taken so far."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ended = 0  # loops and fits that were cut short or have come to their end
+        self.cut: list[int] = []  # lines of loops that only read, and were cut all the same
+
+    def take(self) -> None:
+        """Count a step."""
+        self.count += 1
+
+
+steps = Steps()
+
+
+class _Watch:
+    """One entry into one loop."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.begun = time.monotonic()
+        self.taken = self.rounds = 0
+        self.before = (steps.count, steps.ended)
+        self.steps_took_part = False
+
+    def goes_on(self) -> bool:
+        """Whether there is to be another iteration."""
+        count, ended = self.before
+        if steps.ended > ended:
+            self.rounds += 1
+        elif steps.count > count:
+            self.taken += 1
+        self.before = (steps.count, steps.ended)
+        spent = time.monotonic() - self.begun
+        is_over = (
+            self.rounds >= MOST_EPOCHS
+            or self.taken >= MOST_STEPS
+            or (self.taken >= LEAST_STEPS and spent > STEP_SECONDS)
+        )
+        if not is_over and spent > READING_SECONDS:
+            steps.cut.append(self.line)
+            is_over = True
+        if is_over:
+            self.close()
+        return not is_over
+
+    def close(self) -> None:
+        """The loop has ended."""
+        if self.taken or self.rounds:
+            steps.ended += 1
+
+
+def _loop(iterable: Iterable[Any], line: int) -> Iterator[Any]:
+    watch = _Watch(line)
+    iterator = iter(iterable)
+    try:
+        while watch.goes_on():
+            try:
+                item = next(iterator)
+            except StopIteration:
+                watch.goes_on()
+                watch.close()
+                return
+            yield item
+    finally:
+        close = getattr(iterator, "close", None)
+        if close is not None and iterator is not iterable:  # made here, so that nobody else goes on with it
+            close()
+
+
+class _Transformer(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        if _yields(node):
+            return node
+        call = ast.Call(ast.Name("__bushel_loop__", ast.Load()), [node.iter, ast.Constant(node.lineno)], [])
+        node.iter = ast.copy_location(call, node.iter)
+        return node
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        if _yields(node):
+            return node
+        self.count += 1
+        name = f"bushel_watch_{self.count}"
+        watch = ast.Call(ast.Name("__bushel_while__", ast.Load()), [ast.Constant(node.lineno)], [])
+        begin = ast.Assign([ast.Name(name, ast.Store())], watch)
+        goes_on = ast.Call(ast.Attribute(ast.Name(name, ast.Load()), "goes_on", ast.Load()), [], [])
+        node.test = ast.copy_location(ast.BoolOp(ast.And(), [goes_on, node.test]), node.test)
+        return [ast.copy_location(begin, node), node]
+
+
+def _yields(node: ast.AST) -> bool:
+    """Whether steps may be taken by whoever consumes what a loop yields."""
+    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(node))
+
+
+def compile_watched(text: str | bytes, name: str) -> CodeType:
+    """Compile code with its loops watched; lines stay what they are."""
+    tree = _Transformer().visit(ast.parse(text, name))
+    return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
+        return compile_watched(data, str(path))
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _Finder:
+    """Modules of the user's own, with their loops watched."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: ModuleType | None = None) -> Any:
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            return None
+        if spec.origin is None or not is_user_file(spec.origin):
+            return None
+        spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def install_loops() -> None:
+    """Watch the loops of all modules that are imported from here on."""
+    builtins.__bushel_loop__ = _loop  # type: ignore[attr-defined]
+    builtins.__bushel_while__ = _Watch  # type: ignore[attr-defined]
+    sys.meta_path.insert(0, _Finder)

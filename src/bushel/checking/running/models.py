@@ -1,0 +1,307 @@
+"""What a model is, what it gives for a real batch, and whether it learns that batch by heart."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from bushel.checking.running import links
+from bushel.checking.running.batches import array_facts, flat, inputs_and_labels
+from bushel.checking.running.places import Place
+
+__all__ = ["describe_loss", "model_facts", "place_of", "probe"]
+
+MOST_LAYERS = 500
+PROBE_STEPS = 60
+PROBE_ROWS = 8
+PROBE_SECONDS = 5.0
+LARGE = 3_000_000  # weights; fewer steps above
+
+
+def place_of(thing: Any) -> Place | None:
+    """Where the user's code made something."""
+    found: Place | None = getattr(thing, "__dict__", {}).get("_bushel_place")
+    return found
+
+
+def _layers(model: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def walk(layer: Any) -> None:
+        inner = getattr(layer, "layers", None) or getattr(layer, "_layers", [])
+        if layer is not model:
+            found.append(layer)
+        for one in inner:
+            if one is not layer and one not in found and len(found) < MOST_LAYERS:
+                walk(one)
+
+    walk(model)
+    return found
+
+
+def _activation(layer: Any) -> str | None:
+    function = getattr(layer, "activation", None)
+    return getattr(function, "__name__", type(function).__name__) if function is not None else None
+
+
+def _layer_facts(layer: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "class": type(layer).__name__,
+        "name": layer.name,
+        "place": place_of(layer),
+        "trainable": bool(getattr(layer, "trainable", True)),
+        "weights": len(getattr(layer, "weights", [])),
+        "activation": _activation(layer),
+        "is_model": hasattr(layer, "layers"),
+    }
+    for name in (
+        "units",
+        "filters",
+        "rate",
+        "scale",
+        "offset",
+        "input_dim",
+        "output_dim",
+        "mask_zero",
+        "return_sequences",
+        "stateful",
+    ):
+        value = getattr(layer, name, None)
+        if isinstance(value, bool | int | float | np.number):
+            facts[name] = value.item() if isinstance(value, np.number) else value
+    if type(layer).__name__ == "Normalization":
+        facts["adapted"] = bool(getattr(layer, "mean", None) is not None) and not _is_unadapted(layer)
+    return facts
+
+
+def _is_unadapted(layer: Any) -> bool:
+    with contextlib.suppress(Exception):
+        if getattr(layer, "input_mean", None) is not None:
+            return False
+        return bool(np.all(np.asarray(layer.adapt_mean) == 0) and np.all(np.asarray(layer.adapt_variance) == 1))
+    return False
+
+
+def describe_loss(loss: Any) -> dict[str, Any] | None:
+    """A loss by name, and whether it takes logits."""
+    if loss is None or isinstance(loss, dict | list | tuple):
+        return None if loss is None else {"name": "several", "from_logits": None, "place": None}
+    if isinstance(loss, str):
+        return {"name": loss, "from_logits": False, "place": None}
+    kwargs = getattr(loss, "_fn_kwargs", {}) or {}
+    from_logits = getattr(loss, "from_logits", kwargs.get("from_logits", False))
+    name = type(loss).__name__ if not hasattr(loss, "__name__") else loss.__name__
+    return {
+        "name": name,
+        "from_logits": bool(from_logits),
+        "place": place_of(loss),
+        "reduction": getattr(loss, "reduction", None),
+    }
+
+
+def _optimizer_facts(optimizer: Any, steps: int | None) -> dict[str, Any] | None:
+    if optimizer is None:
+        return None
+    rate = getattr(optimizer, "_learning_rate", None)
+    facts: dict[str, Any] = {"class": type(optimizer).__name__, "place": place_of(optimizer)}
+    if callable(rate) and not hasattr(rate, "numpy"):
+        with contextlib.suppress(Exception):
+            facts["schedule"] = type(rate).__name__
+            facts["schedule_place"] = place_of(rate)
+            total = steps or 1000
+            facts["rates"] = [float(rate(step)) for step in (0, total // 10, total // 2, max(total - 1, 0))]
+            facts["schedule_steps"] = total
+            facts["rate"] = facts["rates"][0]
+    else:
+        with contextlib.suppress(Exception):
+            facts["rate"] = float(np.asarray(rate))
+    with contextlib.suppress(Exception):
+        facts["iterations"] = int(np.asarray(optimizer.iterations))
+    return facts
+
+
+def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:
+    """What rules read of a model."""
+    layers = _layers(model)
+    metrics = getattr(model, "_bushel_metrics", None)
+    return {
+        "name": model.name,
+        "class": type(model).__name__,
+        "place": place_of(model),
+        "compiled_at": model.__dict__.get("_bushel_compiled"),
+        "layers": [_layer_facts(layer) for layer in layers],
+        "trainable": len(model.trainable_weights),
+        "weights": len(model.weights),
+        "parameters": int(sum(int(np.prod(w.shape)) for w in model.weights)),
+        "loss": describe_loss(getattr(model, "loss", None)),
+        "optimizer": _optimizer_facts(getattr(model, "optimizer", None), steps),
+        "metrics": metrics,
+        "custom_step": _is_custom(model, "train_step"),
+        "input_shape": _shape(model, "input_shape"),
+        "output_shape": _shape(model, "output_shape"),
+        "last": _last_layer(model, layers),
+    }
+
+
+def _is_custom(model: Any, name: str) -> bool:
+    import keras
+
+    return getattr(type(model), name, None) is not getattr(keras.Model, name, None)
+
+
+def _shape(model: Any, name: str) -> Any:
+    with contextlib.suppress(Exception):
+        return getattr(model, name)
+    return None
+
+
+def _last_layer(model: Any, layers: list[Any]) -> dict[str, Any] | None:
+    """The layer that gives a model's only output."""
+    with contextlib.suppress(Exception):
+        outputs = model.outputs
+        if len(outputs) == 1:
+            last = outputs[0]._keras_history.operation
+            while hasattr(last, "outputs") and hasattr(last, "layers") and len(last.outputs) == 1:
+                last = last.outputs[0]._keras_history.operation
+            return _layer_facts(last) if hasattr(last, "weights") else {"class": type(last).__name__, "place": None}
+    weighted = [layer for layer in layers if getattr(layer, "weights", None) and not hasattr(layer, "layers")]
+    return _layer_facts(weighted[-1]) | {"guessed": True} if weighted else None
+
+
+def _rows(value: Any, count: int) -> Any:
+    import tensorflow as tf
+
+    return tf.nest.map_structure(lambda part: part[:count] if part.shape.rank else part, value)
+
+
+def outputs_of(model: Any, x: Any) -> dict[str, Any]:
+    """What a model gives for one batch, twice."""
+    import tensorflow as tf
+
+    first, second = model(x, training=False), model(x, training=False)
+    parts = tf.nest.flatten(first)
+    if len(parts) != 1:
+        return {"several": len(parts), "shapes": [list(p.shape) for p in parts]}
+    array, again = np.asarray(parts[0]), np.asarray(tf.nest.flatten(second)[0])
+    facts = array_facts(array)
+    facts["repeats"] = bool(np.allclose(array, again, atol=1e-4, equal_nan=True))
+    if array.ndim >= 2 and array.dtype.kind == "f":
+        sums = array.astype(np.float64).sum(axis=-1)
+        facts["sums_to_one"] = bool(np.allclose(sums, 1, atol=1e-3))
+    return facts
+
+
+def probe(model: Any, batch: Any, parameters: int) -> dict[str, Any]:
+    """Gradients, and steps on one small batch, on weights that are put back afterwards."""
+    import tensorflow as tf
+
+    x, y, weights = inputs_and_labels(_rows(batch, PROBE_ROWS))
+    facts: dict[str, Any] = {}
+    with links.quietly():
+        begun = time.monotonic()
+        facts["outputs"] = outputs_of(model, x)
+        if time.monotonic() - begun > PROBE_SECONDS:
+            return facts
+        if not getattr(model, "compiled", False) or y is None:
+            return facts
+        if not _is_custom(model, "train_step"):
+            facts["gradients"] = _gradients(tf, model, x, y, weights)
+        if time.monotonic() - begun > PROBE_SECONDS * 1.5:
+            return facts
+        steps = PROBE_STEPS if parameters < LARGE else PROBE_STEPS // 6
+        with _weights_kept(model):
+            before = [np.array(w) for w in model.trainable_weights]
+            facts["losses"] = _train(model, x, y, weights, steps)
+            facts["unmoved"] = [
+                w.path
+                for w, old in zip(model.trainable_weights, before, strict=True)
+                if np.array_equal(np.asarray(w), old)
+            ]
+        if _does_not_fall(facts["losses"]) and not _is_custom(model, "train_step"):
+            with _weights_kept(model):
+                facts["losses_with_adam"] = _train_with_adam(tf, model, x, y, weights, steps)
+    return facts
+
+
+def _does_not_fall(losses: list[float]) -> bool:
+    return len(losses) >= 5 and not min(losses[-5:]) < losses[0] * 0.98
+
+
+class _weights_kept:  # noqa: N801
+    def __init__(self, model: Any) -> None:
+        optimizer = model.optimizer
+        self.variables = [*model.weights, *(optimizer.variables if optimizer is not None else [])]
+
+    def __enter__(self) -> None:
+        self.values = [np.array(v) for v in self.variables]
+
+    def __exit__(self, *_: object) -> None:
+        for variable, value in zip(self.variables, self.values, strict=True):
+            with contextlib.suppress(Exception):
+                variable.assign(value)
+
+
+def _train(model: Any, x: Any, y: Any, weights: Any, steps: int) -> list[float]:
+    losses: list[float] = []
+    begun = time.monotonic()
+    for _ in range(steps):
+        logs = model.train_on_batch(x, y, weights, return_dict=True)
+        value = logs.get("loss", next(iter(logs.values()), math.nan))
+        losses.append(float(np.asarray(value).reshape(-1)[0]))
+        if not math.isfinite(losses[-1]) or time.monotonic() - begun > PROBE_SECONDS:
+            break
+    return losses
+
+
+def _gradients(tf: Any, model: Any, x: Any, y: Any, weights: Any) -> dict[str, Any]:
+    with tf.GradientTape() as tape:
+        predicted = model(x, training=True)
+        loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weights, training=True)
+    variables = model.trainable_weights
+    found = tape.gradient(loss, [v.value for v in variables])
+    missing, zero = [], []
+    largest = 0.0
+    for variable, gradient in zip(variables, found, strict=True):
+        if gradient is None:
+            missing.append(variable.path)
+            continue
+        size = float(tf.reduce_max(tf.abs(tf.convert_to_tensor(gradient)))) if np.prod(variable.shape) else 0.0
+        largest = max(largest, size) if math.isfinite(size) else math.inf
+        if size == 0.0:
+            zero.append(variable.path)
+    value = float(np.asarray(loss).reshape(-1)[0])
+    return {"loss": value, "missing": missing, "zero": zero, "all": len(variables), "largest": largest}
+
+
+def _train_with_adam(tf: Any, model: Any, x: Any, y: Any, weights: Any, steps: int) -> list[float]:
+    """The same steps with an optimizer that suits nearly everything."""
+    import keras
+
+    optimizer = keras.optimizers.Adam(1e-3)
+    variables = model.trainable_weights
+
+    @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            predicted = model(x, training=True)
+            loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weights, training=True)
+        optimizer.apply(tape.gradient(loss, [v.value for v in variables]), variables)
+        return loss
+
+    optimizer.build(variables)
+    losses: list[float] = []
+    begun = time.monotonic()
+    for _ in range(steps):
+        losses.append(float(np.asarray(step()).reshape(-1)[0]))
+        if not math.isfinite(losses[-1]) or time.monotonic() - begun > PROBE_SECONDS:
+            break
+    return losses
+
+
+def input_names(x: Any) -> list[str]:
+    """Names of the inputs of a batch."""
+    return list(flat(x))

@@ -1,0 +1,726 @@
+"""Keras and custom loops under observation: cut short, looked at, and written down."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from bushel.checking.running import links
+from bushel.checking.running.batches import (
+    Look,
+    array_facts,
+    label_facts,
+    look_at,
+    overlap,
+    tell_look,
+)
+from bushel.checking.running.downloads import replace_everywhere
+from bushel.checking.running.failures import tell_failure
+from bushel.checking.running.loops import steps
+from bushel.checking.running.models import describe_loss, model_facts, probe
+from bushel.checking.running.places import Place, is_user_file, seen, user_place
+
+__all__ = ["install", "look_at_iterated", "loops"]
+
+FIT_BATCHES = 8
+EVALUATE_BATCHES = 8
+PREDICT_SECONDS = 8.0
+MOST_PROBES = 2
+_BETWEEN = ("traceback_utils", "/autograph/", "/util/dispatch", "/checking/running/", "functools", "contextlib")
+
+
+class Loops:
+    """What custom loops did."""
+
+    def __init__(self) -> None:
+        self.tapes = 0
+        self.current: Any = None  # the dataset that is being iterated over
+        self.iterations: dict[int, int] = {}
+        self.trained_on: dict[int, Any] = {}
+        self.evaluated_on: dict[int, Any] = {}
+        self.models: dict[int, Any] = {}
+        self.gradients = self.applied = 0
+        self.losses: dict[str, Any] = {}
+        self.metrics: list[dict[str, Any]] = []
+        self.fits = 0
+        self.in_keras = 0
+        self.optimizers: dict[int, Any] = {}
+
+
+loops = Loops()
+
+
+def called_directly() -> bool:
+    """Whether the user's code itself called what asks, not Keras on its behalf."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if "__autograph_generated_file" in name or is_user_file(name):
+            return True
+        if not any(part in name for part in _BETWEEN):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def look_at_iterated(dataset: Any) -> None:
+    """The user's code begins to iterate over a dataset."""
+    if loops.in_keras:
+        return
+    links.note_use(dataset, "loop")
+    if links.link_of(dataset) is None:
+        return
+    loops.current = dataset
+    loops.iterations[id(dataset)] = loops.iterations.get(id(dataset), 0) + 1
+    look = look_at(dataset, "loop", seconds=2.0)
+    tell_look(look)
+
+
+def install() -> None:
+    """Patch Keras, tapes and optimizers."""
+    import keras
+    import tensorflow as tf
+    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+    from keras.src.trainers.trainer import Trainer
+
+    tf.get_logger().setLevel("ERROR")
+    _install_places(keras)
+    _install_compile(Trainer)
+    _wrap(TensorFlowTrainer, "fit", _fit)
+    _wrap(TensorFlowTrainer, "evaluate", _evaluate)
+    _wrap(TensorFlowTrainer, "predict", _predict)
+    for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
+        _wrap(TensorFlowTrainer, name, _on_batch)
+    _install_calls(keras, tf)
+    _install_tapes(tf)
+    _install_optimizers()
+    _install_losses(keras, tf)
+    _install_metrics(keras)
+    _install_distribution(tf)
+
+
+def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    original = getattr(owner, name)
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if links.is_quiet() or loops.in_keras or user_place() is None:
+            return original(self, *args, **kwargs)
+        try:
+            given = dict(signature.bind(self, *args, **kwargs).arguments)
+        except TypeError:
+            return original(self, *args, **kwargs)
+        for extra in ("kwargs", "self"):
+            given.update(given.pop(extra) if extra == "kwargs" and extra in given else {})
+        given.pop("self", None)
+        loops.in_keras += 1
+        try:
+            return around(functools.partial(original, self), self, given)
+        finally:
+            loops.in_keras -= 1
+            steps.ended += around in (_fit, _evaluate)
+
+    setattr(owner, name, wrapped)
+
+
+def _install_places(keras: Any) -> None:
+    """Layers, losses, optimizers, schedules, callbacks and metrics know the line that made them."""
+    kinds = (
+        keras.layers.Layer,
+        keras.losses.Loss,
+        keras.optimizers.Optimizer,
+        keras.optimizers.schedules.LearningRateSchedule,
+        keras.callbacks.Callback,
+        keras.metrics.Metric,
+    )
+    for kind in kinds:
+        _remember_place(kind)
+
+
+def _remember_place(kind: Any) -> None:
+    make = kind.__new__
+
+    @functools.wraps(make)
+    def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made = make(cls) if make is object.__new__ else make(cls, *args, **kwargs)
+        place = user_place()
+        if place is not None and hasattr(made, "__dict__"):
+            made.__dict__["_bushel_place"] = place
+        return made
+
+    kind.__new__ = __new__
+
+
+def _install_compile(trainer: Any) -> None:
+    original = trainer.compile
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def compiled(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = dict(signature.bind(self, *args, **kwargs).arguments)
+        del given["self"]
+        # Compiling for a run of a few batches takes longer than the run.
+        given |= {"jit_compile": False}
+        given.pop("steps_per_execution", None)
+        result = original(self, **given)
+        self.__dict__["_bushel_compiled"] = user_place()
+        metrics = given.get("metrics")
+        self.__dict__["_bushel_metrics"] = (
+            [_metric_name(m) for m in metrics] if isinstance(metrics, list | tuple) else None
+        )
+        return result
+
+    trainer.compile = compiled
+
+
+def _metric_name(metric: Any) -> str:
+    if isinstance(metric, str):
+        return metric
+    return getattr(metric, "__name__", type(metric).__name__)
+
+
+def _as_look(x: Any, y: Any, batch_size: Any, role: str) -> Look | None:
+    """A look at whatever fit is given."""
+    import tensorflow as tf
+
+    if isinstance(x, tf.data.Dataset):
+        links.note_use(x, role)
+        return look_at(x, role)
+    if (
+        x is None
+        or hasattr(x, "__next__")
+        or (hasattr(x, "__getitem__") and hasattr(x, "__len__") and hasattr(x, "on_epoch_end"))
+    ):
+        return None
+    try:
+        with links.quietly():
+            pair = (_tensors(tf, x), _tensors(tf, y)) if y is not None else (_tensors(tf, x),)
+            dataset = tf.data.Dataset.from_tensor_slices(pair).batch(batch_size or 32)
+    except Exception:
+        return None
+    look = look_at(dataset, role)
+    look.facts["arrays"] = True
+    return look
+
+
+def _tensors(tf: Any, value: Any) -> Any:
+    return tf.nest.map_structure(lambda part: part.to_numpy() if hasattr(part, "to_numpy") else part, value)
+
+
+def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
+    import tensorflow as tf
+
+    place = user_place()
+    loops.fits += 1
+    seen.tell("stage", doing="fit", place=place)
+    x, y, batch_size = given.get("x"), given.get("y"), given.get("batch_size")
+    train = _as_look(x, y, batch_size, "train")
+    validation = given.get("validation_data")
+    val_x, val_y = (validation, None)
+    if isinstance(validation, tuple | list):
+        val_x, val_y = validation[0], validation[1] if len(validation) > 1 else None
+    val = _as_look(val_x, val_y, given.get("validation_batch_size") or batch_size, "val") if val_x is not None else None
+    facts = {
+        "place": place,
+        "arguments": _fit_arguments(given),
+        "train": train.facts if train else None,
+        "val": val.facts if val else None,
+        "same": val is not None and val is train,
+        "overlap": overlap(train, val) if train and val and train is not val else None,
+        "split": _split_facts(given),
+    }
+    total = _total_steps(given, train)
+    if train is not None and train.facts["batches"] == 0:
+        seen.tell("fit", **facts, model=model_facts(model, steps=total), failed="no batches", probe=None)
+        raise SystemExit(0)
+    capped = given | {
+        "epochs": (given.get("initial_epoch") or 0) + 1,
+        "verbose": 0,
+        "initial_epoch": given.get("initial_epoch") or 0,
+    }
+    capped["callbacks"] = [c for c in _listed(given.get("callbacks")) if type(c).__name__ != "TensorBoard"] or None
+    if isinstance(x, tf.data.Dataset):
+        with links.quietly():
+            capped["x"] = x.take(FIT_BATCHES)
+        capped["steps_per_epoch"] = None
+    elif train is not None and not given.get("validation_split"):
+        capped |= _fewer_rows(tf, x, y, FIT_BATCHES * (batch_size or 32), given)
+    if isinstance(validation, tf.data.Dataset):
+        with links.quietly():
+            capped["validation_data"] = validation.take(FIT_BATCHES)
+        capped["validation_steps"] = None
+    try:
+        history = run(**capped)
+    except Exception as error:
+        seen.tell("fit", **facts, model=model_facts(model, steps=total), failed=f"{type(error).__name__}", probe=None)
+        tell_failure(error, doing="fit", place=place)
+        raise
+    described = model_facts(model, steps=total)
+    probed = None
+    if train is not None and loops.fits <= MOST_PROBES:
+        seen.tell("stage", doing="probe", place=place)
+        try:
+            probed = probe(model, train.batches[0], described["parameters"])
+            probed["val_outputs"] = None
+        except Exception as error:
+            probed = {"problem": f"{type(error).__name__}: {error}"[:500]}
+    logs = {name: [float(v) for v in values if np.ndim(v) == 0] for name, values in history.history.items()}
+    seen.tell("fit", **facts, model=described, failed=None, probe=probed, logs=logs)
+    return history
+
+
+def _listed(callbacks: Any) -> list[Any]:
+    if callbacks is None:
+        return []
+    return list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+
+
+def _fewer_rows(tf: Any, x: Any, y: Any, count: int, given: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    with contextlib.suppress(Exception):
+        found["x"] = tf.nest.map_structure(lambda part: part[:count], x)
+        if y is not None:
+            found["y"] = tf.nest.map_structure(lambda part: part[:count], y)
+        if given.get("sample_weight") is not None:
+            found["sample_weight"] = given["sample_weight"][:count]
+        if given.get("steps_per_epoch"):
+            found["steps_per_epoch"] = min(given["steps_per_epoch"], FIT_BATCHES)
+        return found
+    return {}
+
+
+def _total_steps(given: dict[str, Any], train: Look | None) -> int | None:
+    per_epoch = given.get("steps_per_epoch")
+    if per_epoch is None and train is not None and train.facts.get("complete"):
+        per_epoch = train.facts["batches"]
+    return int(per_epoch) * int(given.get("epochs") or 1) if per_epoch else None
+
+
+def _fit_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    weights = given.get("class_weight")
+    return {
+        "epochs": _number(given.get("epochs", 1)),
+        "steps_per_epoch": _number(given.get("steps_per_epoch")),
+        "validation_steps": _number(given.get("validation_steps")),
+        "batch_size": _number(given.get("batch_size")),
+        "initial_epoch": _number(given.get("initial_epoch")),
+        "validation_split": _number(given.get("validation_split")),
+        "shuffle": given.get("shuffle", True) if isinstance(given.get("shuffle", True), bool) else None,
+        "has_validation": given.get("validation_data") is not None,
+        "class_weight": {str(k): float(v) for k, v in weights.items()} if isinstance(weights, dict) else None,
+        "class_weight_keys": sorted({type(k).__name__ for k in weights}) if isinstance(weights, dict) else None,
+        "callbacks": [_callback_facts(c, given) for c in _listed(given.get("callbacks"))],
+    }
+
+
+def _number(value: Any) -> Any:
+    if value is None or isinstance(value, int | float):
+        return value
+    with contextlib.suppress(Exception):
+        return float(np.asarray(value))
+    return None
+
+
+def _callback_facts(callback: Any, given: dict[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"class": type(callback).__name__, "place": callback.__dict__.get("_bushel_place")}
+    for name in ("monitor", "mode", "patience", "min_delta", "factor", "save_best_only", "restore_best_weights"):
+        value = getattr(callback, name, None)
+        if isinstance(value, str | int | float | bool):
+            facts[name] = value
+    monitor = getattr(callback, "monitor_op", None)
+    if monitor is not None:
+        facts["wants"] = {"less": "min", "greater": "max"}.get(getattr(monitor, "__name__", ""))
+    if facts["class"] == "LearningRateScheduler":
+        with contextlib.suppress(Exception):
+            facts["rates"] = _scheduled(callback.schedule, int(given.get("epochs") or 1))
+    return facts
+
+
+def _scheduled(schedule: Any, epochs: int) -> list[float]:
+    rate, rates = 1e-3, []
+    for epoch in range(min(epochs, 100)):
+        try:
+            rate = float(schedule(epoch, rate))
+        except TypeError:
+            rate = float(schedule(epoch))
+        rates.append(rate)
+    return rates
+
+
+def _split_facts(given: dict[str, Any]) -> dict[str, Any] | None:
+    """The labels on both sides of `validation_split`, which takes the last rows."""
+    share, y = given.get("validation_split"), given.get("y")
+    if not share or y is None:
+        return None
+    with contextlib.suppress(Exception):
+        array = np.asarray(y)
+        if array.ndim == 2 and array.shape[1] > 1:
+            array = array.argmax(axis=1)
+        cut = int(len(array) * (1 - share))
+        if array.dtype.kind in "iu" or np.all(array == np.round(array)):
+            return {"train": label_facts(array[:cut].reshape(-1)), "val": label_facts(array[cut:].reshape(-1))}
+    return None
+
+
+def _evaluate(run: Callable[..., Any], _: Any, given: dict[str, Any]) -> Any:
+    import tensorflow as tf
+
+    place, x = user_place(), given.get("x")
+    seen.tell("stage", doing="evaluate", place=place)
+    look = _as_look(x, given.get("y"), given.get("batch_size"), "evaluate")
+    if isinstance(x, tf.data.Dataset):
+        with links.quietly():
+            given["x"] = x.take(EVALUATE_BATCHES)
+        steps_asked = given.pop("steps", None)
+    else:
+        steps_asked = given.get("steps")
+    given["verbose"] = 0
+    seen.tell("evaluate", place=place, data=look.facts if look else None, steps=_number(steps_asked))
+    try:
+        return run(**given)
+    except Exception as error:
+        tell_failure(error, doing="evaluate", place=place)
+        raise
+
+
+def _predict(run: Callable[..., Any], _: Any, given: dict[str, Any]) -> Any:
+    import tensorflow as tf
+
+    place, x = user_place(), given.get("x")
+    seen.tell("stage", doing="predict", place=place)
+    look = _as_look(x, None, given.get("batch_size"), "predict")
+    given["verbose"] = 0
+    seen.tell("predict", place=place, data=look.facts if look else None, steps=_number(given.get("steps")))
+    try:
+        if isinstance(x, tf.data.Dataset) and look is not None and look.batches:
+            given = given | _predicted_rows(run, x, look, given)
+        return run(**given)
+    except Exception as error:
+        tell_failure(error, doing="predict", place=place)
+        raise
+
+
+def _predicted_rows(run: Callable[..., Any], x: Any, look: Look, given: dict[str, Any]) -> dict[str, Any]:
+    """Everything, unless that takes too long: what comes back may be compared with all labels."""
+    begun = time.monotonic()
+    with links.quietly():
+        run(**given | {"x": x.take(1), "steps": None})
+        run(**given | {"x": x.take(1), "steps": None}) if time.monotonic() - begun < 1 else None
+        spent = (time.monotonic() - begun) / 2
+        count = given.get("steps") or (look.facts["batches"] if look.facts["complete"] else 10**6)
+        if spent * count < PREDICT_SECONDS and not look.facts["infinite"]:
+            return {}
+        seen.tell("note", text="predict was cut short: it takes too long on all of the data")
+        seen.tell("cut", place=user_place())
+        return {"x": x.take(4), "steps": None}
+
+
+def _on_batch(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
+    steps.take()
+    place = user_place()
+    loops.models[id(model)] = model
+    x, y = given.get("x"), given.get("y")
+    with contextlib.suppress(Exception):
+        name = getattr(run.func, "__name__", "")  # type: ignore[attr-defined]
+        if name == "train_on_batch":
+            loops.applied += 1
+            loops.gradients += 1
+            if loops.current is not None:
+                loops.trained_on[id(loops.current)] = loops.current
+        if place is not None:
+            key = f"batch:{place}"
+            if key not in loops.losses:
+                loops.losses[key] = True
+                seen.tell(
+                    "on_batch",
+                    name=name,
+                    place=place,
+                    inputs=array_facts(np.asarray(x)) if not isinstance(x, dict | list | tuple) else None,
+                    labels=label_facts(np.asarray(y)) if y is not None and not isinstance(y, dict | list) else None,
+                )
+    try:
+        result = run(**given)
+    except Exception as error:
+        tell_failure(error, doing="fit", place=place)
+        raise
+    return result
+
+
+def _install_calls(keras: Any, tf: Any) -> None:
+    """Calls of models by the user's code, with what `training` was."""
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+    kind = keras.Model
+    original = kind.__call__
+
+    @functools.wraps(original)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and not loops.in_keras and called_directly():
+            with contextlib.suppress(Exception):
+                _note_call(keras, tf, self, args, kwargs)
+        return original(self, *args, **kwargs)
+
+    kind.__call__ = __call__
+    function = polymorphic_function.Function
+    call = function.__call__
+
+    @functools.wraps(call)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not loops.in_keras and not links.is_quiet() and called_directly():
+            steps.take()
+        return call(self, *args, **kwargs)
+
+    function.__call__ = called
+
+
+def _note_call(keras: Any, tf: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    values = tf.nest.flatten((args, kwargs))
+    if any(isinstance(value, keras.KerasTensor) for value in values):
+        return
+    if tf.executing_eagerly():
+        steps.take()
+    loops.models[id(model)] = model
+    training = kwargs.get("training", "not given")
+    if training == "not given" and len(args) > 1:
+        names = list(inspect.signature(model.call).parameters)
+        if "training" in names and names.index("training") < len(args):
+            training = args[names.index("training")]
+    if loops.tapes and loops.current is not None:
+        loops.trained_on[id(loops.current)] = loops.current
+    elif loops.current is not None:
+        loops.evaluated_on[id(loops.current)] = loops.current
+    seen.tell_once(
+        "call",
+        place=user_place(),
+        model=model.name,
+        training=training if isinstance(training, bool | int | str) or training is None else "tensor",
+        tape=loops.tapes > 0,
+        random_layers=_behaving_layers(model),
+    )
+
+
+def _behaving_layers(model: Any) -> list[str]:
+    from bushel.checking.running.models import _layers
+
+    kinds = ("Dropout", "BatchNormalization", "SpatialDropout", "GaussianNoise", "Random", "AlphaDropout")
+    found = [type(layer).__name__ for layer in _layers(model) if type(layer).__name__.startswith(kinds)]
+    return sorted(set(found))
+
+
+def _install_tapes(tf: Any) -> None:
+    kind = tf.GradientTape
+    enter, leave, gradient = kind.__enter__, kind.__exit__, kind.gradient
+
+    def __enter__(self: Any) -> Any:
+        loops.tapes += 1
+        return enter(self)
+
+    def __exit__(self: Any, *args: Any) -> Any:
+        loops.tapes -= 1
+        return leave(self, *args)
+
+    @functools.wraps(gradient)
+    def wrapped(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        result = gradient(self, target, sources, *args, **kwargs)
+        if not links.is_quiet() and called_directly():
+            loops.gradients += 1
+            with contextlib.suppress(Exception):
+                _note_gradient(target, sources, result)
+        return result
+
+    kind.__enter__, kind.__exit__, kind.gradient = __enter__, __exit__, wrapped
+
+
+def _note_gradient(target: Any, sources: Any, result: Any) -> None:
+    if loops.current is not None:
+        loops.trained_on[id(loops.current)] = loops.current
+    flat_sources = list(sources) if isinstance(sources, list | tuple) else [sources]
+    found = list(result) if isinstance(result, list | tuple) else [result]
+    missing = [
+        getattr(s, "path", getattr(s, "name", "?")) for s, g in zip(flat_sources, found, strict=False) if g is None
+    ]
+    first = target[0] if isinstance(target, list | tuple) and target else target
+    seen.tell_once(
+        "gradient",
+        place=user_place(),
+        all=len(flat_sources),
+        missing=missing,
+        in_keras=bool(loops.in_keras),
+        variables=all(hasattr(s, "assign") for s in flat_sources),
+        shape=list(first.shape) if hasattr(first, "shape") else None,
+    )
+
+
+def _install_optimizers() -> None:
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    for name in ("apply_gradients", "apply"):
+        original = getattr(BaseOptimizer, name)
+
+        def make(original: Any) -> Any:
+            @functools.wraps(original)
+            def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if not links.is_quiet() and called_directly():
+                    loops.applied += 1
+                    loops.optimizers[id(self)] = self
+                    seen.tell_once("applied", place=user_place(), optimizer=type(self).__name__)
+                return original(self, *args, **kwargs)
+
+            return apply
+
+        setattr(BaseOptimizer, name, make(original))
+
+
+def _install_losses(keras: Any, tf: Any) -> None:
+    original = keras.losses.Loss.__call__
+
+    @functools.wraps(original)
+    def __call__(self: Any, y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and called_directly():
+            with contextlib.suppress(Exception):
+                _note_loss(tf, describe_loss(self) or {}, y_true, y_pred)
+        return original(self, y_true, y_pred, *args, **kwargs)
+
+    keras.losses.Loss.__call__ = __call__
+    for name in (
+        "sparse_categorical_crossentropy",
+        "categorical_crossentropy",
+        "binary_crossentropy",
+        "mean_squared_error",
+    ):
+        _loss_function(keras.losses, name, tf, logits=None)
+    for name in (
+        "sparse_softmax_cross_entropy_with_logits",
+        "softmax_cross_entropy_with_logits",
+        "sigmoid_cross_entropy_with_logits",
+    ):
+        _loss_function(tf.nn, name, tf, logits=True)
+
+
+def _loss_function(module: Any, name: str, tf: Any, *, logits: bool | None) -> None:
+    original = getattr(module, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and called_directly():
+            with contextlib.suppress(Exception):
+                pair = [kwargs.get("labels", kwargs.get("y_true")), kwargs.get("logits", kwargs.get("y_pred"))]
+                for number, value in enumerate(args[:2]):
+                    pair[number] = value
+                from_logits = True if logits else bool(kwargs.get("from_logits", False))
+                _note_loss(tf, {"name": name, "from_logits": from_logits, "place": None}, *pair)
+        return original(*args, **kwargs)
+
+    setattr(module, name, call)
+    if module is not tf.nn:
+        replace_everywhere(original, call)
+
+
+def _note_loss(tf: Any, loss: dict[str, Any], y_true: Any, y_pred: Any) -> None:
+    place = user_place()
+    key = f"{place}"
+    if key in loops.losses:
+        return
+    loops.losses[key] = True
+    seen.tell(
+        "loss",
+        place=place,
+        loss=loss,
+        labels=_value_facts(tf, y_true),
+        outputs=_value_facts(tf, y_pred),
+        tape=loops.tapes > 0,
+    )
+
+
+def _value_facts(tf: Any, value: Any) -> dict[str, Any]:
+    if hasattr(value, "numpy") and tf.executing_eagerly():
+        array = np.asarray(value.numpy())
+        facts = label_facts(array)
+        if array.ndim >= 2 and array.dtype.kind == "f":
+            facts["sums_to_one"] = bool(np.allclose(array.astype(np.float64).sum(axis=-1), 1, atol=1e-3))
+        return facts
+    if isinstance(value, np.ndarray | list | int | float):
+        return label_facts(np.asarray(value))
+    facts = {"shape": value.shape.as_list() if value.shape.rank is not None else None, "dtype": value.dtype.name}
+    return facts | {"operations": _operations(value)}
+
+
+def _operations(tensor: Any) -> list[str]:
+    """The operations that made a tensor of a graph, the last one first."""
+    found, pending = [], [tensor.op]
+    for operation in itertools.islice(iter(lambda: pending.pop() if pending else None, None), 4):
+        found.append(operation.type)
+        if operation.type in ("Identity", "Cast", "Squeeze", "Reshape") and operation.inputs:
+            pending.append(operation.inputs[0].op)
+    return found
+
+
+def _install_metrics(keras: Any) -> None:
+    kind = keras.metrics.Metric
+    begin = kind.__init__
+
+    @functools.wraps(begin)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        if links.is_quiet() or loops.in_keras or user_place() is None:
+            return
+        facts: dict[str, Any] = {
+            "class": type(self).__name__,
+            "place": self.__dict__.get("_bushel_place"),
+            "updates": 0,
+            "resets": 0,
+            "results": [],
+        }
+        loops.metrics.append(facts)
+        for name in ("update_state", "reset_state", "result"):
+            self.__dict__[name] = _counted(getattr(self, name), name, facts)
+
+    kind.__init__ = __init__
+
+
+def _counted(original: Any, name: str, facts: dict[str, Any]) -> Any:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and not loops.in_keras and called_directly():
+            if name == "update_state":
+                facts["updates"] += 1
+                facts["updated_at"] = user_place()
+            elif name == "reset_state":
+                facts["resets"] += 1
+            else:
+                facts["results"].append([user_place(), max(loops.iterations.values(), default=0)])
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _install_distribution(tf: Any) -> None:
+    for kind in (tf.distribute.Strategy,):
+        for name in ("experimental_distribute_dataset",):
+            original = getattr(kind, name)
+
+            @functools.wraps(original)
+            def distribute(self: Any, dataset: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
+                if not links.is_quiet() and user_place() is not None:
+                    look_at_iterated(dataset)
+                with links.quietly():
+                    return _original(self, dataset, *args, **kwargs)
+
+            setattr(kind, name, distribute)
+
+
+def place_key(place: Place | None) -> str:
+    """A place as text."""
+    return "" if place is None else f"{place[0]}:{place[1]}"
