@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import bushel
+from bushel.checking import Report
 
 tf = pytest.importorskip("tensorflow")
 
@@ -26,7 +27,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(script: Path, records: Path) -> bushel.checking.Report:
+def run(script: Path, records: Path) -> Report:
     text = script.read_text() if script.is_file() else (script / "__main__.py").read_text()
     data = re.search(r"# data: (\w+)", text)
     args = re.search(r"# args: (.*?)(\\n|$)", text, re.MULTILINE)

@@ -49,7 +49,7 @@ FAULTS = [
     Fault("schedule_too_fast", "keras_io_scratch", "    initial_learning_rate, decay_steps=200, decay_rate=0.96, staircase=True", "    initial_learning_rate, decay_steps=1, decay_rate=0.9, staircase=True  # <-", "EXE038"),
     Fault("all_frozen", "transfer", "model.compile(optimizer=tf.keras.optimizers.Adam(1e-3)", "model.trainable = False  # <-\nmodel.compile(optimizer=tf.keras.optimizers.Adam(1e-3)", "EXE040"),
     Fault("gradients_not_applied", "trainer_class", "        self.opt.apply_gradients(zip(grads, self.model.trainable_variables))\n", "", "EXE050"),
-    Fault("loss_outside_tape", "custom_loop", "        loss_value = loss_fn(y, logits)\n    grads", "        pass\n    loss_value = loss_fn(y, logits)  # <-\n    grads", "EXE039"),
+    Fault("loss_outside_tape", "custom_loop", "        loss_value = loss_fn(y, logits)\n    grads = tape.gradient(loss_value, model.trainable_weights)\n", "        pass\n    loss_value = loss_fn(y, logits)  # <-\n    grads = tape.gradient(loss_value, model.trainable_weights)  # <-\n", "EXE039"),
     Fault("no_gradient_through_argmax", "trainer_class", "            loss = self.loss(y, pred)\n", "            loss = self.loss(y, tf.round(pred))  # <-\n", "EXE039"),
     Fault("training_forgotten", "custom_loop", "        logits = model(x, training=True)", "        logits = model(x)  # <-", "EXE051"),
     Fault("metric_never_reset", "custom_loop", "    train_acc_metric.reset_state()\n", "", "EXE052"),

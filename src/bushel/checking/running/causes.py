@@ -49,7 +49,7 @@ def _spots(error: Event) -> list[Spot]:
             spots.append(link["place"])
         spots.append(error.get("consumer"))
     else:
-        spots += frames[::-1][:3]
+        spots += [*frames[::-1][:3], error.get("place")]
     return [spot for spot in spots if spot]
 
 
@@ -271,6 +271,20 @@ def _unbatchable(run: Execution, error: Event, text: str) -> Cause | None:
     )
 
 
+def _monitor(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"(\w+) callback received monitor=(\S+?),", text)
+    if found is None:
+        return None
+    callbacks = [one for fit in run.fits for one in fit["arguments"]["callbacks"] if one.get("monitor") == found[2]]
+    metrics = next((fit["model"].get("metrics") for fit in run.fits[::-1] if fit["model"].get("metrics")), None)
+    return Cause(
+        f"{found[1]} monitors {found[2]!r}, and fit measures {', '.join(['loss', *(metrics or [])])} (and val_… "
+        "of them)",
+        [run.keyword(one["place"], "monitor") for one in callbacks[:1]],
+        "monitor one that is measured",
+    )
+
+
 def _name_error(run: Execution, error: Event, text: str) -> Cause | None:
     if error["type"] not in ("NameError", "UnboundLocalError"):
         return None
@@ -288,5 +302,6 @@ _READERS: tuple[Reader, ...] = (
     _reshape,
     _unbatchable,
     _input_shape,
+    _monitor,
     _name_error,
 )

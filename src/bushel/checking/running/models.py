@@ -20,6 +20,7 @@ PROBE_STEPS = 60
 PROBE_ROWS = 8
 PROBE_SECONDS = 5.0
 LARGE = 3_000_000  # weights; fewer steps above
+DEEP = 60  # layers; no gradients without a graph above
 
 
 def place_of(thing: Any) -> Place | None:
@@ -195,11 +196,12 @@ def outputs_of(model: Any, x: Any) -> dict[str, Any]:
     return facts
 
 
-def probe(model: Any, batch: Any, parameters: int) -> dict[str, Any]:
+def probe(model: Any, batch: Any, dataset: Any, parameters: int) -> dict[str, Any]:
     """Gradients, and steps on one small batch, on weights that are put back afterwards."""
     import tensorflow as tf
 
     x, y, weights = inputs_and_labels(_rows(batch, PROBE_ROWS))
+    is_deep = len(_layers(model)) > DEEP
     facts: dict[str, Any] = {}
     with links.quietly():
         begun = time.monotonic()
@@ -208,20 +210,20 @@ def probe(model: Any, batch: Any, parameters: int) -> dict[str, Any]:
             return facts
         if not getattr(model, "compiled", False) or y is None:
             return facts
-        if not _is_custom(model, "train_step"):
+        if not _is_custom(model, "train_step") and not is_deep:
             facts["gradients"] = _gradients(tf, model, x, y, weights)
         if time.monotonic() - begun > PROBE_SECONDS * 1.5:
             return facts
         steps = PROBE_STEPS if parameters < LARGE else PROBE_STEPS // 6
         with _weights_kept(model):
             before = [np.array(w) for w in model.trainable_weights]
-            facts["losses"] = _train(model, x, y, weights, steps)
+            facts["losses"] = _train(model, _one_batch(tf, dataset), steps)
             facts["unmoved"] = [
                 w.path
                 for w, old in zip(model.trainable_weights, before, strict=True)
                 if np.array_equal(np.asarray(w), old)
             ]
-        if _does_not_fall(facts["losses"]) and not _is_custom(model, "train_step"):
+        if _does_not_fall(facts["losses"]) and not _is_custom(model, "train_step") and not is_deep:
             with _weights_kept(model):
                 facts["losses_with_adam"] = _train_with_adam(tf, model, x, y, weights, steps)
     return facts
@@ -245,11 +247,27 @@ class _weights_kept:  # noqa: N801
                 variable.assign(value)
 
 
-def _train(model: Any, x: Any, y: Any, weights: Any, steps: int) -> list[float]:
+def _one_batch(tf: Any, dataset: Any) -> Any:
+    """The first batch again and again, cut to a few rows, of the type for which the model was traced already."""
+    one = dataset.take(1)
+    specs = tf.nest.flatten(dataset.element_spec)
+    if all(isinstance(spec, tf.TensorSpec) and spec.shape.rank and spec.shape[0] is None for spec in specs):
+        one = one.map(lambda *parts: tf.nest.map_structure(lambda part: part[:PROBE_ROWS], _only(parts)))
+    return one.cache().repeat()
+
+
+def _only(parts: tuple[Any, ...]) -> Any:
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _train(model: Any, batches: Any, steps: int) -> list[float]:
     losses: list[float] = []
     begun = time.monotonic()
+    iterator = links.original_iter(batches)
+    model.make_train_function()
     for _ in range(steps):
-        logs = model.train_on_batch(x, y, weights, return_dict=True)
+        model.reset_metrics()
+        logs = model.train_function(iterator)
         value = logs.get("loss", next(iter(logs.values()), math.nan))
         losses.append(float(np.asarray(value).reshape(-1)[0]))
         if not math.isfinite(losses[-1]) or time.monotonic() - begun > PROBE_SECONDS:

@@ -588,9 +588,11 @@ def learning_rate(run: Execution) -> Iterator[Finding]:
                 spot,
                 help="begin with 1e-3 for Adam, 1e-2 for SGD",
             )
-        elif len(rates) == 4 and rates[0] > 0 and rates[1] < rates[0] * 1e-2:
+        elif len(rates) == 4 and rates[0] > 0 and (rates[1] < rates[0] * 1e-2 or rates[2] < rates[0] * 1e-4):
             yield run.found(
-                f"after a tenth of all {optimizer['schedule_steps']:,} steps the learning rate is {rates[1]:.2g}, "
+                f"of {optimizer['schedule_steps']:,} steps, after a tenth the learning rate is {rates[1]:.2g}, "
+                "after half "
+                f"{rates[2]:.2g}, "
                 f"of {rates[0]:.2g} at first",
                 spot,
                 help="decay_steps counts batches, not epochs",

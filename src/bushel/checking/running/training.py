@@ -35,6 +35,7 @@ FIT_BATCHES = 8
 EVALUATE_BATCHES = 8
 PREDICT_SECONDS = 8.0
 MOST_PROBES = 2
+MANY_LAYERS = 60
 _BETWEEN = ("traceback_utils", "/autograph/", "/util/dispatch", "/checking/running/", "functools", "contextlib")
 
 
@@ -51,7 +52,7 @@ class Loops:
         self.gradients = self.applied = 0
         self.losses: dict[str, Any] = {}
         self.metrics: list[dict[str, Any]] = []
-        self.fits = 0
+        self.fits = self.probes = 0
         self.in_keras = 0
         self.optimizers: dict[int, Any] = {}
 
@@ -267,16 +268,21 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
         raise
     described = model_facts(model, steps=total)
     probed = None
-    if train is not None and loops.fits <= MOST_PROBES:
+    if train is not None and _is_to_be_probed(described):
         seen.tell("stage", doing="probe", place=place)
         try:
-            probed = probe(model, train.batches[0], described["parameters"])
-            probed["val_outputs"] = None
+            probed = probe(model, train.batches[0], train.dataset, described["parameters"])
         except Exception as error:
             probed = {"problem": f"{type(error).__name__}: {error}"[:500]}
     logs = {name: [float(v) for v in values if np.ndim(v) == 0] for name, values in history.history.items()}
     seen.tell("fit", **facts, model=described, failed=None, probe=probed, logs=logs)
     return history
+
+
+def _is_to_be_probed(model: dict[str, Any]) -> bool:
+    """The first models of a script; of large ones the first alone."""
+    loops.probes += 1
+    return loops.probes <= MOST_PROBES and (loops.probes == 1 or len(model["layers"]) <= MANY_LAYERS)
 
 
 def _listed(callbacks: Any) -> list[Any]:

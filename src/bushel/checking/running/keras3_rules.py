@@ -1,0 +1,236 @@
+"""KER: what Keras 3 removed or moved, found by reading; a run meets it as well, but later and in other words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
+from bushel.checking.script.source import Source
+from bushel.checking.script.trace import Trace
+
+__all__: list[str] = []
+
+METHODS = {
+    "reset_states": "reset_state (of a metric), or reset_state of each stateful layer",
+    "predict_classes": "predict(x).argmax(axis=-1)",
+    "predict_proba": "predict",
+    "predict_generator": "predict",
+    "evaluate_generator": "evaluate",
+    "to_yaml": "to_json",
+}
+NAMES = {
+    "keras.layers.experimental": "keras.layers",
+    "keras.utils.np_utils": "keras.utils",
+    "keras.experimental": "keras",
+    "keras.engine": "keras",
+    "keras.utils.data_utils": "keras.utils",
+    "keras.mixed_precision.experimental": "keras.mixed_precision",
+    "keras.backend.set_session": "nothing: there are no sessions",
+    "keras.backend.get_session": "nothing: there are no sessions",
+    "keras.backend.learning_phase": "the training argument of a layer's call",
+    "keras.backend.set_learning_phase": "the training argument of a layer's call",
+    "keras.backend.function": "keras.Model",
+    "keras.backend.placeholder": "keras.Input",
+    "keras.callbacks.experimental": "keras.callbacks",
+    "keras.estimator": "keras.Model",
+    "keras.layers.LocallyConnected1D": "keras.layers.Conv1D",
+    "keras.layers.LocallyConnected2D": "keras.layers.Conv2D",
+    "keras.utils.multi_gpu_model": "tf.distribute.MirroredStrategy",
+}
+FIT_KEYWORDS = ("workers", "use_multiprocessing", "max_queue_size")
+LAYER_KEYWORDS = {"batch_input_shape": "an Input with batch_shape", "time_major": "tf.transpose", "fused": "nothing"}
+_MODELS = re.compile(
+    r"model|net\b|encoder|decoder|generator|discriminator|classifier|autoencoder|\bae\b", re.IGNORECASE
+)
+
+
+@rule("KER001", "gone-in-keras-3", needs="script", rank=3)
+def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
+    """Names and arguments that Keras 3 no longer has.
+
+    Why: an `AttributeError` or `TypeError`, often only after the first epoch.
+    Example: `metric.reset_states()`, `fit(..., workers=4)`, `keras.layers.experimental.preprocessing.Rescaling`
+    Fix: the name that took its place.
+    Ignore: where Keras 2 is pinned, or `tf_keras` imported in its place.
+    Reports: none collected.
+    """
+    source = trace.source
+    if not _is_keras_3(source):
+        return
+    names = _imported(source.tree)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            yield from _call(source, node)
+        if isinstance(node, ast.Attribute):
+            yield from _name(source, node, _dotted(node, names))
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield from _name(source, node, _short(f"{node.module}.{alias.name}"))
+
+
+@rule("KER002", "third-argument-of-compile", needs="script", rank=3)
+def third_argument_of_compile(trace: Trace) -> Iterator[Finding]:
+    """Metrics in the third place of `compile`.
+
+    Why: in Keras 3 the third place is `loss_weights`; training fails with a message about weights, or weighs the loss.
+    Example: `model.compile("adam", "mse", ["mae"])`
+    Fix: `model.compile("adam", "mse", metrics=["mae"])`
+    Ignore: where Keras 2 is pinned.
+    Reports: none collected.
+    """
+    if not _is_keras_3(trace.source):
+        return
+    for node in ast.walk(trace.source.tree):
+        is_compile = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "compile"
+        if not is_compile or not isinstance(node, ast.Call) or len(node.args) < 3:
+            continue
+        third = node.args[2]
+        if not _is_number_list(third):
+            yield _at(
+                trace.source,
+                third,
+                "the third argument of compile is loss_weights in Keras 3, and this looks like metrics",
+                "name it: metrics=[...]",
+            )
+
+
+@rule("KER003", "file-name-that-keras-3-refuses", needs="script", rank=3)
+def file_name_refused(trace: Trace) -> Iterator[Finding]:
+    """A file to save to whose name Keras 3 does not take.
+
+    Why: the error comes when the model is saved, after training.
+    Example: `model.save("saved_model")`, `model.save_weights("checkpoint")`
+    Fix: `.keras` for models, `.weights.h5` for weights, `model.export` for a SavedModel.
+    Ignore: where Keras 2 is pinned.
+    Reports: none collected.
+    """
+    if not _is_keras_3(trace.source):
+        return
+    for node in ast.walk(trace.source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        path = _constant_path(node)
+        if path is None:
+            continue
+        owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        wanted = _wanted(name, owner, path, node)
+        if wanted:
+            yield _at(
+                trace.source,
+                node,
+                f"Keras 3 saves to names that end in {wanted}, and this is {path!r}",
+                f"end it in {wanted}",
+            )
+
+
+def _wanted(name: str, owner: str, path: str, node: ast.Call) -> str | None:
+    """The suffix that Keras 3 asks for, where the name has another."""
+    if name == "save" and _MODELS.search(owner) and not path.endswith((".keras", ".h5", ".hdf5")):
+        return ".keras"
+    if name == "save_weights" and not path.endswith(".weights.h5"):
+        return ".weights.h5"
+    if name == "ModelCheckpoint":
+        only_weights = any(k.arg == "save_weights_only" and _is_true(k.value) for k in node.keywords)
+        if only_weights and not path.endswith(".weights.h5"):
+            return ".weights.h5"
+        if not only_weights and not path.endswith((".keras", ".h5")):
+            return ".keras"
+    return None
+
+
+def _is_keras_3(source: Source) -> bool:
+    """Whether a script uses Keras, and not a Keras 2 of its own."""
+    return (
+        bool(re.search(r"\bkeras\b", source.text))
+        and "tf_keras" not in source.text
+        and "TF_USE_LEGACY_KERAS" not in source.text
+    )
+
+
+def _is_true(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _is_number_list(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value is None
+    if isinstance(node, ast.List | ast.Tuple):
+        return all(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in node.elts)
+    return not isinstance(node, ast.Call)
+
+
+def _constant_path(node: ast.Call) -> str | None:
+    """The end of the path that a call is given, as far as the code says it."""
+    given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "filepath"), None)
+    if isinstance(given, ast.JoinedStr) and given.values:
+        given = given.values[-1]
+    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add | ast.Div):
+        given = given.right
+    if (
+        isinstance(given, ast.Call)
+        and isinstance(given.func, ast.Attribute)
+        and given.func.attr == "join"
+        and given.args
+    ):
+        given = given.args[-1]
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
+
+
+def _call(source: Source, node: ast.Call) -> Iterator[Finding]:
+    if not isinstance(node.func, ast.Attribute):
+        return
+    name = node.func.attr
+    if name in METHODS and not _defines(source, name):
+        yield _at(source, node, f"Keras 3 has no {name}", f"use {METHODS[name]}")
+    if name in ("fit", "evaluate", "predict"):
+        for keyword in node.keywords:
+            if keyword.arg in FIT_KEYWORDS:
+                yield _at(source, keyword.value, f"{name} of Keras 3 has no {keyword.arg}", "give it to the PyDataset")
+    for keyword in node.keywords:
+        if keyword.arg in LAYER_KEYWORDS and name[:1].isupper():
+            yield _at(
+                source, keyword.value, f"layers of Keras 3 take no {keyword.arg}", f"use {LAYER_KEYWORDS[keyword.arg]}"
+            )
+        if keyword.arg == "period" and name == "ModelCheckpoint":
+            yield _at(source, keyword.value, "ModelCheckpoint of Keras 3 takes no period", "use save_freq")
+
+
+def _defines(source: Source, name: str) -> bool:
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in ast.walk(source.tree))
+
+
+def _name(source: Source, node: ast.AST, name: str) -> Iterator[Finding]:
+    is_import = isinstance(node, ast.ImportFrom)
+    for gone, instead in NAMES.items():
+        if name == gone or (is_import and name.startswith(f"{gone}.")):
+            yield _at(source, node, f"Keras 3 has no {gone}", f"use {instead}")
+
+
+def _imported(tree: ast.AST) -> dict[str, str]:
+    """What names of a script stand for."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _dotted(node: ast.Attribute, names: dict[str, str]) -> str:
+    text = ast.unparse(node)
+    head, _, rest = text.partition(".")
+    return _short(f"{names.get(head, head)}.{rest}")
+
+
+def _short(name: str) -> str:
+    return re.sub(r"^(tensorflow|tf)(\.python)?\.keras\b", "keras", name)
+
+
+def _at(source: Source, node: ast.AST, message: str, help: str) -> Finding:
+    place = source.location(node)
+    return Finding(message, locations=[place], evidence={"code": source.line(node.lineno)}, help=[help])  # type: ignore[attr-defined]
