@@ -67,8 +67,9 @@ def _prepare(job: dict[str, Any]) -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(0)
     replacements.install_tensorflow()
-    from bushel.checking.running import links, training
+    from bushel.checking.running import downloads, links, training
 
+    downloads.install()
     links.install()
     training.install()
 

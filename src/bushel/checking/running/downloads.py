@@ -8,15 +8,17 @@ import sys
 from typing import Any
 
 from bushel.checking.running.places import seen, user_place
+from bushel.checking.running.replacements import paths
 
 __all__ = ["NotDownloaded", "install", "random_weights", "replace_everywhere"]
 
 random_weights: list[str] = []  # what stands in for weights that are not here
 
 
-def install(keras: Any, tf: Any) -> None:
+def install() -> None:
     """Patch the functions that download, save and load."""
-    from bushel.checking.running.replacements import paths
+    import keras
+    import tensorflow as tf
 
     for name in dir(keras.applications):
         build = getattr(keras.applications, name)

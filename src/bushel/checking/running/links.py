@@ -79,6 +79,7 @@ class Link:
 _by_id: dict[int, Link] = {}
 _quiet = 0
 original_iter: Callable[[Any], Any]
+on_iteration: list[Callable[[Any], None]] = []  # asked when the user's code begins to iterate over a dataset
 
 
 class quietly:  # noqa: N801
@@ -401,9 +402,8 @@ def install() -> None:
 
     def __iter__(self: Any) -> Any:
         if not is_quiet() and user_place() is not None:
-            from bushel.checking.running.training import look_at_iterated
-
-            look_at_iterated(self)
+            for look in on_iteration:
+                look(self)
         return original_iter(self)
 
     kind.__iter__ = __iter__

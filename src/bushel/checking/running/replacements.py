@@ -415,11 +415,8 @@ def _install_no_network() -> None:
 
 
 def install_tensorflow() -> None:
-    """Replace what TensorFlow and Keras read from and write to."""
-    import keras
+    """Replace what TensorFlow reads from and writes to."""
     import tensorflow as tf
-
-    from bushel.checking.running import downloads
 
     gfile = tf.io.gfile
     _patch(gfile, "glob", _gfile_glob)
@@ -433,7 +430,6 @@ def install_tensorflow() -> None:
             _patch(owner, name, _method_writing)
         for name in ("restore", "read"):
             _patch(owner, name, _method_reading)
-    downloads.install(keras, tf)
 
 
 def _method_writing(original: Any) -> Any:

@@ -107,6 +107,7 @@ def install() -> None:
     _install_losses(keras, tf)
     _install_metrics(keras)
     _install_distribution(tf)
+    links.on_iteration.append(look_at_iterated)
 
 
 def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
