@@ -23,7 +23,9 @@ bool is_foreign(int code) {
   switch (code) {
     case JERR_SOF_UNSUPPORTED:
     case JERR_BAD_PRECISION:
+#if JPEG_LIB_VERSION < 70  // later interfaces always decode arithmetic coding
     case JERR_ARITH_NOTIMPL:
+#endif
     case JERR_CONVERSION_NOTIMPL:
     case JERR_NOTIMPL:
     case JERR_NOT_COMPILED:
