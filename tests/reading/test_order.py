@@ -44,7 +44,7 @@ def test_positions_outside_are_refused() -> None:
 def walk(steps: Steps, consumed: int = 0) -> Iterator[tuple[list[int], list[bool]]]:
     while (step := steps.at(consumed)) is not None:
         real = [True] * len(step.positions) if step.real is None else step.real.tolist()
-        yield step.positions.tolist(), real
+        yield list(step.positions), real
         consumed = step.after
 
 

@@ -69,7 +69,7 @@ class Batch(dict[str, Any]):
 class Part(NamedTuple):
     """What one batch is made of: positions of the order, or records that were packed into bins."""
 
-    positions: Ints
+    positions: Ints | range  # a range costs nothing until a thread makes the batch
     real: NDArray[np.bool_] | None
     after: Place
     bins: Ints | None = None
@@ -93,6 +93,10 @@ class Made:
     error: BushelError | None = None  # that ends the work after these batches
 
 
+def _as_array(positions: Ints | range) -> Ints:
+    return np.arange(positions.start, positions.stop) if isinstance(positions, range) else positions
+
+
 @dataclass(frozen=True)
 class Maker:
     """Makes batches: a pure function of a group."""
@@ -109,7 +113,7 @@ class Maker:
     def __call__(self, group: Group) -> Made:
         """Make the batches of a group."""
         made = Made(end=group.parts[-1].after)
-        rows = self._rows(group, np.concatenate([part.positions for part in group.parts]))
+        rows = self._rows(group, *group.parts)
         columns = self._read(rows, made.tally)
         if columns is None:
             self._make_each(group, made)
@@ -126,11 +130,10 @@ class Maker:
 
     def ahead(self, groups: Iterator[Group]) -> Iterator[Group]:
         """The same groups; shards that are fetched are asked for the records of the next ones in advance."""
-        return self.split.shards.ahead(
-            groups, lambda group: self._rows(group, np.concatenate([part.positions for part in group.parts]))
-        )
+        return self.split.shards.ahead(groups, lambda group: self._rows(group, *group.parts))
 
-    def _rows(self, group: Group, positions: Ints) -> Ints:
+    def _rows(self, group: Group, *parts: Part) -> Ints:
+        positions = np.concatenate([_as_array(part.positions) for part in parts])
         if group.parts[0].bins is not None:  # packed: the schedule has already looked the records up
             return positions
         return self.sampler.rows(group.epoch, positions)
@@ -149,7 +152,7 @@ class Maker:
     def _make_each(self, group: Group, made: Made) -> None:
         """A group with damage: batch by batch, with records at fault raised, skipped or replaced."""
         for part in group.parts:
-            rows = self._rows(group, part.positions)
+            rows = self._rows(group, part)
             try:
                 kept = self._intact(rows, made.tally)
             except BushelError as error:

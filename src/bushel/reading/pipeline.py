@@ -18,8 +18,11 @@ from bushel.reading.schedule import Schedule, Steps
 
 __all__ = ["ProcessAhead", "Settings", "Workers", "make_ahead", "prepare", "threads_of"]
 
-_TASK_BYTES = 512 << 10  # small batches are made together up to this size, which a core's cache holds
-_TASK_RECORDS = 8192
+# Small batches are made together, up to this size per thread and in all. Handing over a group takes the interpreter's
+# lock a few times, whatever its size: the more threads wait for that lock, the larger groups must be.
+_GROUP_BYTES = 512 << 10
+_MOST_GROUP_BYTES = 8 << 20
+_GROUP_RECORDS = 8192
 
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,8 +95,9 @@ def _batches_at_once(split: Split, settings: Settings) -> int:
         return 1
     lengths = split.shards.shards[0].index.lengths[:64]
     mean = float(lengths.mean()) if len(lengths) else 0.0
-    records = min(_TASK_RECORDS, _TASK_BYTES / (mean + 1))
-    return max(1, int(records // settings.batch_size))
+    threads = threads_of(settings)
+    records = min(_GROUP_RECORDS * threads, min(_GROUP_BYTES * threads, _MOST_GROUP_BYTES) / (mean + 1))
+    return max(1, min(int(records // settings.batch_size), settings.workers.ahead or _GROUP_RECORDS))
 
 
 def make_ahead(maker: Maker, schedule: Schedule, settings: Settings, place: Place) -> Ahead[Made]:

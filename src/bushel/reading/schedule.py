@@ -26,7 +26,7 @@ Ints: TypeAlias = NDArray[np.int64]
 class Step:
     """What one rank reads in one step."""
 
-    positions: Ints
+    positions: Ints | range
     real: NDArray[np.bool_] | None  # False where a position only fills up the step; None: all are real
     after: int  # positions that all ranks together have consumed after it
 
@@ -51,7 +51,7 @@ class Steps:
         whole = self.batch_size * world
         if left >= whole:
             first = consumed + rank * self.batch_size
-            return Step(np.arange(first, first + self.batch_size), None, consumed + whole)
+            return Step(range(first, first + self.batch_size), None, consumed + whole)
         if left <= 0:
             return None
         return self._last(consumed, left)
@@ -62,7 +62,7 @@ class Steps:
         if self.order.uneven == "drop":
             share = 0 if self.drop_last else left // world
             first = consumed + rank * share
-            return Step(np.arange(first, first + share), None, self.size) if share else None
+            return Step(range(first, first + share), None, self.size) if share else None
         share = self.batch_size if self.drop_last else -(-left // world)
         positions = np.arange(share) + consumed + rank * share
         real = positions < self.size
@@ -110,7 +110,8 @@ class Schedule:
             yield Group(place.epoch, parts)
 
     def _place_after(self, epoch: int, position: int) -> Place:
-        return Place(epoch, position) if self.steps.at(position) is not None else Place(epoch + 1)
+        is_there = position + self.steps.batch_size * self.steps.order.world <= self.steps.size
+        return Place(epoch, position) if is_there or self.steps.at(position) is not None else Place(epoch + 1)
 
     def _packed(self, place: Place) -> Iterator[Group]:
         """Bins of one window after those of the last; a step takes world x batch_size of them."""
@@ -132,7 +133,7 @@ class Schedule:
             coming = coming[step.after :]
             is_last = Steps(len(coming), steps.batch_size, steps.order, steps.drop_last).at(0) is None
             after = Place(place.epoch + 1) if is_last else after
-            chosen = [taken[at][0] for at in step.positions.tolist()]
+            chosen = [taken[int(at)][0] for at in step.positions]
             bins_of = np.repeat(np.arange(len(chosen)), [len(rows) for rows in chosen])
             yield Group(place.epoch, [Part(np.concatenate(chosen), step.real, after, bins_of, len(chosen))])
             if is_last:
