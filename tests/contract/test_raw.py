@@ -164,7 +164,7 @@ def test_a_file_of_another_kind_says_what_the_model_takes(photos: Path, tmp_path
     with pytest.raises(bushel.SchemaMismatch, match=r"the model takes no text alone; it takes image: bytes \(image\)"):
         list(read_raw(made, tmp_path / "x.txt"))
     np.save(tmp_path / "x.npy", np.zeros(3))
-    with pytest.raises(bushel.FileProblem, match=r"cannot be predicted from \(arrays\)"):
+    with pytest.raises(bushel.FileProblem, match=r"predict cannot read this \(arrays\)"):
         list(read_raw(made, tmp_path / "x.npy"))
 
 
