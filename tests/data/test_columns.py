@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bushel.data.columns import BytesColumn, Ragged, as_dense, as_ragged, concatenate, count_of, take
+from bushel.data.columns import BytesColumn, Ragged, as_dense, as_ragged, concatenate, count_of, take, with_missing
 
 ROWS = st.lists(st.lists(st.integers(-5, 5), max_size=4), max_size=8)
 TEXTS = st.lists(st.binary(max_size=5), max_size=8)
@@ -103,3 +103,13 @@ def test_a_ragged_column_whose_rows_are_all_alike_can_be_dense_again() -> None:
     assert as_dense(Ragged.of([[1], [1, 2]])).to_list() == [[1], [1, 2]]
     lacking = Ragged(np.arange(1), np.array([0, 1, 1]), np.array([True, False]))
     assert as_dense(lacking) is lacking
+
+
+def test_rows_that_lack_a_feature_are_spread_among_the_others() -> None:
+    present = np.array([True, False, True, True])
+    assert with_missing(np.arange(3), present).to_list() == [[0], None, [1], [2]]
+    assert with_missing(np.arange(6).reshape(3, 2), present).to_list() == [[0, 1], None, [2, 3], [4, 5]]
+    some = Ragged(BytesColumn.of(["a", "b"]), np.array([0, 2, 2, 2]), np.array([True, True, False]))
+    found = with_missing(some, present)
+    assert found.to_list() == [[b"a", b"b"], None, [], None]
+    assert present.tolist() == [True, False, True, True]

@@ -366,14 +366,17 @@ def as_ragged(column: Column) -> Ragged:
 
 
 def with_missing(filled: Column, present: NDArray[np.bool_]) -> Ragged:
-    """A column of the rows that have the feature as one of all rows; the others have no values."""
+    """A column of the rows that are present as one of all rows; the others lack the feature."""
     ragged = as_ragged(filled)
     lengths = np.zeros(len(present), np.int64)
     lengths[present] = ragged.lengths
+    if ragged.present is not None:
+        present = present.copy()
+        present[present] = ragged.present
     return Ragged(ragged.values, splits_of(lengths), present)
 
 
-def splits_of(lengths: Sequence[int] | Ints) -> Ints:
+def splits_of(lengths: Sequence[int] | Array) -> Ints:
     """Where rows of these lengths begin and end, one after the other."""
     splits = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=splits[1:])

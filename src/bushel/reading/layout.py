@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import Column, Ragged, SparseColumn, as_ragged, join_sparse
+from bushel.data.columns import Column, Ragged, SparseColumn, as_ragged, join_sparse, splits_of, take
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.reading.order import Sampler, permute
 
@@ -92,12 +92,10 @@ class Pack(msgspec.Struct, frozen=True):
         main = as_ragged(_column(columns, self.feature))
         out: dict[str, Column] = {}
         by_bin = np.argsort(bins, kind="stable")
-        splits = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(bins, minlength=count), out=splits[1:])
+        splits = splits_of(np.bincount(bins, minlength=count))
         for name, column in columns.items():
             if name != self.feature and name not in self.also:
-                rows = column[by_bin] if isinstance(column, np.ndarray) else column.take(by_bin)
-                out[name] = Ragged(rows, splits)
+                out[name] = Ragged(take(column, by_bin), splits)
                 continue
             ragged = as_ragged(column)
             if not np.array_equal(ragged.lengths, main.lengths):

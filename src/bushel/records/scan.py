@@ -21,6 +21,7 @@ from bushel.data.columns import (
     count_of,
     join_sparse,
     take,
+    with_missing,
 )
 from bushel.data.samples import Sample
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar, wire_features
@@ -287,10 +288,7 @@ def _shape_some(column: Ragged, present: NDArray[np.bool_], feature: Feature, na
     """Raw tensors that some rows lack: those have no values."""
     if (column.lengths[present] != 1).any():
         raise SchemaMismatch("a raw tensor must be one bytes value per record", at=name)
-    there = as_ragged(_shape_raw(column.values, feature, name))
-    splits = np.zeros(len(present) + 1, np.int64)
-    splits[1:][present] = there.lengths
-    return Ragged(there.values, np.cumsum(splits), present)
+    return with_missing(_shape_raw(column.values, feature, name), present)
 
 
 def _wrong_count(row: int, feature: Feature, name: str) -> SchemaMismatch:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, with_missing
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.splits import split_of_name
 from bushel.parallel.helpers import Helpers, do_all
@@ -375,6 +375,4 @@ def by_folder(values: Sequence[str | None], folder: NDArray[np.int32]) -> Column
     if None not in values:
         return column.take(folder)
     there = np.array([value is not None for value in values], bool)[folder]
-    splits = np.zeros(len(folder) + 1, np.int64)
-    np.cumsum(there, out=splits[1:])
-    return Ragged(column.take(folder[there]), splits, there)
+    return with_missing(column.take(folder[there]), there)

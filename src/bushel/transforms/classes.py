@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.transforms.protocol import Draw, Fit
@@ -177,9 +177,7 @@ class MultiHot(_Coded, frozen=True, tag="multi_hot"):
         made = self._vectors(column.values, rows, len(column))
         if column.present is None or column.present.all():
             return {**columns, self.feature: made}
-        lengths = np.where(column.present, len(self.names), 0)
-        splits = np.concatenate([[0], np.cumsum(lengths)])
-        return {**columns, self.feature: Ragged(made[column.present].reshape(-1), splits, column.present)}
+        return {**columns, self.feature: with_missing(made[column.present], column.present)}
 
     def _vectors(self, values: Any, rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
         codes = _codes(values, self.names, self.feature, refuse=self.unknown == "refuse")

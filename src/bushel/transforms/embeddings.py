@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged, splits_of
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import FileProblem, SchemaMismatch
@@ -87,7 +87,7 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
             made = np.stack(rows) if rows else np.empty((0, *self._shape()), self.dtype)
         else:
             flat = np.concatenate(rows) if rows else np.empty((0, *self._shape()), self.dtype)
-            made = Ragged(flat, np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)]))
+            made = Ragged(flat, splits_of([len(row) for row in rows]))
         return {**columns, self.out or self.feature: made}
 
     def _shape(self) -> tuple[int, ...]:

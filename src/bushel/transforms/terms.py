@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, SparseColumn, SparseRow
+from bushel.data.columns import BytesColumn, Column, SparseColumn, SparseRow, splits_of
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, SchemaMismatch
@@ -244,7 +244,7 @@ class Sparse(msgspec.Struct, frozen=True, tag="sparse"):
         if not isinstance(column, np.ndarray) or column.ndim != 2:
             raise SchemaMismatch("expected vectors of one size", at=self.feature)
         rows, places = np.nonzero(column)
-        splits = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(column)))]).astype(np.int64)
+        splits = splits_of(np.bincount(rows, minlength=len(column)))
         made: Any = SparseColumn(places.astype(np.int64), _stored(column[rows, places]), splits, column.shape[1])
         return {**columns, self.feature: made}
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged, splits_of
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.transforms.protocol import Draw, value_of
@@ -81,14 +81,13 @@ def _replaced(column: BytesColumn, rows: Any, texts: list[str]) -> BytesColumn:
     encoded = [text.encode() for text in texts]
     lengths = column.lengths
     lengths[rows] = [len(text) for text in encoded]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
     pieces: list[Any] = []
     begin = 0
     for row, text in zip(rows.tolist(), encoded, strict=True):
         pieces += [column.data[column.offsets[begin] : column.offsets[row]], text]
         begin = row + 1
     pieces.append(column.data[column.offsets[begin] : column.offsets[-1]])
-    return BytesColumn(offsets, np.frombuffer(b"".join(pieces), np.uint8))
+    return BytesColumn(splits_of(lengths), np.frombuffer(b"".join(pieces), np.uint8))
 
 
 def text_of(sample: Sample, feature: str) -> str:

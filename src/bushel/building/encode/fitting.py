@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.planning.plan_files import Plan
-from bushel.data.columns import Column, take
+from bushel.data.columns import Column, splits_of, take
 from bushel.data.samples import Sample, sample_at
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError
@@ -82,7 +82,7 @@ def fit_tasks(plan: Plan, source: Source) -> tuple[list[int], int]:
         return list(range(-(-(end - first) // rows))), rows
     place = np.asarray(plan.place)
     is_train = (place >= first) & (place < end)
-    before = np.concatenate([[0], np.cumsum(is_train)])[plan.starts]
+    before = splits_of(is_train)[plan.starts]
     return [int(number) for number in np.flatnonzero(np.diff(before))], rows
 
 

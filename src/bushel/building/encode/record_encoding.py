@@ -107,11 +107,32 @@ class BlockEncoder:
     def _encode_rows(
         self, columns: dict[str, Column], rows: NDArray[np.int64], left_out: set[int], narrowings: Narrowings
     ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
+        """Records of all rows but those left out and those that cannot be stored, which come with the reason."""
         columns = _on_wire(columns)
         stored, refused = self._stored(columns, len(rows), narrowings)
-        left_out = left_out | {place for place, _ in refused}
-        pieces, too_large = self._encode_ranges(columns, stored, rows, left_out, narrowings)
-        return pieces, [*refused, *too_large]
+        kept, places = np.ones(len(rows), bool), np.arange(len(rows))
+        kept[[*left_out, *(place for place, _ in refused)]] = False
+        features = {name: feature for name, feature in wire_features(self.schema.features).items() if name in columns}
+        if kept.any() and stored.keys() < features.keys():  # a column that can be stored only without the rows at fault
+            places = np.flatnonzero(kept)
+            columns = {name: take(column, places) for name, column in columns.items()}
+            stored = {
+                name: store(name, feature, columns[name], Narrowings() if name in stored else narrowings)
+                for name, feature in features.items()
+            }
+            kept = kept[places]
+        while kept.any():
+            order = None if kept.all() else np.flatnonzero(kept)
+            encoded: Any = _native.encode(list(stored.values()), len(places), 1, order)
+            if isinstance(encoded, int):
+                at = encoded if order is None else int(order[encoded])
+                refused.append((int(places[at]), _refusal("schema", "the record is larger than 2 GiB")))
+                kept[at] = False
+                continue
+            lengths = encoded[1].astype(np.int64) + FRAMING
+            piece = Piece(rows[places[kept]], encoded[0][0], lengths, self._label_values(columns, order))
+            return [piece], refused
+        return [], refused
 
     def coded(self, block: Block) -> tuple[dict[str, Column], list[tuple[int, Refused]]]:
         """The columns of a block with labels as codes, and the places whose label cannot be used."""
@@ -213,71 +234,13 @@ class BlockEncoder:
             refused += [(place, _refusal("schema", why)) for place, why in broken]
         return stored, refused
 
-    def _encode_ranges(
-        self,
-        columns: dict[str, Column],
-        stored: dict[str, Stored],
-        rows: NDArray[np.int64],
-        left_out: set[int],
-        narrowings: Narrowings,
-    ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
-        """Records of all rows but those left out: at once, or, where a column cannot be stored whole, in stretches."""
-        pieces: list[Piece] = []
-        refused: list[tuple[int, Refused]] = []
-        features = wire_features(self.schema.features)
-        if all(name in stored for name in columns if name in features):
-            return self._encode_kept(columns, stored, rows, left_out)
-        begin = 0
-        stops = [*sorted(left_out), len(rows)]
-        while stops:
-            end = stops.pop(0)
-            if end > begin:
-                piece = [
-                    stored[name].cut(begin, end)
-                    if name in stored
-                    else store(name, features[name], cut(column, begin, end), narrowings)
-                    for name, column in columns.items()
-                    if name in features
-                ]
-                encoded: Any = _native.encode(piece, end - begin, 1)
-                if isinstance(encoded, int):
-                    refused.append((begin + encoded, _refusal("schema", "the record is larger than 2 GiB")))
-                    stops[:0] = [begin + encoded, end]
-                    continue
-                labels = self._label_values(columns, begin, end)
-                pieces.append(Piece(rows[begin:end], encoded[0][0], encoded[1].astype(np.int64) + FRAMING, labels))
-            begin = end + 1
-        return pieces, refused
-
-    def _encode_kept(
-        self, columns: dict[str, Column], stored: dict[str, Stored], rows: NDArray[np.int64], left_out: set[int]
-    ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
-        kept = np.ones(len(rows), bool)
-        kept[list(left_out)] = False
-        refused: list[tuple[int, Refused]] = []
-        while kept.any():
-            order = None if kept.all() else np.flatnonzero(kept)
-            encoded: Any = _native.encode(list(stored.values()), len(rows), 1, order)
-            if isinstance(encoded, int):
-                place = encoded if order is None else int(order[encoded])
-                refused.append((place, _refusal("schema", "the record is larger than 2 GiB")))
-                kept[place] = False
-                continue
-            lengths = encoded[1].astype(np.int64) + FRAMING
-            if order is None:
-                return [Piece(rows, encoded[0][0], lengths, self._label_values(columns, 0, len(rows)))], refused
-            label = {
-                name: take(columns[name], order) for name in columns if self.labels and name == self.labels.feature
-            }
-            return [Piece(rows[order], encoded[0][0], lengths, self._label_values(label, 0, len(order)))], refused
-        return [], refused
-
-    def _label_values(self, columns: dict[str, Column], begin: int, end: int) -> NDArray[Any] | None:
+    def _label_values(self, columns: dict[str, Column], rows: NDArray[np.int64] | None) -> NDArray[Any] | None:
         if self.labels is None or self.labels.feature not in columns or self.labels.task == "multi_label":
             return None
-        column = cut(columns[self.labels.feature], begin, end)
+        column = columns[self.labels.feature]
+        column = column if rows is None else take(column, rows)
         values = column.values if isinstance(column, Ragged) else column
-        if not isinstance(values, np.ndarray) or values.size != end - begin:
+        if not isinstance(values, np.ndarray) or values.size != len(column):
             return None
         return values.reshape(-1).astype(np.float64 if self.labels.task == "regression" else np.int64)
 

@@ -26,7 +26,7 @@ from bushel.sources.detection.coco import coco_files, encode_mask, read_coco
 from bushel.sources.detection.voc import read_voc
 from bushel.sources.detection.yolo import read_yolo
 from bushel.sources.folders import as_keys
-from bushel.sources.images.image_checks import ImageCheck, allowed, join
+from bushel.sources.images.image_checks import ImageCheck, allowed
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files
@@ -325,7 +325,7 @@ class DetectionSource:
         labels = np.asarray(found.labels[places])
         names = BytesColumn.of(self.class_names)
         columns: dict[str, Column] = {
-            "image/encoded": join(read.images),
+            "image/encoded": BytesColumn.of(read.images),
             "image/format": BytesColumn.of([header.format for header in read.headers]),
             "image/filename": as_keys(found.paths.take(kept)),
             "image/source_id": as_keys(found.ids.take(kept)),

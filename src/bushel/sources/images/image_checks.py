@@ -112,7 +112,7 @@ class ImageCheck:
             rows.append(row)
             kept.append(data)
             sizes.append((header.height, header.width, header.channels))
-        columns: dict[str, Column] = {name: join(kept)}
+        columns: dict[str, Column] = {name: BytesColumn.of(kept)}
         if self.verify != "none":
             numbers = np.array(sizes, np.int64).reshape(-1, 3)
             columns |= {f"{name}/{what}": np.ascontiguousarray(numbers[:, i]) for i, what in enumerate(_MORE)}
@@ -131,7 +131,7 @@ class ImageCheck:
         rows = list(range(count))
         if changed or bad:
             rows = [row for row in rows if row not in bad]
-            columns[name] = join([changed.get(row) or images[row] for row in rows])
+            columns[name] = BytesColumn.of([changed.get(row) or images[row] for row in rows])
         columns |= {f"{name}/{what}": np.ascontiguousarray(sizes[rows, i]) for i, what in enumerate(_MORE)}
         return CheckedImages(rows, columns, bad, {"images turned upright": len(changed)} if changed else {})
 
@@ -158,13 +158,6 @@ class ImageCheck:
                 changed[row] = data
             sizes[row] = header.height, header.width, header.channels
         return changed, bad
-
-
-def join(values: list[bytes]) -> BytesColumn:
-    """Bytes as a column, copied once."""
-    offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum([len(value) for value in values], out=offsets[1:])
-    return BytesColumn(offsets, np.frombuffer(b"".join(values), np.uint8))
 
 
 def _decode(data: Any, header: Header) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take
+from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take, with_missing
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.sources.tables.table import TableSource, table
 from bushel.storage.file_kinds import suffixes_of
@@ -135,11 +135,4 @@ def _spread(column: Column, places: NDArray[np.int64], rows: int) -> Column:
     order[places[there]] = np.flatnonzero(there)
     if (order >= 0).all():
         return take(column, order)
-    present = order >= 0
-    picked = take(column, order[present])
-    if isinstance(picked, Ragged) and picked.present is not None:
-        present[np.flatnonzero(present)[~picked.present]] = False
-        picked = picked.values
-    splits = np.zeros(rows + 1, np.int64)
-    np.cumsum(present, out=splits[1:])
-    return Ragged(picked, splits, present)
+    return with_missing(take(column, order[order >= 0]), order >= 0)

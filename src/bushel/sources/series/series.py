@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, take
+from bushel.data.columns import BytesColumn, Column, take, with_missing
 from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import as_split
@@ -240,7 +240,7 @@ class SeriesSource:
             values = found[there].astype(np.int64 if is_whole else np.float64)
         if there.all():
             return values
-        return Ragged(values, np.concatenate([[0], np.cumsum(there)]), there)
+        return with_missing(values, there)
 
     def _splits(self, rows: Rows, first: NDArray[np.int64]) -> tuple[BytesColumn | None, NDArray[np.bool_]]:
         last = first + self.cut.length - 1

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
 
@@ -106,28 +106,7 @@ def to_column(array: Any, bad: BadRows) -> Column:
     rows = np.flatnonzero(present)
     array = array.drop_null()
     values = _lists(array, bad, rows) if _is_list(array.type) else _scalars(array, bad, rows)
-    return _spread(values, present)
-
-
-def _spread(values: Column, present: NDArray[np.bool_]) -> Ragged:
-    """Values of the rows that are present, as a column of all rows."""
-    lengths = np.zeros(len(present), np.int64)
-    if isinstance(values, Ragged):
-        lengths[present] = values.lengths
-        flat = values.values
-    elif isinstance(values, np.ndarray) and values.ndim > 1:
-        lengths[present] = values.shape[1]
-        flat = values.reshape(-1, *values.shape[2:])
-    else:
-        lengths[present] = 1
-        flat = values
-    return Ragged(flat, _splits(lengths), present)
-
-
-def _splits(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    out = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=out[1:])
-    return out
+    return with_missing(values, present)
 
 
 def _scalars(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take
+from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take, with_missing
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName
 from bushel.parallel.helpers import Helpers, do_all
@@ -35,7 +35,6 @@ from bushel.sources.tables.table_columns import (
     common_type,
     named,
     present_rows,
-    spread,
 )
 from bushel.storage import AnyPath, as_path, list_files, open_to_read
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, what_is
@@ -322,7 +321,7 @@ class TableSource:
         rows = np.concatenate([piece.rows, [refused.row for refused in piece.refused]]).astype(np.int64)
         there = np.zeros(len(rows), bool)
         there[piece.rows - rows.min()] = True
-        return {name: spread(column, there) for name, column in columns.items()}
+        return {name: with_missing(column, there) for name, column in columns.items()}
 
     def _pieces(self, file: int, part: Part, names: Sequence[str]) -> Iterator[Piece]:
         """Arrays as they are in the file, cast where types were asked for."""

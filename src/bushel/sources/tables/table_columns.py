@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged
+from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.errors import SchemaMismatch
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
@@ -27,7 +27,6 @@ __all__ = [
     "named",
     "part_bytes",
     "present_rows",
-    "spread",
 ]
 
 
@@ -106,19 +105,6 @@ def as_text(column: Column) -> BytesColumn:
     raise SchemaMismatch("a key must be one text or integer per row", at="key")
 
 
-def spread(column: Column, there: NDArray[np.bool_]) -> Ragged:
-    """A column of some rows as one of all, the others missing."""
-    ragged = as_ragged(column)
-    lengths = np.zeros(len(there), np.int64)
-    lengths[there] = ragged.lengths
-    present = there.copy()
-    if ragged.present is not None:
-        present[there] = ragged.present
-    splits = np.zeros(len(there) + 1, np.int64)
-    np.cumsum(lengths, out=splits[1:])
-    return Ragged(ragged.values, splits, present)
-
-
 def named(column: Column, names: Sequence[str]) -> Column:
     """Codes as the names they stand for; a code below 0 stands for none."""
     if isinstance(column, Ragged):
@@ -127,7 +113,7 @@ def named(column: Column, names: Sequence[str]) -> Column:
     known = BytesColumn.of(names)
     if (column >= 0).all():
         return known.take(column)
-    return spread(known.take(column[column >= 0]), column >= 0)
+    return with_missing(known.take(column[column >= 0]), column >= 0)
 
 
 def common_type(one: Any, other: Any, at: str) -> Any:
