@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.script.interpreter import Interpreter
-from bushel.checking.script.source import Source, read_source
+from bushel.checking.script.source import Source
+from bushel.checking.script.source import read_source as parse
 from bushel.checking.script.trace import Trace
-from bushel.storage import AnyPath
 
 __all__ = ["follow", "parse"]
-
-
-def parse(path: AnyPath) -> Source:
-    """Read a script or notebook."""
-    return read_source(path)
 
 
 def follow(source: Source, data: Data | None) -> Trace:

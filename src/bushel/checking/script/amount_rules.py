@@ -12,8 +12,6 @@ from bushel.checking.script.fixes import At, at, inserted_before, with_argument,
 from bushel.checking.script.known_values import Const, Dataset, Model
 from bushel.checking.script.trace import Trace, records_of
 
-__all__: list[str] = []
-
 
 @rule("PIP011", "batch-of-one", severity="warning", needs="script")
 def batch_of_one(trace: Trace) -> Iterator[Finding]:

@@ -12,20 +12,6 @@ from bushel.checking.report.findings import Confidence, Finding, Severity
 from bushel.checking.script.known_values import Link
 from bushel.checking.script.source import Source
 
-__all__ = [
-    "At",
-    "Edit",
-    "appended",
-    "at",
-    "inserted_before",
-    "moved",
-    "removed",
-    "replaced",
-    "with_argument",
-    "with_keyword",
-    "without_keyword",
-]
-
 
 class Placed(Protocol):
     """Anything of a script that stands at one place: an event, a use, a call of a chain, a layer, a writer."""

@@ -8,36 +8,6 @@ from typing import Any
 
 from bushel.checking.script.source import Source
 
-__all__ = [
-    "UNKNOWN",
-    "Alternatives",
-    "Const",
-    "Dataset",
-    "Files",
-    "Function",
-    "Instance",
-    "Layer",
-    "Link",
-    "Local",
-    "Loss",
-    "Mapping",
-    "Model",
-    "Module",
-    "Scope",
-    "Seq",
-    "Spec",
-    "Tensor",
-    "Text",
-    "Unknown",
-    "Value",
-    "Writer",
-    "flat_layers",
-    "join",
-    "layers_of",
-    "let_go",
-    "text_of",
-]
-
 
 class Value:
     """Anything that a name can stand for."""
@@ -214,10 +184,6 @@ class Dataset(Value):
     def has(self, *names: str) -> bool:
         """Whether one of these calls is in the chain."""
         return any(link.name in names for link in self.links)
-
-    def positions(self, name: str) -> list[int]:
-        """Where in the chain a call is."""
-        return [i for i, link in enumerate(self.links) if link.name == name]
 
 
 @dataclass

@@ -11,8 +11,6 @@ from bushel.checking.script.fixes import At, Edit, appended, at, moved, place_te
 from bushel.checking.script.known_values import Link
 from bushel.checking.script.trace import Trace, Use, matched_files
 
-__all__: list[str] = []
-
 
 def _names(links: tuple[Link, ...]) -> list[str]:
     return [link.name for link in links]

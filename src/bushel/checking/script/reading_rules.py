@@ -18,8 +18,6 @@ from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Event, Trace, exists_on_disk, matched_files
 from bushel.errors import nearest
 
-__all__: list[str] = []
-
 
 @rule("PIP020", "pattern-handed-to-reader", needs="script")
 def pattern_handed_to_reader(trace: Trace) -> Iterator[Finding]:

@@ -12,8 +12,6 @@ from bushel.checking.script.link_order_rules import after_dataset
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace
 
-__all__: list[str] = []
-
 WORK = {"decode", "decode_raw", "resize", "parse_single", "parse", "random", "layer", "arithmetic"}
 DECODING = {"decode", "decode_raw", "resize"}
 

@@ -26,8 +26,6 @@ from bushel.checking.script.known_values import (
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Event, Trace
 
-__all__: list[str] = []
-
 # Applications that scale 0..255 themselves.
 SCALES_ITSELF = ("EfficientNet", "MobileNetV3", "ConvNeXt", "RegNet", "ResNetRS")
 

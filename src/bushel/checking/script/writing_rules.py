@@ -13,8 +13,6 @@ from bushel.checking.script.known_values import Function, Writer
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace
 
-__all__: list[str] = []
-
 
 @rule("PIP060", "writer-never-closed", needs="script")
 def writer_never_closed(trace: Trace) -> Iterator[Finding]:
