@@ -254,7 +254,6 @@ class Stack:
         self._count = 0
         self._values: dict[str, list[Any]] = {}
         self._placed: dict[str, NDArray[Any]] = {}
-        self._given: dict[str, NDArray[Any]] = {}  # places that the sample at hand may have been written to
 
     def add(self, sample: Sample) -> None:
         """Take one more sample."""
@@ -266,7 +265,7 @@ class Stack:
             if len(values) < self._count:
                 values.append(None)
 
-    def room(self, feature: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    def _room(self, feature: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
         """The place of the next sample's value in the batch; None if it is small, or others have another shape."""
         if math.prod(shape) * dtype.itemsize < _LARGE:
             return None
@@ -275,13 +274,10 @@ class Stack:
         out = self._placed[feature]
         if out.shape[1:] != shape or out.dtype != dtype:
             return None
-        self._given[feature] = place = cast("NDArray[Any]", out[self._count])
-        return place
+        return cast("NDArray[Any]", out[self._count])
 
     def _place(self, name: str, value: NDArray[Any]) -> NDArray[Any]:
-        if value is self._given.get(name):
-            return value
-        place = self.room(name, value.shape, value.dtype)
+        place = self._room(name, value.shape, value.dtype)
         if place is None:
             return value
         place[...] = value

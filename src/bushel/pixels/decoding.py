@@ -1,10 +1,10 @@
-"""Encoded images to uint8 pixels: JPEG by libjpeg-turbo, all else by Pillow."""
+"""Encoded images to uint8 pixels: JPEG and PNG by the core, what it does not know by simplejpeg and Pillow."""
 
 from __future__ import annotations
 
 import io
 import os
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.pixels.headers import BadImage, parse_header
 
-__all__ = ["decode_pixels", "format_of", "orientation_of", "turn_pixels"]
+__all__ = ["MOST_PIXELS", "decode_pixels", "decode_without_core", "format_of", "orientation_of", "turn_pixels"]
 
 
 def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
@@ -38,6 +38,7 @@ _SCAN = b"\xff\xda"  # begins the pixels of a JPEG, and of a thumbnail within it
 _POOL = _native.Pool(max(8, os.cpu_count() or 1))
 _POOLED_BYTES = 4 << 20  # larger images are too few, and too much to keep
 _BITS, _PLANAR = 258, 284  # tags of TIFFs
+MOST_PIXELS = 2**28  # an image of few bytes can ask for more memory than there is
 WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
 
 
@@ -47,14 +48,28 @@ def decode_pixels(
     *,
     upright: bool = True,
     at_least: tuple[int, int] | None = None,
+    most_pixels: int = MOST_PIXELS,
 ) -> NDArray[np.uint8]:
     """Decode an image to height x width x channels; None: as many channels as it has.
 
     With `at_least`, a JPEG that is twice this size or more is decoded at half, quarter or eighth size. Of a GIF, or an
     animated WebP or TIFF, the first frame is taken. 16 bits per channel are cut to their upper 8; `depth.decode_wide`
     has them all. Raises ValueError, OSError or SyntaxError for what cannot be decoded, damaged JPEGs included, which
-    other readers fill up with grey.
+    other readers fill up with grey, and images of more than `most_pixels`.
     """
+    painting = _native.Painting(upright=upright, at_least=at_least or (0, 0), most_pixels=most_pixels)
+    (found,), refused = _native.decode_each(np.array([0, len(data)]), data, channels or 0, painting)
+    if found is not None:
+        return cast("NDArray[np.uint8]", found)
+    if refused[0][1] == _native.Outcome.TOO_LARGE:
+        raise ValueError(f"it has more than {most_pixels:,} pixels")
+    return decode_without_core(data, channels, upright=upright, at_least=at_least)
+
+
+def decode_without_core(
+    data: bytes, channels: int | None = None, *, upright: bool = True, at_least: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
+    """The same for all kinds of images, or what is wrong with one: the core knows few kinds, and few words."""
     if data[:3] == JPEG:
         pixels = _decode_jpeg(data, channels, at_least)
         if pixels is not None:

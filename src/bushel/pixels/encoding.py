@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.pixels.depth import encode_wide
 from bushel.pixels.headers import FORMATS
 
 __all__ = ["ENCODED", "Encoded", "encode_pixels"]
 
+_MOST_SIDE = 65500  # of a JPEG that libjpeg writes; what is larger is refused by simplejpeg's words
 ENCODED = tuple(name for name, format in FORMATS.items() if format.is_written)
 if TYPE_CHECKING:
     Encoded: TypeAlias = str
@@ -31,10 +33,12 @@ def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
             raise ValueError(f"{form} has 8 bits per channel; 16 bits are stored as png or raw")
         return encode_wide(pixels)
     if form == "jpeg":
-        import simplejpeg
-
         if pixels.shape[2] == 4:
             pixels = pixels[..., :3]
+        if _native.codecs()["jpeg"] and 0 < min(pixels.shape) and max(pixels.shape) <= _MOST_SIDE:
+            return cast("bytes", _native.encode_jpeg(np.ascontiguousarray(pixels), quality))
+        import simplejpeg
+
         colours = "GRAY" if pixels.shape[2] == 1 else "RGB"
         sampling = "Gray" if pixels.shape[2] == 1 else "420"
         return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality, colours, sampling, fastdct=False))

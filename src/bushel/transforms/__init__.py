@@ -28,7 +28,7 @@ from bushel.transforms.encoded import encode_image, reencode, resize_encoded
 from bushel.transforms.image import center_crop, convert_colour, decode_image, resize
 from bushel.transforms.missing import fill, require
 from bushel.transforms.numbers import bucketise, cast, clip, jitter, log, normalise, scale, window
-from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PlacedTransform, Transform
+from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PaintedTransform, Transform
 from bushel.transforms.scaling import min_max, robust_scale, standardise
 from bushel.transforms.terms import hash_ngrams, sparse, tfidf
 from bushel.transforms.texts import clean
@@ -40,7 +40,7 @@ __all__ = [
     "Draw",
     "Fit",
     "Fittable",
-    "PlacedTransform",
+    "PaintedTransform",
     "Transform",
     "apply_all",
     "brightness",

@@ -9,13 +9,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel._native import Change
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.pixels.colours import as_pixels, full_of
 from bushel.pixels.geometry import Move, resize_pixels
-from bushel.transforms.image import cut_sample, follow_rotation, moved_sample
-from bushel.transforms.protocol import Draw, image_of
+from bushel.transforms.canvas import Canvas
+from bushel.transforms.image import cut_canvas, cut_sample, follow_rotation, moved_sample
+from bushel.transforms.protocol import Draw, Draws, image_of
 
 __all__ = [
     "brightness",
@@ -56,6 +58,11 @@ class RandomFlip(msgspec.Struct, frozen=True, tag="random_flip"):
         image = image[:: -1 if flips[0] else 1, :: -1 if flips[1] else 1]
         return moved_sample(sample, self, move, image)
 
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Flip images of a batch."""
+        across, down = draws.uniforms(2).T < 0.5
+        return canvas.flip(down & self.vertical, across)
+
 
 class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
     """A part of the image of this size, anywhere."""
@@ -69,6 +76,11 @@ class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
         """Cut the image; boxes and masks with it."""
         down, across = draw.uniforms(2)
         return cut_sample(sample, self, (down, across))
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Cut all images of a batch."""
+        places = draws.uniforms(2)
+        return cut_canvas(canvas, self, lambda room: np.minimum((places * (room + 1)).astype(np.int64), room))
 
 
 class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
@@ -95,6 +107,20 @@ class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
         part = image[top : top + height, left : left + width]
         return moved_sample(sample, self, move, resize_pixels(part, self.height, self.width, image.dtype))
 
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Cut and resize all images of a batch."""
+        if not canvas.is_open:
+            return False
+        share, shape, *places = draws.uniforms(4).T
+        areas = canvas.sizes.prod(axis=1) * (self.area[0] + share * (self.area[1] - self.area[0]))
+        low, high = (math.log(side) for side in self.ratio)
+        ratios = np.array([math.exp(low + value * (high - low)) for value in shape.tolist()])
+        sides = np.sqrt(np.stack([areas / ratios, areas * ratios], axis=1))
+        parts = np.minimum(np.maximum(np.rint(sides), 1).astype(np.int64), canvas.sizes)
+        corners = (np.stack(places, axis=1) * (canvas.sizes - parts + 1)).astype(np.int64)
+        sizes = np.full_like(parts, (self.height, self.width))
+        return canvas.resize(sizes, part=np.concatenate([corners, parts], axis=1))
+
 
 class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
     """Lighter or darker by up to this share of the full range."""
@@ -107,6 +133,10 @@ class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
         image = image_of(sample, self.feature)
         changed = image.astype(np.float32) + np.float32(full_of(image.dtype) * draw.between(-self.most, self.most))
         return {**sample, self.feature: _like(changed, image)}
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Add to the colours of all images of a batch."""
+        return canvas.change(Change.BRIGHTNESS, full_of(np.dtype(np.uint8)) * draws.between(-self.most, self.most))
 
 
 class Contrast(msgspec.Struct, frozen=True, tag="contrast"):
@@ -122,6 +152,10 @@ class Contrast(msgspec.Struct, frozen=True, tag="contrast"):
         factor = np.float32(draw.between(1 - self.most, 1 + self.most))
         return {**sample, self.feature: _like((image - mean) * factor + mean, image)}
 
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Spread the colours of all images of a batch."""
+        return canvas.change(Change.CONTRAST, draws.between(1 - self.most, 1 + self.most))
+
 
 class Saturation(msgspec.Struct, frozen=True, tag="saturation"):
     """Colours moved from, or to, their grey by a factor of 1 - most to 1 + most."""
@@ -136,6 +170,10 @@ class Saturation(msgspec.Struct, frozen=True, tag="saturation"):
         factor = np.float32(draw.between(1 - self.most, 1 + self.most))
         return {**sample, self.feature: _like((image - grey) * factor + grey, image)}
 
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Strengthen the colours of all images of a batch."""
+        return canvas.is_coloured and canvas.change(Change.SATURATION, draws.between(1 - self.most, 1 + self.most))
+
 
 class Hue(msgspec.Struct, frozen=True, tag="hue"):
     """Colours turned round the wheel by up to this share of it, with their lightness (Y of YIQ) kept."""
@@ -146,11 +184,23 @@ class Hue(msgspec.Struct, frozen=True, tag="hue"):
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Turn the colours."""
         image = _coloured(sample, self.feature)
-        angle = 2 * math.pi * draw.between(-self.most, self.most)
-        cosine, sine = math.cos(angle), math.sin(angle)
-        turn = np.array([[1, 0, 0], [0, cosine, -sine], [0, sine, cosine]], np.float32)
-        matrix = np.linalg.inv(_TO_YIQ) @ turn @ _TO_YIQ
+        matrix = _turn_of_colours(draw.between(-self.most, self.most))
         return {**sample, self.feature: _like(image @ matrix.T.astype(np.float32), image)}
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Turn the colours of all images of a batch."""
+        if not canvas.is_coloured:
+            return False
+        shares = draws.between(-self.most, self.most).tolist()
+        return canvas.change(Change.HUE, np.array([_turn_of_colours(share) for share in shares]))
+
+
+def _turn_of_colours(share: float) -> NDArray[Any]:
+    """The matrix that turns colours by a share of the wheel."""
+    angle = 2 * math.pi * share
+    cosine, sine = math.cos(angle), math.sin(angle)
+    turn = np.array([[1, 0, 0], [0, cosine, -sine], [0, sine, cosine]], np.float32)
+    return np.asarray(np.linalg.inv(_TO_YIQ) @ turn @ _TO_YIQ)
 
 
 class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
@@ -172,6 +222,11 @@ class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
             turned = np.stack([_turned(channel, angle, self.fill) for channel in channels], axis=2)
         changed = follow_rotation(sample, self.feature, angle, image.shape[:2], self.masks)
         return {**sample, **changed, self.feature: as_pixels(turned, image.dtype).reshape(image.shape)}
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Turn all images of a batch."""
+        angles = draws.between(-self.most, self.most)
+        return canvas.change(Change.ROTATE, np.stack([angles, np.full_like(angles, self.fill)], axis=1))
 
 
 def _turned(pixels: NDArray[Any], angle: float, fill: int) -> NDArray[Any]:
@@ -197,6 +252,15 @@ class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
         bottom, right = middle_y + (self.size + 1) // 2, middle_x + (self.size + 1) // 2
         image[top:bottom, left:right] = self.fill
         return {**sample, self.feature: image}
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Blank a square of each image of a batch."""
+        if not canvas.is_open:
+            return False
+        middles = (draws.uniforms(2) * canvas.sizes).astype(np.int64)
+        first, last = np.maximum(0, middles - self.size // 2), middles + (self.size + 1) // 2
+        fill = np.full((len(middles), 1), int(self.fill) if canvas.dtype == np.uint8 else self.fill)
+        return canvas.change(Change.CUTOUT, np.concatenate([first, last, fill], axis=1))
 
 
 class Noise(msgspec.Struct, frozen=True, tag="noise"):

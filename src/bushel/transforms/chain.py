@@ -14,18 +14,21 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn
+from bushel import _native
+from bushel.data.columns import BytesColumn, take
 from bushel.data.samples import Sample, Stack, sample_at
 from bushel.data.schema import Feature
 from bushel.pixels.depth import is_wide
+from bushel.transforms.canvas import Canvas
 from bushel.transforms.encoded import EncodeImage, own_form
-from bushel.transforms.image import decoded
+from bushel.transforms.image import base_of, decoded, size_names
 from bushel.transforms.protocol import (
     BatchTransform,
     ColumnTransform,
     CountingTransform,
     Draw,
-    PlacedTransform,
+    Draws,
+    PaintedTransform,
     Transform,
     is_in_core,
 )
@@ -43,6 +46,82 @@ class Rows(NamedTuple):
 
     columns: Columns
     kept: NDArray[np.int64]
+
+
+@dataclass
+class Flow:
+    """The rows of a batch on their way through a chain: columns, or samples between transforms in Python and others."""
+
+    columns: Columns
+    features: Mapping[str, Feature]
+    records: NDArray[np.int64]
+    kept: NDArray[np.int64]  # which of those given they are
+    epoch: int
+    pool: Any
+    refuse: Refuse | None
+    samples: list[Sample] | None = None
+
+    def sample(self, at: int) -> Sample:
+        """One row."""
+        return sample_at(self.columns, self.features, at) if self.samples is None else self.samples[at]
+
+    def refuse_row(self, at: int, error: Exception) -> None:
+        """Leave out a row, or raise."""
+        if self.refuse is None:
+            raise error
+        self.refuse(int(self.kept[at]), error)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Note which rows are left."""
+        self.records, self.kept = self.records[rows], self.kept[rows]
+
+    def images(self, feature: str, steps: Sequence[Any]) -> Any:
+        """The images of a feature; None if there are none, or other features follow them where they move."""
+        names = set(self.columns) if self.samples is None else {name for sample in self.samples for name in sample}
+        follow = {name for step in steps for name in getattr(step, "masks", ())}
+        if names & follow or any(name.startswith(f"{base_of(feature)}/object/") for name in names):
+            return None
+        if self.samples is not None:
+            return [sample[feature] for sample in self.samples] if all(feature in s for s in self.samples) else None
+        sizes = [self.columns[name] for name in size_names(feature) if name in names]
+        column = self.columns.get(feature)
+        is_text = feature in self.features and self.features[feature].dtype == "str"
+        if is_text or not isinstance(column, np.ndarray | BytesColumn):
+            return None
+        return column if all(isinstance(size, np.ndarray) for size in sizes) else None
+
+    def take_painted(self, canvas: Canvas) -> None:
+        """Have the images painted, and go on with those that were."""
+        pixels, feature = canvas.paint(self.pool), canvas.feature
+        columns = self._others(feature)
+        if canvas.is_sized:
+            for name, size in zip(size_names(feature), pixels.shape[1:], strict=True):
+                if name in columns:
+                    columns[name] = np.full(len(pixels), size, np.int64)
+        columns[feature] = pixels
+        for row in sorted(canvas.refused):
+            self.refuse_row(row, canvas.refused[row])
+        if canvas.refused:
+            kept = np.setdiff1d(np.arange(len(pixels)), list(canvas.refused))
+            columns = {name: take(column, kept) for name, column in columns.items()}
+            self.keep(kept)
+        known = {name: kind for name, kind in self.features.items() if name != feature}
+        self.columns, self.samples, self.features = columns, None, known
+
+    def _others(self, feature: str) -> Columns:
+        """All columns as they are after transforms: those that are dense stay, the others may become so."""
+        columns = dict(self.columns)
+        loose = {name: c for name, c in columns.items() if not isinstance(c, np.ndarray | BytesColumn)}
+        if loose or self.samples is not None:
+            stack = Stack(len(self.kept), self.pool)
+            for row in range(len(self.kept)):
+                sample = sample_at(loose, self.features, row) if self.samples is None else self.samples[row]
+                stack.add({name: value for name, value in sample.items() if name != feature})
+            columns |= stack.columns()
+        for name, column in columns.items():
+            if name != feature and isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iuf":
+                columns[name] = column.astype(np.float32 if column.dtype.kind == "f" else np.int64, copy=False)
+        return columns
 
 
 @dataclass(frozen=True)
@@ -117,23 +196,26 @@ class Chain:
     ) -> Rows:
         """The rows of a batch after all steps, those of whole batches last; `records` are the numbers of the rows.
 
-        Steps that the core can do come first, on whole columns. A row that a transform fails on raises, unless
-        `refuse` leaves it out.
+        Steps that the core can do come first, on whole columns, and it paints images a batch at a time. A row that a
+        transform fails on raises, unless `refuse` leaves it out.
         """
         numbers = np.asarray(records, np.int64)
         on_batches = tuple(step for step in self.steps if isinstance(step[1], BatchTransform))
         rest = replace(self, steps=tuple(step for step in self.steps if not isinstance(step[1], BatchTransform)))
         columns, features, rest = rest._begin(columns, features)
-        kept = np.arange(len(numbers))
-        if rest:
-            given = columns, features
-            columns, kept = rest._stack(
-                lambda at: sample_at(*given, at), numbers, epoch, Stack(len(numbers), pool), refuse
-            )
-        if len(kept):
+        pool = pool or _native.Pool(0)
+        flow = Flow(columns, features, numbers, np.arange(len(numbers)), epoch, pool, refuse)
+        while rest.steps and len(flow.kept):
+            count = rest._paint(flow)
+            if count == 0:
+                count = rest._in_python()
+                replace(rest, steps=rest.steps[:count])._apply_each(flow, is_last=count == len(rest.steps))
+            rest = replace(rest, steps=rest.steps[count:])
+        columns = flow.columns
+        if len(flow.kept):
             for number, transform in on_batches:
                 columns = transform.apply_batch(columns, Draw(self.seed, epoch, int(numbers[0]), number))
-        return Rows(columns, kept)
+        return Rows(columns, flow.kept)
 
     def _begin(self, columns: Columns, features: Mapping[str, Feature]) -> tuple[Columns, Mapping[str, Feature], Chain]:
         """The columns after the steps that come first and that the core does, their features, and the other steps.
@@ -152,30 +234,53 @@ class Chain:
                     known[name] = Feature(dtype="str")
         return changed, known, replace(self, steps=self.steps[len(first) :])
 
-    def _stack(
-        self,
-        sample_of: Callable[[int], Sample],
-        records: NDArray[np.int64],
-        epoch: int,
-        stack: Stack,
-        refuse: Refuse | None,
-    ) -> Rows:
-        before, (number, last) = replace(self, steps=self.steps[:-1]), self.steps[-1]
-        is_placed = isinstance(last, PlacedTransform)
-        kept: list[int] = []
-        for at, record in enumerate(records.tolist()):
+    def _paint(self, flow: Flow) -> int:
+        """Let the core do as many steps as it can in one go, all of one image feature; returns how many."""
+        feature = getattr(self.steps[0][1], "feature", "")
+        own = [
+            *takewhile(lambda step: isinstance(step[1], PaintedTransform) and step[1].feature == feature, self.steps)
+        ]
+        images = flow.images(feature, [step for _, step in own]) if own else None
+        if images is None:
+            return 0
+        canvas, count = Canvas(images, feature), 0
+        for number, step in own:
+            if not step.paint(canvas, Draws(self.seed, flow.epoch, flow.records, number)):
+                break
+            count += 1
+        if count == 0 or canvas.size is None:
+            return 0
+        flow.take_painted(canvas)
+        return count
+
+    def _in_python(self) -> int:
+        """How many steps come before the next one that the core may do; those that it has just declined included."""
+        first = getattr(self.steps[0][1], "feature", "")
+        later = [step for _, step in self.steps[1:]]
+        declined = len([*takewhile(lambda step: _is_painted(step, first), later)])
+        others = takewhile(lambda step: not isinstance(step, PaintedTransform), later[declined:])
+        return 1 + declined + len([*others])
+
+    def _apply_each(self, flow: Flow, *, is_last: bool) -> None:
+        """All steps, row by row."""
+        stack, samples, kept = Stack(len(flow.kept), flow.pool), [], []
+        for at, record in enumerate(flow.records.tolist()):
             try:
-                sample = before.apply(sample_of(at), record=record, epoch=epoch)
-                draw = Draw(self.seed, epoch, record, number)
-                sample = last.apply_at(sample, draw, stack.room) if is_placed else last.apply(sample, draw)
+                sample = self.apply(flow.sample(at), record=record, epoch=flow.epoch)
             except Exception as error:
-                if refuse is None:
-                    raise
-                refuse(at, error)
+                flow.refuse_row(at, error)
                 continue
-            stack.add(sample)
+            if is_last:
+                stack.add(sample)
+            else:
+                samples.append(sample)
             kept.append(at)
-        return Rows(stack.columns(), np.array(kept, np.int64))
+        flow.samples, flow.columns = (None, stack.columns()) if is_last else (samples, {})
+        flow.keep(np.array(kept, np.int64))
+
+
+def _is_painted(transform: Any, feature: str) -> bool:
+    return isinstance(transform, PaintedTransform) and transform.feature == feature
 
 
 def apply_all(transforms: Sequence[Transform], sample: Sample, *, seed: int = 0, record: int = 0) -> Sample:

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import _native
 from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
 from bushel.pixels.colours import to_channels
@@ -19,7 +18,8 @@ from bushel.pixels.decoding import MODES, decode_pixels
 from bushel.pixels.depth import decode_wide, is_wide
 from bushel.pixels.encoding import encode_pixels
 from bushel.pixels.geometry import FITS, KERNELS, Boxes, Fit, Kernel, Move, moved, place
-from bushel.transforms.protocol import Draw, Room, image_of, value_of
+from bushel.transforms.canvas import Canvas, Ints
+from bushel.transforms.protocol import Draw, Draws, image_of, value_of
 
 __all__ = ["base_of", "center_crop", "convert_colour", "decode_image", "follow", "follow_rotation", "resize", "sized"]
 
@@ -34,9 +34,13 @@ def base_of(feature: str) -> str:
 
 def sized(sample: Sample, feature: str, shape: Sequence[int]) -> Sample:
     """Height, width and channels of an image, where the sample has them."""
+    return {name: int(size) for name, size in zip(size_names(feature), shape, strict=False) if name in sample}
+
+
+def size_names(feature: str) -> tuple[str, str, str]:
+    """The features that tell the height, width and channels of an image."""
     base = base_of(feature)
-    sizes = zip(("height", "width", "channels"), shape, strict=False)
-    return {f"{base}/{name}": int(size) for name, size in sizes if f"{base}/{name}" in sample}
+    return f"{base}/height", f"{base}/width", f"{base}/channels"
 
 
 def follow(sample: Sample, feature: str, move: Move, masks: Sequence[str] = ()) -> Sample:
@@ -172,6 +176,16 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
         pixels = decoded(data, self.feature, draw, self.dtype, **how)
         return {**sample, self.feature: pixels, **sized(sample, self.feature, pixels.shape)}
 
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Decode all images of a batch."""
+        if self.dtype != "uint8":
+            return False
+        how: dict[str, Any] = {"upright": self.upright, "at_least": self.at_least}
+        draw = Draw(draws.seed, draws.epoch, 0, draws.step)
+        return canvas.decode(
+            self.channels, lambda data: decoded(data, self.feature, draw, channels=self.channels, **how), **how
+        )
+
 
 def check_depth(dtype: str) -> None:
     """Refuse dtypes that encoded images do not have."""
@@ -236,16 +250,28 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
         pixels = moved(image, move, np.dtype(self.dtype or image.dtype), self)
         return moved_sample(sample, self, move, pixels)
 
-    def apply_at(self, sample: Sample, draw: Draw, room: Room) -> Sample:
-        """Resize the image straight into its batch."""
-        image = image_of(sample, self.feature)
-        dtype = np.dtype(self.dtype or image.dtype)
-        is_plain = self.fit == "stretch" and (image.dtype == np.uint8 or image.dtype == dtype == np.float32)
-        out = room(self.feature, (self.height, self.width, image.shape[2]), dtype) if is_plain else None
-        if out is None:
-            return self.apply(sample, draw)
-        _native.resize_into(np.ascontiguousarray(image), out, self.antialias, KERNELS[self.kernel])
-        return moved_sample(sample, self, place(image.shape[:2], self.height, self.width, "stretch"), out)
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:  # noqa: ARG002
+        """Resize all images of a batch."""
+        if not canvas.is_open:
+            return False
+        moves = _places(canvas.sizes, self)
+        how: dict[str, Any] = {"kernel": self.kernel, "antialias": self.antialias, "fill": self.fill}
+        if self.fit == "crop":
+            how["part"] = np.array([move.part for move in moves])
+        if self.fit == "pad":
+            how |= {"at": np.array([move.at for move in moves]), "into": (self.height, self.width)}
+        return canvas.resize(np.array([move.size for move in moves]), dtype=self.dtype, **how)
+
+
+def _places(sizes: Ints, step: Resize) -> list[Move]:
+    """Where images of these sizes go; most have one of few sizes."""
+    known: dict[tuple[int, int], Move] = {}
+    found = []
+    for tall, wide in sizes.tolist():
+        if (tall, wide) not in known:
+            known[tall, wide] = place((tall, wide), step.height, step.width, step.fit)
+        found.append(known[tall, wide])
+    return found
 
 
 def check_size(step: Any) -> None:
@@ -279,6 +305,10 @@ class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):
         """Cut the image."""
         return cut_sample(sample, self)
 
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:  # noqa: ARG002
+        """Cut all images of a batch."""
+        return cut_canvas(canvas, self, lambda room: room // 2)
+
 
 class ConvertColour(msgspec.Struct, frozen=True, tag="convert_colour"):
     """Pixels of 1, 3 or 4 channels to another number of them: grey by 0.299 R + 0.587 G + 0.114 B, as Pillow."""
@@ -311,14 +341,28 @@ def cut_sample(sample: Sample, step: Any, at: tuple[float, float] | None = None)
     return moved_sample(sample, step, move, image[top : top + height, left : left + width])
 
 
+def cut_canvas(canvas: Canvas, step: Any, corner: Callable[[Ints], Ints]) -> bool:
+    """The images of a batch cut to the size of a step; `corner` says where, by the room that there is."""
+    if not canvas.is_open:
+        return False
+    room = canvas.sizes - (step.height, step.width)
+    if (is_small := (room < 0).any(axis=1)).any():
+        canvas.refuse(is_small, lambda row: _too_small(canvas.sizes[row], step))
+    corners = corner(np.maximum(room, 0))
+    return canvas.crop(np.concatenate([corners, np.full_like(corners, (step.height, step.width))], axis=1))
+
+
+def _too_small(size: Sequence[int], step: Any) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the image is {size[0]} x {size[1]}, smaller than the crop of {step.height} x {step.width}", at=step.feature
+    )
+
+
 def cut(size: tuple[int, int], step: Any, at: tuple[float, float] | None) -> Move:
     """How an image is cut."""
     down, across = size[0] - step.height, size[1] - step.width
     if down < 0 or across < 0:
-        raise SchemaMismatch(
-            f"the image is {size[0]} x {size[1]}, smaller than the crop of {step.height} x {step.width}",
-            at=step.feature,
-        )
+        raise _too_small(size, step)
     top, left = down // 2, across // 2
     if at is not None:
         top, left = min(int(at[0] * (down + 1)), down), min(int(at[1] * (across + 1)), across)

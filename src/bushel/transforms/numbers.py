@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.transforms.protocol import Draw, Fit, array_of
+from bushel.transforms.canvas import Canvas
+from bushel.transforms.protocol import Draw, Draws, Fit, array_of
 from bushel.transforms.quantiles import Quantiles
 
 __all__ = [
@@ -46,6 +47,10 @@ class Cast(msgspec.Struct, frozen=True, tag="cast"):
         """Cast the values."""
         return {**sample, self.feature: array_of(sample, self.feature).astype(self.dtype)}
 
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:  # noqa: ARG002
+        """Cast all images of a batch."""
+        return canvas.cast(self.dtype)
+
 
 class Normalise(msgspec.Struct, frozen=True, tag="normalise"):
     """(value - mean) / std as float32; one number, or one for each of the last axis."""
@@ -64,6 +69,10 @@ class Normalise(msgspec.Struct, frozen=True, tag="normalise"):
         values -= np.asarray(self.mean, np.float32)
         values /= np.asarray(self.std, np.float32)
         return {**sample, self.feature: values}
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:  # noqa: ARG002
+        """Shift and scale all images of a batch."""
+        return canvas.normalise(self.mean, self.std)
 
 
 class Jitter(msgspec.Struct, frozen=True, tag="jitter"):

@@ -16,6 +16,7 @@ from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import MissingName, SchemaMismatch
+from bushel.transforms.canvas import Canvas
 
 __all__ = [
     "BatchTransform",
@@ -24,11 +25,11 @@ __all__ = [
     "CountingTransform",
     "Declaring",
     "Draw",
+    "Draws",
     "Fit",
     "Fittable",
     "Kept",
-    "PlacedTransform",
-    "Room",
+    "PaintedTransform",
     "Transform",
     "array_of",
     "image_of",
@@ -85,6 +86,50 @@ class Draw:
         return low + (high - low) * self.uniforms(1)[0]
 
 
+@dataclass(frozen=True)
+class Draws:
+    """The draws of many records for one step: each row has the numbers that its own `Draw` gives."""
+
+    seed: int
+    epoch: int
+    records: NDArray[np.int64]
+    step: int = 0
+
+    def uniforms(self, count: int) -> NDArray[np.float64]:
+        """A few numbers of 0 to 1 per record."""
+        own = self.records.astype(np.uint64)[:, None]
+        seed, epoch, step = (np.uint64(value & _WORD) for value in (self.seed, self.epoch, self.step))
+        with np.errstate(over="ignore"):
+            return np.asarray((_xxh64((seed, epoch, own, step), np.arange(count, dtype=np.uint64)) >> _BITS) / 2.0**53)
+
+    def between(self, low: float, high: float) -> NDArray[np.float64]:
+        """One number of `low` to `high` per record."""
+        return low + (high - low) * self.uniforms(1)[:, 0]
+
+
+_BITS = np.uint64(11)
+_PRIMES = [np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63)]
+
+
+def _xxh64(words: tuple[Any, Any, Any, Any], seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """XXH64 of four words, many at once: what `_native.xxh64` gives for one."""
+    one, two, three, four = _PRIMES
+    lanes = [seeds + one + two, seeds + two, seeds, seeds - one]
+    lanes = [_turn(lane + word * two, 31) * one for lane, word in zip(lanes, words, strict=True)]
+    rests = [_turn(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)]
+    value = rests[0] + rests[1] + rests[2] + rests[3]
+    for lane in lanes:
+        value = (value ^ _turn(lane * two, 31) * one) * one + four
+    value = value + np.uint64(32)
+    for shift, prime in ((33, two), (29, three)):
+        value = (value ^ value >> np.uint64(shift)) * prime
+    return np.asarray(value ^ value >> np.uint64(32))
+
+
+def _turn(value: Any, by: int) -> Any:
+    return value << np.uint64(by) | value >> np.uint64(64 - by)
+
+
 class Transform(Protocol):
     """A value, picklable and comparable, that changes samples."""
 
@@ -93,20 +138,17 @@ class Transform(Protocol):
         ...
 
 
-class Room(Protocol):
-    """Where a batch will hold a feature of the sample at hand."""
-
-    def __call__(self, feature: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-        """The place, to be filled; None if the batch has none of this shape."""
-        ...
-
-
 @runtime_checkable
-class PlacedTransform(Protocol):
-    """A transform that can write its result where the batch will hold it, rather than have it copied there."""
+class PaintedTransform(Protocol):
+    """A transform of images that the core can also do to a whole batch, together with others; both ways give the same.
 
-    def apply_at(self, sample: Sample, draw: Draw, room: Room) -> Sample:
-        """Return what `apply` does."""
+    Values may be up to 1/255 apart.
+    """
+
+    feature: str
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:
+        """Ask the canvas for what `apply` does to each image; False if the core cannot do it here."""
         ...
 
 

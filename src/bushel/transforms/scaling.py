@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
+from bushel.transforms.canvas import Canvas
 from bushel.transforms.numbers import Elementwise, Floats, by_position, check_width, columns_by_position, line_up
-from bushel.transforms.protocol import Fit
+from bushel.transforms.protocol import Draws, Fit
 from bushel.transforms.quantiles import Quantiles
 
 __all__ = ["min_max", "robust_scale", "standardise"]
@@ -42,6 +43,10 @@ class Standardise(Elementwise, frozen=True, tag="standardise"):
         """Shift and scale the values."""
         assert self.fitted is not None, "a transform is fitted before it is used"
         return np.asarray((values - line_up(self.fitted.mean)) / line_up(self.fitted.std), np.float32)
+
+    def paint(self, canvas: Canvas, draws: Draws) -> bool:  # noqa: ARG002
+        """Shift and scale all images of a batch."""
+        return self.fitted is not None and canvas.normalise(self.fitted.mean, self.fitted.std)
 
     def begin_fit(self) -> Fit:
         """Begin to learn mean and deviation."""

@@ -146,7 +146,8 @@ class _WholeImage:
             try:
                 data = self.path.read_bytes()
                 self.bits = 16 if is_wide(data) else 8
-                self.pixels = decode_wide(data) if self.dtype == np.uint16 else decode_pixels(data)
+                is_wide_wanted = self.dtype == np.uint16
+                self.pixels = decode_wide(data) if is_wide_wanted else decode_pixels(data, most_pixels=2**32)
             except (ValueError, OSError, SyntaxError) as error:
                 raise BadImage(f"the image cannot be decoded: {error}") from None
             finally:

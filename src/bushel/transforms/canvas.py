@@ -1,0 +1,275 @@
+"""Images of a batch, and what is to become of them: gathered step by step, then painted by the core in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel._native import Change, Painting
+from bushel.data.columns import BytesColumn, aligned_empty
+from bushel.errors import SchemaMismatch
+from bushel.pixels.geometry import KERNELS, Kernel
+
+__all__ = ["Canvas", "Ints"]
+
+Ints: TypeAlias = NDArray[np.int64]
+Images: TypeAlias = BytesColumn | NDArray[Any] | list[Any]
+Decode: TypeAlias = Callable[[bytes], NDArray[np.uint8]]
+
+_BLOCK = 8  # pixels of a JPEG's blocks: it can be decoded at so many eighths of its size
+_SOURCES, _RESULTS = ("uint8", "float32"), ("uint8", "float32", "float16")
+# How far a canvas has come. What a step wants must not come before what others have asked for already.
+_MOVED, _CHANGED, _SCALED = 1, 2, 3
+
+
+class Canvas:
+    """Images of one feature, and how they are decoded, cut, resized, flipped, changed, scaled and cast.
+
+    A method returns False, and leaves all as it was, where the core cannot do this in the same go as what was asked
+    for before. Images that a step cannot use are refused; their rows are painted with anything.
+    """
+
+    def __init__(self, images: Images, feature: str) -> None:
+        self.feature = feature
+        self.refused: dict[int, Exception] = {}
+        self._images = images
+        self._decode: Decode | None = None  # for images that the core does not know
+        self._decoded: dict[int, NDArray[np.uint8]] = {}
+        self._painting: dict[str, Any] = {}
+        self._steps: list[tuple[Change, NDArray[np.float64]]] = []
+        self._stage = 0
+        self._is_resized = False
+        self.is_open = False
+        self.is_sized = False  # whether sizes may be others than before
+        if not isinstance(images, BytesColumn):
+            self.is_open = self._open_pixels(images)
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def _open_pixels(self, images: NDArray[Any] | list[Any]) -> bool:
+        if isinstance(images, np.ndarray):
+            if images.ndim != 4 or images.dtype.name not in _SOURCES or 0 in images.shape:
+                return False
+            self._open(np.tile(images.shape[1:3], (len(images), 1)), images.shape[3], images.dtype)
+            return True
+        kinds = {(v.ndim, v.dtype, v.shape[-1:]) if isinstance(v, np.ndarray) else None for v in images}
+        if len(kinds) != 1 or (kind := kinds.pop()) is None or kind[0] != 3 or kind[1].name not in _SOURCES:
+            return False
+        sizes = np.array([image.shape[:2] for image in images])
+        if not sizes.all():
+            return False
+        self._open(sizes, kind[2][0], kind[1])
+        return True
+
+    def _open(self, sizes: Ints, channels: int, dtype: np.dtype[Any]) -> None:
+        self.channels, self.dtype = channels, dtype
+        self._of = self._size = self.sizes = sizes.astype(np.int64)  # of the image, of what it is resized to, of all
+        self._part = np.concatenate([np.zeros_like(self.sizes), self.sizes], axis=1)
+        self._at = np.zeros_like(self.sizes)
+        self._flips = np.zeros(len(sizes), np.uint8)
+        self.is_open = True
+
+    @property
+    def is_coloured(self) -> bool:
+        """Whether there are pixels of three channels."""
+        return self.is_open and self.channels == 3
+
+    def decode(self, channels: int, decode: Decode, *, upright: bool, at_least: tuple[int, int] | None) -> bool:
+        """Encoded images become uint8 pixels; `decode` is for those that the core does not know."""
+        if self.is_open or not isinstance(self._images, BytesColumn):
+            return False
+        self._decode = decode
+        self._painting = {"upright": upright, "at_least": at_least or (0, 0)}
+        headers = np.asarray(_native.image_headers(self._images.offsets, self._images.data))
+        sizes = headers[:, 1:3].copy()
+        is_known = (headers[:, 0] == 2) | ((headers[:, 0] == 1) & np.isin(headers[:, 3], (1, 3)))
+        is_lying = headers[:, 4] >= 5
+        sizes[is_lying] = sizes[is_lying, ::-1]
+        if at_least:
+            _scale(sizes, headers[:, 0] == 1, at_least)
+        if upright:
+            sizes[is_lying] = sizes[is_lying, ::-1]
+        for row in np.flatnonzero(~is_known).tolist():
+            pixels = self._decode_row(row)
+            sizes[row] = (1, 1) if pixels is None else pixels.shape[:2]
+        self._open(sizes, channels, np.dtype(np.uint8))
+        self.is_sized = True
+        return True
+
+    def _decode_row(self, row: int) -> NDArray[np.uint8] | None:
+        """An image that the core does not know; None if it is refused."""
+        assert self._decode is not None
+        if row not in self._decoded and row not in self.refused:
+            try:
+                self._decoded[row] = np.ascontiguousarray(self._decode(self._images[row]))
+            except Exception as error:  # whatever it is, it is of this row alone
+                self.refused[row] = error
+        return self._decoded.get(row)
+
+    def refuse(self, is_refused: NDArray[np.bool_], error: Callable[[int], Exception]) -> None:
+        """Take images out; each has an error of its own."""
+        for row in np.flatnonzero(is_refused).tolist():
+            self.refused.setdefault(row, error(row))
+
+    def crop(self, part: Ints) -> bool:
+        """Images become a part of them each: top, left, height and width."""
+        if not self.is_open or self._stage > _MOVED:
+            return False
+        self._stage, self.is_sized = _MOVED, True
+        corner, size = part[:, :2], part[:, 2:]
+        if self._is_resized or self._at.any() or self._flips.any() or (self._size != self.sizes).any():
+            self._at = self._at - corner
+        else:
+            self._part = np.concatenate([self._part[:, :2] + corner, size], axis=1)
+            self._size = size
+        self.sizes = size
+        return True
+
+    def resize(
+        self,
+        sizes: Ints,
+        *,
+        part: Ints | None = None,
+        dtype: str | None = None,
+        kernel: Kernel = "bilinear",
+        antialias: bool = False,
+        at: Ints | None = None,
+        into: tuple[int, int] | None = None,
+        fill: int = 0,
+    ) -> bool:
+        """A part of each image, or all, becomes this large, and is put somewhere in an image that is `into` large."""
+        is_placed = self.is_open and (self._at.any() or (self._size != self.sizes).any())
+        if not self.is_open or self._stage > _MOVED or self._is_resized or is_placed:
+            return False
+        wanted = np.dtype(dtype or self.dtype)
+        if wanted not in (self.dtype, np.float32) or (part is not None and self._flips.any()):
+            return False
+        if part is not None:
+            self.crop(part)
+        self._stage, self._is_resized, self.is_sized = _MOVED, True, True
+        self._painting |= {"rounds": wanted == np.uint8, "kernel": KERNELS[kernel], "antialias": antialias}
+        self._painting["fill"] = float(fill)
+        self._size = self.sizes = sizes
+        self.dtype = wanted
+        if at is not None and into is not None:
+            self._at, self.sizes = at, np.broadcast_to(np.array(into), sizes.shape)
+        return True
+
+    def flip(self, down: NDArray[np.bool_], across: NDArray[np.bool_]) -> bool:
+        """Images are turned upside down, or left to right, where these say so."""
+        flips = np.stack([down, across], axis=1)
+        if not self.is_open or self._stage == _CHANGED:
+            return self.is_open and self.change(Change.FLIP, flips)
+        if self._stage > _CHANGED:
+            return False
+        self._stage = _MOVED
+        self._at = np.where(flips, self.sizes - self._at - self._size, self._at)
+        self._flips = self._flips ^ (across | down.astype(np.uint8) << 1).astype(np.uint8)
+        return True
+
+    def change(self, change: Change, numbers: NDArray[Any]) -> bool:
+        """Images change in a way that has these numbers for each."""
+        if not self.is_open or self._stage > _CHANGED:
+            return False
+        self._stage = _CHANGED
+        self._steps.append((change, np.ascontiguousarray(numbers, np.float64).reshape(len(self), -1)))
+        return True
+
+    def normalise(self, mean: Any, std: Any) -> bool:
+        """Images become (value - mean) / std, float32; one number, or one per channel."""
+        if not self.is_open or "mean" in self._painting or self.dtype.name not in _SOURCES:
+            return False
+        numbers = [np.asarray(values, np.float32).reshape(-1) for values in (mean, std)]
+        if any(len(values) not in (1, self.channels) for values in numbers):
+            return False
+        self._stage = _SCALED
+        for name, values in zip(("mean", "std"), numbers, strict=True):
+            self._painting[name] = np.broadcast_to(values, self.channels).tolist()
+        self.dtype = np.dtype(np.float32)
+        return True
+
+    def cast(self, dtype: str) -> bool:
+        """Values become floats; other casts cut them, which the core does not."""
+        wanted = np.dtype(dtype)
+        if not self.is_open or wanted.name not in _RESULTS or (wanted.kind != "f" and wanted != self.dtype):
+            return False
+        if wanted != self.dtype:
+            self._stage = _SCALED
+        self.dtype = wanted
+        return True
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Height and width that all images have now; None if they differ."""
+        kept = np.setdiff1d(np.arange(len(self)), list(self.refused))
+        sizes = self.sizes[kept]
+        if not len(sizes) or (sizes != sizes[0]).any():
+            return None
+        return int(sizes[0, 0]), int(sizes[0, 1])
+
+    def paint(self, pool: Any) -> NDArray[Any]:
+        """All images, in memory of the pool; what comes of those that are refused is not defined."""
+        assert self.size is not None
+        out = aligned_empty((len(self), *self.size, self.channels), self.dtype, pool)
+        painting = Painting(**self._painting)
+        moves, flips = self._moves(), self._flips if self._flips.any() else None
+        if not isinstance(self._images, BytesColumn):
+            _native.paint_images(_writable(self._images), out, painting, moves, flips, self._steps)
+            return out
+        refusals = _native.decode_images(
+            self._images.offsets, self._images.data, out, painting, moves, flips, self._steps
+        )
+        self._paint_others([row for row, _, _ in refusals], out, painting, moves, flips)
+        return out
+
+    def _paint_others(self, rows: Sequence[int], out: NDArray[Any], painting: Painting, moves: Any, flips: Any) -> None:
+        """Images that the core did not decode; where nobody can, the words of the other decoder are the error."""
+        found = [(row, pixels) for row in rows if (pixels := self._decode_row(row)) is not None]
+        if not found:
+            return
+        at = np.array([row for row, _ in found])
+        place = out if len(at) == len(out) else aligned_empty((len(at), *out.shape[1:]), out.dtype)
+        refusals = _native.paint_images(
+            [pixels for _, pixels in found],
+            place,
+            painting,
+            None if moves is None else np.ascontiguousarray(moves[at]),
+            None if flips is None else flips[at],
+            [(change, np.ascontiguousarray(numbers[at])) for change, numbers in self._steps],
+        )
+        for row, _, _ in refusals:
+            self.refused[int(at[row])] = SchemaMismatch("the image has not the size that it says", at=self.feature)
+        if place is not out:
+            out[at] = place
+
+    def _moves(self) -> NDArray[np.int32] | None:
+        """What the core is told; None where all of each image becomes all of its place."""
+        is_whole = (self._part[:, 2:] == self._of).all() and not self._at.any() and (self._size == self.sizes).all()
+        if is_whole:
+            return None
+        moves = np.concatenate([self._part, self._size, self._at], axis=1).astype(np.int32)
+        if self.refused:
+            moves[list(self.refused)] = (0, 0, 1, 1, 1, 1, 0, 0)
+        return moves
+
+
+def _scale(sizes: Ints, is_jpeg: NDArray[np.bool_], at_least: tuple[int, int]) -> None:
+    """JPEGs as large as they are decoded: the smallest number of eighths, up to a half, that is large enough."""
+    least = np.minimum(sizes, at_least)
+    is_left = is_jpeg.copy()
+    whole = sizes.copy()
+    for eighths in range(1, _BLOCK // 2 + 1):
+        scaled = (whole * eighths + _BLOCK - 1) // _BLOCK
+        fits = is_left & (scaled >= least).all(axis=1)
+        sizes[fits] = scaled[fits]
+        is_left &= ~fits
+
+
+def _writable(images: NDArray[Any] | list[Any]) -> list[NDArray[Any]]:
+    """Images as the core takes them."""
+    return [np.require(image, requirements=["C", "W"]) for image in images]
