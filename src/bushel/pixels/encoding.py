@@ -35,7 +35,7 @@ def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
     if form == "jpeg":
         if pixels.shape[2] == 4:
             pixels = pixels[..., :3]
-        if _native.codecs()["jpeg"] and 0 < min(pixels.shape) and max(pixels.shape) <= _MOST_SIDE:
+        if _native.codecs()["jpeg"] and min(pixels.shape) > 0 and max(pixels.shape) <= _MOST_SIDE:
             return cast("bytes", _native.encode_jpeg(np.ascontiguousarray(pixels), quality))
         import simplejpeg
 
