@@ -31,7 +31,7 @@ import numpy as np
 from PIL import Image
 
 from bushel import _native
-from bushel.pixels.decoding import decode_pixels
+from bushel.pixels.decoding import decode_without_core
 
 Run = Callable[[int], None]
 
@@ -143,7 +143,7 @@ def runs_of(kind: Kind, images: list[bytes], bare: Any) -> tuple[dict[str, Run],
 
     def python(threads: int) -> None:
         def one(i: int) -> None:
-            pixels = decode_pixels(images[i], kind.channels)
+            pixels = decode_without_core(images[i], kind.channels)
             if kind.target:
                 _native.resize_into(pixels, out[i], False)
             else:

@@ -6,6 +6,7 @@ from click.testing import CliRunner, Result
 from support import example, flip, run, write_records
 
 import bushel
+from bushel._native import codecs
 from bushel.cli import _COMMANDS, cli
 
 
@@ -18,8 +19,10 @@ def path(tmp_path: Path) -> Path:
     return write_records(tmp_path / "a.tfrecord", [example({"label": [i], "key": [b"k%d" % i]}) for i in range(4)])
 
 
-def test_the_version_is_the_packages() -> None:
-    assert run("--version").stdout == f"bushel {bushel.__version__}\n"
+def test_the_version_is_the_packages_and_names_the_decoders() -> None:
+    version, decoders = run("--version").stdout.splitlines()
+    assert version == f"bushel {bushel.__version__}"
+    assert decoders == f"images: JPEG by {codecs()['jpeg'] or 'simplejpeg'}, PNG by {codecs()['png'] or 'Pillow'}"
 
 
 @pytest.mark.parametrize("command", sorted(_COMMANDS))

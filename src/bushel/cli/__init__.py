@@ -78,12 +78,28 @@ def fail(message: str) -> None:
     sys.exit(2)
 
 
+def _show_version(ctx: click.Context) -> None:
+    from bushel._native import codecs
+
+    found = codecs()
+    click.echo(f"bushel {__version__}")
+    click.echo(f"images: JPEG by {found['jpeg'] or 'simplejpeg'}, PNG by {found['png'] or 'Pillow'}")
+    ctx.exit()
+
+
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit: 0 all is well, 1 something was found or refused, 2 wrong arguments or unreadable input.",
 )
-@click.version_option(__version__, prog_name="bushel", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, is_asked: _show_version(ctx) if is_asked else None,
+    help="Show the version and exit.",
+)
 def cli() -> None:
     """Turn raw files into TFRecord datasets that train well.
 
