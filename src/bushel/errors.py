@@ -94,6 +94,7 @@ def in_python(text: str) -> str:
     """A hint with options as a call in Python has them: `--split 80/10` is `split="80/10"`."""
     if "--" not in text:
         return text
+    text = re.sub(r"--set (\w+)=(\w+)", r"--\1 \2", text)
     commands = [found.span() for found in _COMMAND.finditer(text)]
 
     def replace(found: re.Match[str]) -> str:

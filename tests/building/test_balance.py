@@ -287,7 +287,7 @@ def test_what_has_no_classes_cannot_be_balanced(tmp_path, changes):
         ({"method": "oversample", "ratio": 0}, "the ratio of balance must be above 0 and at most 1, got 0"),
         ({"method": "smote", "neighbours": 0}, "neighbours must be at least 1, got 0"),
         ({"method": "smote", "categories": ["a"]}, "categories of balance are for smotenc; got smote"),
-        ({"method": "undersample", "augment": [{"transform": "jitter"}]}, "augment is for what comes again"),
+        ({"method": "undersample", "augment": [{"transform": "jitter"}]}, "augment is for repeated samples"),
     ],
 )
 def test_a_balance_that_cannot_be_meant_is_refused(fields, message):

@@ -65,7 +65,7 @@ def test_an_address_without_a_cluster_is_one_clear_line(tmp_path, address):
 def test_an_address_without_the_engine_is_refused(tmp_path):
     done = CliRunner().invoke(cli, ["check", str(tmp_path), "--address", "auto"])
     assert done.exit_code == 2
-    assert "--address is for --engine ray" in done.stderr
+    assert "--address needs --engine ray" in done.stderr
 
 
 def test_another_version_of_ray_is_said_in_one_line():

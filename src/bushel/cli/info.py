@@ -200,7 +200,7 @@ def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> 
 
     split, colon, number = record.rpartition(":")
     if len(paths) != 1 or not colon or not number.isdecimal():
-        raise click.UsageError(f"--record must be as train:1041, of one dataset; got {record!r}")
+        raise click.UsageError(f"--record must be like train:1041, of one dataset; got {record!r}")
     found = bushel.provenance(paths[0], split, int(number))
     facts = {name: getattr(found, name) for name in msgspec.structs.asdict(found) if name != "sample"}
     sample = {name: _plain(value, is_short) for name, value in found.sample.items()}

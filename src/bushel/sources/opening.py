@@ -132,8 +132,8 @@ def _unknown(path: Path, head: bytes) -> FileProblem:
     if what in ("plain text", "JSON text"):
         format = "csv" if what == "plain text" else "jsonl"
         help = [
-            f'If it is a table: kind="table", format="{format}", or --kind table --set format={format}',
-            'If each line is a sample: kind="text", or --kind text',
+            f"If it is a table: --kind table --set format={format}",
+            "If each line is a sample: --kind text",
         ]
         return FileProblem(path, f"cannot tell what this is ({what})", help=help)
     help = [f"bushel reads folders of images, texts or videos, and files such as {', '.join(_READ)}"]

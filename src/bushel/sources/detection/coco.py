@@ -104,7 +104,7 @@ def _image_folders(paths: Sequence[str], documents: Sequence[_Coco], images: Pat
     found = [place for place in places if place is not None]
     if not found:
         first = next(document.images[0].file_name for document in documents if document.images)
-        help = ["Name the folder of the images: --images DIR, or images=..."]
+        help = ["Name the folder of the images: --images DIR"]
         raise FileProblem(paths[0], f"the image {first} was not found near it", help=help)
     root = next(
         above
