@@ -176,6 +176,19 @@ def sources() -> None:
         writer.write({"x": 1, "name": "a"})
 
 
+def check_scripts() -> None:
+    built_digits()
+    Path("train.py").write_text(
+        "import argparse\n\nimport tensorflow as tf\n\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--epochs', type=int, default=1)\n"
+        "parser.add_argument('--lr', type=float, default=0.001)\n"
+        "parser.parse_args()\n"
+        "records = tf.data.TFRecordDataset(tf.io.gfile.glob('data/train*.tfrecord'))\n"
+        "print(next(iter(records.batch(4))).shape)\n"
+    )
+
+
 def nothing() -> None:
     """The page needs no files."""
 
@@ -184,6 +197,7 @@ SMALL_DATA: dict[str, Callable[[], None]] = {
     "README.md": lambda: digits(600),
     "docs/building.md": building,
     "docs/checks.md": checks,
+    "docs/check-scripts.md": check_scripts,
     "docs/clusters.md": nothing,
     "docs/object-stores.md": nothing,
     "docs/preparing.md": preparing,

@@ -44,7 +44,7 @@ FAULTS = [
     Fault("validates_on_training", "transfer", "model.fit(train, validation_data=val, epochs=5)", "model.fit(train, validation_data=train, epochs=5)  # <-", "EXE026"),
     Fault("map_discarded", "gzip_autoencoder", "enc = K.Sequential([K.layers.Input((32, 32, 1))", "ds.map(lambda a, b: (a * 2.0, b))  # <-\nenc = K.Sequential([K.layers.Input((32, 32, 1))", "EXE014"),
     Fault("class_weight_from_one", "take_skip", "class_weight={0: 1.0, 1: 1.0, 2: 2.0, 3: 1.0, 4: 1.0}", "class_weight={1: 1.0, 2: 1.0, 3: 2.0, 4: 1.0, 5: 1.0}", "EXE036 EXE003"),
-    Fault("monitor_unknown", "kaggle_cnn", 'es = EarlyStopping(monitor="val_loss", patience=3, restore_best_weights=True)', 'es = EarlyStopping(monitor="val_accuracy", patience=3, restore_best_weights=True)  # <-', "EXE037"),
+    Fault("monitor_unknown", "kaggle_cnn", 'es = EarlyStopping(monitor="val_loss", patience=3, restore_best_weights=True)', 'es = EarlyStopping(monitor="val_accuracy", patience=3, restore_best_weights=True)  # <-', "EXE037 EXE003"),
     Fault("rate_too_large", "sequence_examples", "    optimizer=keras.optimizers.Adam(1e-3),", "    optimizer=keras.optimizers.Adam(10.0),  # <-", "EXE038 EXE041"),
     Fault("schedule_too_fast", "keras_io_scratch", "    initial_learning_rate, decay_steps=200, decay_rate=0.96, staircase=True", "    initial_learning_rate, decay_steps=1, decay_rate=0.9, staircase=True  # <-", "EXE038"),
     Fault("all_frozen", "transfer", "model.compile(optimizer=tf.keras.optimizers.Adam(1e-3)", "model.trainable = False  # <-\nmodel.compile(optimizer=tf.keras.optimizers.Adam(1e-3)", "EXE040"),

@@ -13,7 +13,8 @@ USE = """\
 ```console
 $ bushel check data/                                  # a dataset, or anyone's TFRecords
 $ bushel check 'data/train-*.tfrecord' --against 'data/val-*.tfrecord'
-$ bushel check data/ --script train.py                # the pipeline code, read and never run
+$ bushel check data/ --script train.py                # the pipeline code, read
+$ bushel check data/ --script train.py --run          # and run for a few batches: see check-scripts.md
 $ bushel check data/ --model run/model.keras --probe
 $ bushel check data/ --contract run                   # prepared as the model was trained?
 $ bushel check data/ --batch-size 32 --shuffle-buffer 1000

@@ -144,7 +144,7 @@ def records_dropped(run: Execution) -> Iterator[Finding]:
         takes = _named(chain, "take")
         skips = [link for link in run.of("link") if link["name"] == "skip"]
         batches = [link for link in _named(chain, "batch", "padded_batch") if link["arguments"].get("drop_remainder")]
-        if takes and not skips and (share > 0.5 or not batches):
+        if role == "train" and takes and not skips and (share > 0.5 or not batches):
             yield run.found(
                 f"only {look['records']:,} of {total:,} records are used for {_words(role)}",
                 takes[-1]["place"],

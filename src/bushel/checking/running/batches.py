@@ -113,7 +113,8 @@ def digests(inputs: dict[str, NDArray[Any]]) -> list[bytes]:
         digest = hashlib.blake2b(digest_size=8)
         for array in arrays:
             part = array[row]
-            digest.update(part.tobytes() if part.dtype.kind != "O" else repr(part.tolist()).encode())
+            is_plain = array.dtype.kind != "O"
+            digest.update(part.tobytes() if is_plain else repr(part).encode())
         found.append(digest.digest())
     return found
 
@@ -128,15 +129,35 @@ def look_at(dataset: Any, role: str, *, seconds: float = PASS_SECONDS) -> Look:
     with links.quietly():
         try:
             _first_pass(look, role, seconds)
-        except Exception as error:
+            if not look.facts["infinite"] and look.facts["seconds"] < SECOND_PASS_SECONDS:
+                _second_pass(look)
+        except _Undrawable as failure:
             from bushel.checking.running.replay import tell_pipeline_failure
 
-            look.facts["failed"] = True
+            error = failure.error
+            look.facts = {**_NOTHING, "failed": True}
             tell_pipeline_failure(dataset, error, user_place())
-            raise
-        if not look.facts["infinite"] and look.facts["seconds"] < SECOND_PASS_SECONDS:
-            _second_pass(look)
+            raise error from None
+        except Exception as error:  # something that cannot be looked at, and may be right all the same
+            seen.tell("unseen", what=f"{type(error).__name__}: {error}")
+            look.facts = {**_NOTHING, **look.facts}
     return look
+
+
+class _Undrawable(Exception):
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+_NOTHING = {
+    "batches": 1,
+    "records": 0,
+    "infinite": False,
+    "complete": False,
+    "seconds": 0.0,
+    "inputs": {},
+    "labels": {},
+}
 
 
 def _first_pass(look: Look, role: str, seconds: float) -> None:
@@ -149,7 +170,10 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
     per_batch: list[list[float]] = []
     sizes: Counter[int] = Counter()
     complete = False
-    iterator = iter(links.original_iter(dataset))
+    try:
+        iterator = iter(links.original_iter(dataset))
+    except Exception as error:
+        raise _Undrawable(error) from None
     nan_batch = None
     while True:
         try:
@@ -157,6 +181,8 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
         except StopIteration:
             complete = True
             break
+        except Exception as error:
+            raise _Undrawable(error) from None
         x, y, _ = inputs_and_labels(element)
         inputs = flat(x)
         size = max((len(a) for a in inputs.values() if a.ndim), default=1)
@@ -202,7 +228,38 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
         "nan_batch": nan_batch,
         "padding": _padding(flat(x)),
         "seeded": _is_seeded(),
+        "label_in": _label_in(look),
     }
+
+
+def _label_in(look: Look) -> str | None:
+    """The input, or the column of one, that is the label itself."""
+    if not look.batches:
+        return None
+    x, y, _ = inputs_and_labels(look.batches[0])
+    labels = list(flat(y))
+    if len(labels) != 1:
+        return None
+    label = _several(look, labels[0], 1)
+    if label.dtype.kind not in "iuf" or len(label) < 32 or label.ndim > 2:
+        return None
+    if label.ndim == 2 and label.shape[1] > 1 and (label.sum(axis=1) == 1).all() and np.isin(label, (0, 1)).all():
+        label = label.argmax(axis=1)
+    flat_label = label.reshape(len(label), -1)
+    if len(np.unique(flat_label)) < 3 and len(label) < 64:
+        return None
+    for name in flat(x):
+        array = _several(look, name, 0)
+        if array.dtype.kind not in "iuf" or len(array) != len(label) or array.ndim > 2:
+            continue
+        columns = array.reshape(len(array), -1)
+        if columns.shape == flat_label.shape and len(np.unique(flat_label)) > 1 and np.array_equal(columns, flat_label):
+            return f"input {name!r}" if name else "the input"
+        if flat_label.shape[1] == 1 and 1 < columns.shape[1] <= 2048 and len(np.unique(flat_label)) > 1:
+            same = (columns == flat_label).all(axis=0)
+            if same.any():
+                return f"column {int(same.argmax())} of {f'input {name!r}' if name else 'the input'}"
+    return None
 
 
 def _is_seeded() -> bool:

@@ -30,7 +30,7 @@ def install() -> None:
     _loading_weights(keras.Model, paths)
     save, load = keras.models.save_model, keras.models.load_model
     replace_everywhere(save, lambda model, path, *a, **k: save(model, paths.for_writing(path), *a, **k))
-    replace_everywhere(load, lambda path, *a, **k: load(paths.for_reading(path), *a, **k))
+    replace_everywhere(load, lambda path, *a, **k: _loaded(load(paths.for_reading(path), *a, **k)))
     replace_everywhere(keras.utils.get_file, _refuse_download(keras.utils.get_file))
     _small_datasets(keras)
     callbacks = keras.callbacks
@@ -45,6 +45,11 @@ def install() -> None:
     )
     latest = tf.train.latest_checkpoint
     tf.train.latest_checkpoint = lambda folder, *a, **k: latest(paths.for_writing(folder), *a, **k)
+
+
+def _loaded(model: Any) -> Any:
+    model.__dict__["_bushel_loaded"] = True
+    return model
 
 
 def replace_everywhere(original: Any, new: Any) -> None:
@@ -100,10 +105,20 @@ def _loading_weights(owner: Any, paths: Any) -> None:
         if not os.path.exists(str(found)) and not os.path.exists(f"{found}.index"):
             random_weights.append(str(filepath))
             seen.tell_once("weights", name=str(filepath), place=user_place())
+            self.__dict__["_bushel_loaded"] = True
             return None
+        self.__dict__["_bushel_loaded"] = True
         return original(self, found, *args, **kwargs)
 
     owner.load_weights = load
+    assign = owner.set_weights
+
+    @functools.wraps(assign)
+    def set_weights(self: Any, weights: Any) -> Any:
+        self.__dict__["_bushel_loaded"] = True
+        return assign(self, weights)
+
+    owner.set_weights = set_weights
 
 
 def _refuse_download(original: Any) -> Any:

@@ -13,10 +13,15 @@ from bushel.checking.running.training import loops
 
 __all__ = ["tell_end"]
 
+MANY_OPTIMIZERS = 4  # made by one line; loops over folds and epochs end after two rounds
+
 
 def tell_end() -> None:
     """Write down what custom loops did."""
     seen.tell("metrics", metrics=loops.metrics)
+    for (file, line), count in loops.made.items():
+        if count > MANY_OPTIMIZERS and loops.applied:
+            seen.tell("made_again", place=(file, line, ""), count=count)
     if not loops.models and not loops.gradients:
         return
     train = _looks(loops.trained_on)

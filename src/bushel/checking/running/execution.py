@@ -167,6 +167,24 @@ class Execution:
         lines = source.text.splitlines()
         return [(function[0], n, "") for n in sorted(numbers) if re.search(pattern, lines[n - 1].partition("#")[0])]
 
+    def around(self, spot: Spot, pattern: str) -> list[Spot]:
+        """The lines of the function around a place that match a pattern."""
+        source = self.source_of(spot[0]) if spot else None
+        if source is None or not spot:
+            return []
+        inside = [
+            node
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.FunctionDef | ast.With | ast.For)
+            and node.lineno <= spot[1] <= (node.end_lineno or 0)
+        ]
+        if not inside:
+            return []
+        node = max(inside, key=lambda one: (isinstance(one, ast.FunctionDef), one.lineno))
+        lines = source.text.splitlines()
+        numbers = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        return [(spot[0], n, "") for n in numbers if re.search(pattern, lines[n - 1].partition("#")[0])]
+
     def keyword(self, spot: Spot, *names: str) -> Spot:
         """The line of a keyword of the call at a place; the place itself if there is none."""
         for node in self.nodes(spot):

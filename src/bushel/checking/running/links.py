@@ -73,6 +73,7 @@ class Link:
             "files": self.files[:2000],
             "random": self.random,
             "callers": self.callers[:6],
+            "parts": _parts(self.dataset),
         }
 
 
@@ -148,6 +149,12 @@ def _short(value: Any) -> Any:
     if isinstance(value, list | tuple) and len(value) <= 8 and all(isinstance(v, int | float | str) for v in value):
         return list(value)
     return f"<{type(value).__name__}>"
+
+
+def _parts(dataset: Any) -> int | None:
+    """How many parts an element has; 0 for a single tensor."""
+    spec = getattr(dataset, "element_spec", None)
+    return len(spec) if isinstance(spec, tuple | dict | list) else 0
 
 
 def _function_place(function: Any) -> list[Any] | None:
@@ -234,7 +241,8 @@ def _wrap_link(owner: Any, name: str) -> None:
         place = None if is_quiet() else user_place()
         if place is None or _is_nested():
             return original(self, *args, **kwargs)
-        _tell_at(place)
+        if name in ("cache", "snapshot"):
+            args, kwargs = _elsewhere(args, kwargs)
         with _nested():
             result = original(self, *args, **kwargs)
         if name == "apply" and link_of(result) is not None:
@@ -272,8 +280,14 @@ def _is_nested() -> bool:
     return _depth > 0 and not tf.inside_function()
 
 
-def _tell_at(place: Place) -> None:
-    seen.last = place  # type: ignore[attr-defined]
+def _elsewhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of `cache`, with a file that may be written."""
+    if args and isinstance(args[0], str) and args[0]:
+        args = (paths.for_writing(args[0]), *args[1:])
+    for name in ("filename", "path"):
+        if isinstance(kwargs.get(name), str) and kwargs[name]:
+            kwargs[name] = paths.for_writing(kwargs[name])
+    return args, kwargs
 
 
 def _wrap_maker(owner: Any, name: str) -> None:

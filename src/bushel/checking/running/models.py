@@ -58,6 +58,7 @@ def _layer_facts(layer: Any) -> dict[str, Any]:
         "weights": len(getattr(layer, "weights", [])),
         "activation": _activation(layer),
         "is_model": hasattr(layer, "layers"),
+        "builtin": type(layer).__module__.startswith("keras"),
     }
     for name in (
         "units",
@@ -133,6 +134,7 @@ def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:
         "name": model.name,
         "class": type(model).__name__,
         "place": place_of(model),
+        "frozen_at": model.__dict__.get("_bushel_frozen"),
         "compiled_at": model.__dict__.get("_bushel_compiled"),
         "layers": [_layer_facts(layer) for layer in layers],
         "trainable": len(model.trainable_weights),

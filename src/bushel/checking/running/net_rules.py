@@ -65,6 +65,14 @@ def _last_spot(model: Event) -> Spot:
     return place
 
 
+def _ahead(model: Event) -> Iterator[Event]:
+    """Layers that come before the first weighted one."""
+    for layer in model["layers"]:
+        if layer["weights"] and layer["builtin"] and layer["class"] not in SCALING and not layer["is_model"]:
+            return
+        yield layer
+
+
 def _scaling_layers(model: Event) -> list[Event]:
     """Layers ahead of the first weighted one that change the range."""
     ahead = []
@@ -92,6 +100,7 @@ def _images(look: Event) -> Iterator[tuple[str, Event]]:
 SCALES = r"255|127\.5|convert_image_dtype|preprocess_input|Rescaling|per_image_standardization"
 DECODES = r"decode_(image|jpe?g|png|raw|bmp)|\bcast\(|resize"
 CONVERTS = r"//|\bcast\(|convert_|astype|zeros|clip|\* ?0\b"
+NO_DERIVATIVE = r"\b(argmax|round|floor|ceil|sign|equal|greater|less|stop_gradient|numpy|constant)\("
 DIVIDES = r"/|\blog\(|sqrt\(|pow\(|rsqrt|divide"
 
 
@@ -128,11 +137,7 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
     scaling = _scaling_layers(model)
     names = [model["name"], *(layer["name"] for layer in model["layers"][:LAYERS_AHEAD] if layer["is_model"])]
     scales_itself = any(name.lower().startswith(SCALE_THEMSELVES) for name in names)
-    custom = [
-        layer
-        for layer in model["layers"][:3]
-        if layer["place"] and not layer["weights"] and layer["class"] not in _PLAIN
-    ]
+    custom = [layer for layer in _ahead(model) if not layer["builtin"]]
     rescaling = [layer for layer in scaling if layer["class"] == "Rescaling" and (layer.get("scale") or 1) < 0.02]
     for _, facts in _images(look):
         low, high = facts["min"], facts["max"]
@@ -149,13 +154,6 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
                 help="divide by 255, or begin the model with Rescaling(1 / 255)",
                 confidence="likely",
             )
-
-
-_PLAIN = (
-    "InputLayer", "RandomFlip", "RandomRotation", "RandomZoom", "RandomContrast", "RandomTranslation", "Flatten",
-    "Reshape",
-    "Resizing", "MaxPooling2D", "ZeroPadding2D", "Dropout", "CenterCrop", "RandomCrop", "Permute", "Activation",
-)  # fmt: skip
 
 
 @rule("EXE031", "scaled-twice", needs="execution", rank=60)
@@ -680,6 +678,7 @@ def nothing_to_train(run: Execution) -> Iterator[Finding]:
         if model["weights"] and not model["trainable"]:
             yield run.found(
                 "no weight of the model is trainable",
+                model.get("frozen_at"),
                 model.get("compiled_at"),
                 fit["place"],
                 help="freeze the base alone, not the whole model",

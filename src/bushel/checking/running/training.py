@@ -36,6 +36,7 @@ EVALUATE_BATCHES = 8
 PREDICT_SECONDS = 8.0
 MOST_PROBES = 2
 MANY_LAYERS = 60
+AGAIN = 6  # times that one line begins to iterate over a dataset; epochs are two at most
 _BETWEEN = ("traceback_utils", "/autograph/", "/util/dispatch", "/checking/running/", "functools", "contextlib")
 
 
@@ -55,6 +56,10 @@ class Loops:
         self.fits = self.probes = 0
         self.in_keras = 0
         self.optimizers: dict[int, Any] = {}
+        self.trained: set[int] = set()  # weights
+        self.made: dict[tuple[str, int], int] = {}  # optimizers, by line
+        self.begun: dict[tuple[str, int], int] = {}  # iterators, by line
+        self.kept: list[Any] = []  # so that no other object gets their ids
 
 
 loops = Loops()
@@ -82,6 +87,11 @@ def look_at_iterated(dataset: Any) -> None:
         return
     loops.current = dataset
     loops.iterations[id(dataset)] = loops.iterations.get(id(dataset), 0) + 1
+    place, link = user_place(), links.link_of(dataset)
+    if place is not None and link is not None:
+        loops.begun[place[:2]] = loops.begun.get(place[:2], 0) + 1
+        if loops.begun[place[:2]] == AGAIN:
+            seen.tell("begun_again", place=place, link=link.id)
     look = look_at(dataset, "loop", seconds=2.0)
     tell_look(look)
 
@@ -104,6 +114,7 @@ def install() -> None:
     _install_calls(keras, tf)
     _install_tapes(tf)
     _install_optimizers()
+    _install_assignments()
     _install_losses(keras, tf)
     _install_metrics(keras)
     _install_distribution(tf)
@@ -147,6 +158,18 @@ def _install_places(keras: Any) -> None:
     )
     for kind in kinds:
         _remember_place(kind)
+    _remember_freezing(keras.layers.Layer)
+
+
+def _remember_freezing(kind: Any) -> None:
+    known = kind.trainable
+
+    def freeze(self: Any, value: Any) -> None:
+        if not value and not links.is_quiet() and not loops.in_keras:
+            self.__dict__["_bushel_frozen"] = user_place()
+        known.fset(self, value)
+
+    kind.trainable = property(known.fget, freeze)
 
 
 def _remember_place(kind: Any) -> None:
@@ -158,6 +181,8 @@ def _remember_place(kind: Any) -> None:
         place = user_place()
         if place is not None and hasattr(made, "__dict__"):
             made.__dict__["_bushel_place"] = place
+            if kind.__name__ == "Optimizer" and not loops.in_keras and not links.is_quiet():
+                loops.made[place[:2]] = loops.made.get(place[:2], 0) + 1
         return made
 
     kind.__new__ = __new__
@@ -176,6 +201,7 @@ def _install_compile(trainer: Any) -> None:
         given.pop("steps_per_execution", None)
         result = original(self, **given)
         self.__dict__["_bushel_compiled"] = user_place()
+        self.__dict__.pop("_bushel_trainable", None)
         metrics = given.get("metrics")
         self.__dict__["_bushel_metrics"] = (
             [_metric_name(m) for m in metrics] if isinstance(metrics, list | tuple) else None
@@ -234,6 +260,7 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     val = _as_look(val_x, val_y, given.get("validation_batch_size") or batch_size, "val") if val_x is not None else None
     facts = {
         "place": place,
+        "unfrozen": _is_unfrozen(model),
         "arguments": _fit_arguments(given),
         "train": train.facts if train else None,
         "val": val.facts if val else None,
@@ -268,6 +295,7 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
         tell_failure(error, doing="fit", place=place)
         raise
     described = model_facts(model, steps=total)
+    _note_trained(model)
     probed = None
     if train is not None and _is_to_be_probed(described):
         seen.tell("stage", doing="probe", place=place)
@@ -278,6 +306,26 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     logs = {name: [float(v) for v in values if np.ndim(v) == 0] for name, values in history.history.items()}
     seen.tell("fit", **facts, model=described, failed=None, probe=probed, logs=logs)
     return history
+
+
+def _is_unfrozen(model: Any) -> list[int] | None:
+    """How many weights were trainable when the model was last trained and are now, if nobody compiled it since."""
+    before = model.__dict__.get("_bushel_trainable")
+    now = len(model.trainable_weights)
+    return [before, now] if before is not None and before != now else None
+
+
+def _note_trained(model: Any) -> None:
+    model.__dict__["_bushel_trainable"] = len(model.trainable_weights)
+    loops.trained |= {id(weight) for weight in model.weights}
+    loops.kept.append(list(model.weights))
+
+
+def _is_untrained(model: Any) -> bool:
+    """Whether another model was trained, and this one neither trained nor loaded."""
+    if not loops.trained or "_bushel_loaded" in model.__dict__:
+        return False
+    return bool(model.weights) and not any(id(weight) in loops.trained for weight in model.weights)
 
 
 def _is_to_be_probed(model: dict[str, Any]) -> bool:
@@ -379,7 +427,7 @@ def _split_facts(given: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _evaluate(run: Callable[..., Any], _: Any, given: dict[str, Any]) -> Any:
+def _evaluate(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     import tensorflow as tf
 
     place, x = user_place(), given.get("x")
@@ -392,7 +440,13 @@ def _evaluate(run: Callable[..., Any], _: Any, given: dict[str, Any]) -> Any:
     else:
         steps_asked = given.get("steps")
     given["verbose"] = 0
-    seen.tell("evaluate", place=place, data=look.facts if look else None, steps=_number(steps_asked))
+    seen.tell(
+        "evaluate",
+        place=place,
+        data=look.facts if look else None,
+        steps=_number(steps_asked),
+        untrained=_is_untrained(model),
+    )
     try:
         return run(**given)
     except Exception as error:
@@ -400,14 +454,20 @@ def _evaluate(run: Callable[..., Any], _: Any, given: dict[str, Any]) -> Any:
         raise
 
 
-def _predict(run: Callable[..., Any], _: Any, given: dict[str, Any]) -> Any:
+def _predict(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     import tensorflow as tf
 
     place, x = user_place(), given.get("x")
     seen.tell("stage", doing="predict", place=place)
     look = _as_look(x, None, given.get("batch_size"), "predict")
     given["verbose"] = 0
-    seen.tell("predict", place=place, data=look.facts if look else None, steps=_number(given.get("steps")))
+    seen.tell(
+        "predict",
+        place=place,
+        data=look.facts if look else None,
+        steps=_number(given.get("steps")),
+        untrained=_is_untrained(model),
+    )
     try:
         if isinstance(x, tf.data.Dataset) and look is not None and look.batches:
             given = given | _predicted_rows(run, x, look, given)
@@ -541,6 +601,8 @@ def _install_tapes(tf: Any) -> None:
         result = gradient(self, target, sources, *args, **kwargs)
         if not links.is_quiet() and called_directly():
             loops.gradients += 1
+            if tf.executing_eagerly():
+                steps.take()
             with contextlib.suppress(Exception):
                 _note_gradient(target, sources, result)
         return result
@@ -586,6 +648,27 @@ def _install_optimizers() -> None:
             return apply
 
         setattr(BaseOptimizer, name, make(original))
+
+
+def _install_assignments() -> None:
+    """Weights that the user's code changes by hand."""
+    import keras
+    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
+
+    for kind in (BaseResourceVariable, ResourceVariable, keras.Variable):
+        for name in ("assign", "assign_add", "assign_sub"):
+            if name in kind.__dict__:
+                setattr(kind, name, _noted_assignment(kind.__dict__[name]))
+
+
+def _noted_assignment(original: Any) -> Any:
+    @functools.wraps(original)
+    def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and not loops.in_keras and called_directly():
+            seen.tell_once("assigned", place=user_place())
+        return original(self, *args, **kwargs)
+
+    return assign
 
 
 def _install_losses(keras: Any, tf: Any) -> None:
@@ -703,6 +786,8 @@ def _counted(original: Any, name: str, facts: dict[str, Any]) -> Any:
         if not links.is_quiet() and not loops.in_keras and called_directly():
             if name == "update_state":
                 facts["updates"] += 1
+                if facts["updates"] == 1:
+                    _note_metric(facts, args)
                 facts["updated_at"] = user_place()
             elif name == "reset_state":
                 facts["resets"] += 1
@@ -711,6 +796,14 @@ def _counted(original: Any, name: str, facts: dict[str, Any]) -> Any:
         return original(*args, **kwargs)
 
     return call
+
+
+def _note_metric(facts: dict[str, Any], args: tuple[Any, ...]) -> None:
+    import tensorflow as tf
+
+    with contextlib.suppress(Exception):
+        if len(args) >= 2:
+            facts["labels"], facts["outputs"] = _value_facts(tf, args[0]), _value_facts(tf, args[1])
 
 
 def _install_distribution(tf: Any) -> None:

@@ -1,0 +1,325 @@
+"""EXE060 to EXE079: parts of a script that do not go together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
+from bushel.checking.running.execution import Event, Execution, Spot
+
+__all__: list[str] = []
+
+TIMES_LARGER = 20.0
+MOSTLY_PADDED = 0.3
+RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
+
+
+def _map_places(run: Execution, look: Event) -> list[Spot]:
+    maps = [link for link in run.chain(look) if link["name"] == "map"]
+    return [spot for link in maps[::-1] for spot in (link["place"], link["function"]) if spot][:3]
+
+
+@rule("EXE060", "prepared-in-two-ways", needs="execution", rank=35)
+def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
+    """Validation or test data in another range, shape or type than training data.
+
+    Why: the model is measured on inputs that it was never shown.
+    Example: `/ 255` in the function for training alone; labels that begin at 1 in one of them
+    Fix: one function for both; only random changes belong to training alone.
+    Ignore: never.
+    Reports: none collected.
+    """
+    told: set[str] = set()
+    trained = [look for _, look in run.data_of("train")]
+    for role, look in run.data_of("val", "evaluate"):
+        for train in trained[:1]:
+            for message in _differences(train, look):
+                if message not in told:
+                    told.add(message)
+                    yield run.found(
+                        f"training data has {message} in {'validation' if role == 'val' else 'evaluation'}",
+                        *_map_places(run, look),
+                        help="prepare both with the same function",
+                    )
+
+
+def _differences(train: Event, other: Event) -> Iterator[str]:
+    for name, facts in (train.get("inputs") or {}).items():
+        there = (other.get("inputs") or {}).get(name)
+        if there is None or "max" not in facts or "max" not in there:
+            continue
+        sizes = [max(abs(one["min"]), abs(one["max"])) for one in (facts, there)]
+        spreads = [one.get("std") or 0.0 for one in (facts, there)]
+        if min(sizes) > 0 and min(spreads) > 0:
+            ratio = max(sizes) / min(sizes)
+            if ratio > TIMES_LARGER and max(spreads) / min(spreads) > TIMES_LARGER:
+                yield (
+                    f"inputs of {facts['min']:.3g} to {facts['max']:.3g}, and they are {there['min']:.3g} to "
+                    f"{there['max']:.3g}"
+                )
+    counts, others = train.get("label_counts"), other.get("label_counts")
+    if counts and others and train.get("complete") and len(counts) <= 100:
+        new = {float(one) for one in others} - {float(one) for one in counts}
+        share = sum(n for one, n in others.items() if float(one) in new) / max(sum(others.values()), 1)
+        whole = all(float(one) == round(float(one)) for one in counts)
+        if new and share > 0.05 and whole and len(counts) < 0.2 * sum(counts.values()):
+            yield f"no label {', '.join(f'{one:g}' for one in sorted(new)[:4])}, and it is there"
+
+
+@rule("EXE061", "label-among-inputs", needs="execution", rank=35)
+def label_among_inputs(run: Execution) -> Iterator[Finding]:
+    """The label is part of the inputs.
+
+    Why: the model learns to copy it, and has nothing to copy when it is used.
+    Example: a dict of all features given as inputs; targets of a language model that are not shifted
+    Fix: take the label out of the inputs; shift targets by one.
+    Ignore: where inputs are to be given back, as in an autoencoder.
+    Reports: none collected.
+    """
+    for fit in run.fits:
+        look, loss = fit.get("train"), ((fit["model"].get("loss") or {}).get("name") or "")
+        if not look or not look.get("label_in"):
+            continue
+        labels: Event = next(iter((look.get("labels") or {}).values()), {})
+        is_copy = look["label_in"].startswith(("input", "the input")) and len(labels.get("shape") or []) > 1
+        if is_copy and "ategorical" not in loss and "categorical" not in loss:
+            continue
+        yield run.found(
+            f"{look['label_in']} is the label itself",
+            *_map_places(run, look),
+            help="take it out of the inputs" if not is_copy else "shift the targets by one",
+        )
+
+
+@rule("EXE062", "metric-does-not-fit", severity="warning", needs="execution", rank=60)
+def metric_does_not_fit(run: Execution) -> Iterator[Finding]:
+    """A metric that measures something else than it seems to.
+
+    Why: numbers that are always near 0 or near 1, while the model learns well or not at all.
+    Example: `metrics.Accuracy()` on probabilities; `CategoricalAccuracy` on class numbers
+    Fix: `"accuracy"`, which Keras turns into the right one.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for fit in run.fits:
+        look, model = fit.get("train") or {}, fit["model"]
+        labels = list((look.get("labels") or {}).values())
+        outputs = (fit.get("probe") or {}).get("outputs") or {}
+        shape = outputs.get("shape") or []
+        if len(labels) != 1 or not shape or "min" not in labels[0]:
+            continue
+        for name in model.get("metrics") or []:
+            why = _misfit(name, labels[0], outputs)
+            if why:
+                yield run.found(why, run.keyword(model.get("compiled_at"), "metrics"), help='use metrics=["accuracy"]')
+    for event in run.of("metrics"):
+        for metric in event["metrics"]:
+            if metric.get("labels") and metric.get("outputs"):
+                why = _misfit(metric["class"], metric["labels"], metric["outputs"])
+                if why:
+                    yield run.found(why, metric["place"], metric.get("updated_at"))
+
+
+def _misfit(name: str, labels: Event, outputs: Event) -> str | None:
+    shape, of_labels = outputs.get("shape") or [], labels.get("shape") or []
+    classes = shape[-1] if len(shape) > 1 else 1
+    is_number = len(of_labels) == 1 or (of_labels and of_labels[-1] == 1)
+    is_float = str(outputs.get("dtype", "")).startswith("float")
+    if name in ("Accuracy",) and is_float and outputs.get("integers") is not True:
+        return "Accuracy compares for equality: probabilities are never equal to a label"
+    if classes and classes > 1 and is_number and name in ("CategoricalAccuracy", "categorical_accuracy") and is_float:
+        return f"{name} takes one-hot rows, and labels are class numbers"
+    if (
+        classes
+        and classes > 1
+        and labels.get("one_hot")
+        and name in ("SparseCategoricalAccuracy", "sparse_categorical_accuracy")
+    ):
+        return f"{name} takes class numbers, and labels are one-hot rows"
+    if (
+        classes
+        and classes > 2
+        and labels.get("one_hot")
+        and name in ("BinaryAccuracy", "binary_accuracy")
+        and outputs.get("sums_to_one")
+    ):
+        share = f"{(classes - 1) / classes:.0%}"
+        return f"{name} counts every 0 of a one-hot row that is right: {share} for a model that knows nothing"
+    return None
+
+
+@rule("EXE063", "unfrozen-without-compile", severity="warning", needs="execution", rank=60)
+def unfrozen_without_compile(run: Execution) -> Iterator[Finding]:
+    """Layers frozen or unfrozen between two trainings without `compile`.
+
+    Why: what is trained is decided when the training function is made; the change has no effect.
+    Example: `base.trainable = True; model.fit(...)`
+    Fix: call `compile` again after `trainable` has changed.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for fit in run.fits:
+        if fit.get("unfrozen"):
+            before, now = fit["unfrozen"]
+            yield run.found(
+                f"{now} weights are trainable where {before} were when the model was last trained, and it was not "
+                "compiled since",
+                fit["place"],
+                help="call compile again after trainable has changed",
+            )
+
+
+@rule("EXE064", "nothing-is-trained", needs="execution", rank=30)
+def nothing_is_trained(run: Execution) -> Iterator[Finding]:
+    """No epoch is run, all weights of the samples are 0, or what is evaluated is another model.
+
+    Why: what is measured was never trained.
+    Example: `fit(epochs=5, initial_epoch=5)`; a model that is built again before `evaluate`
+    Fix: epochs counts from 0, `initial_epoch` included; evaluate the model that was trained.
+    Ignore: where an untrained model is a baseline.
+    Reports: none collected.
+    """
+    for fit in run.fits:
+        given = fit["arguments"]
+        if given.get("initial_epoch") and given["initial_epoch"] >= (given.get("epochs") or 1):
+            yield run.found(
+                f"fit is to run from epoch {given['initial_epoch']:g} to {given['epochs']:g}: no epoch",
+                run.keyword(fit["place"], "initial_epoch"),
+                help="epochs is the number of the last epoch, not how many are added",
+            )
+        for facts in ((fit.get("train") or {}).get("weights") or {}).values():
+            if facts.get("max") == 0 and facts.get("min") == 0:
+                yield run.found("all sample weights are 0", *_map_places(run, fit["train"]))
+            elif (facts.get("min") or 0) < 0:
+                yield run.found(f"sample weights reach down to {facts['min']:.3g}", *_map_places(run, fit["train"]))
+    for event in run.of("evaluate", "predict"):
+        if event.get("untrained"):
+            yield run.found(
+                f"{event['kind']} uses a model that was neither trained nor loaded, while another one was trained",
+                event["place"],
+                severity="warning",
+            )
+
+
+@rule("EXE065", "cache-shared", needs="execution", rank=40)
+def cache_shared(run: Execution) -> Iterator[Finding]:
+    """Two datasets that are cached in one file.
+
+    Why: the second one reads what the first has written: validation is training data.
+    Example: `train.cache("cache")` and `val.cache("cache")`
+    Fix: a file for each.
+    Ignore: never.
+    Reports: none collected.
+    """
+    seen: dict[str, Event] = {}
+    for link in run.links.values():
+        name = link["arguments"].get("filename") if link["name"] == "cache" else None
+        if not isinstance(name, str) or not name:
+            continue
+        other = seen.setdefault(name, link)
+        if other is not link and other["inputs"] != link["inputs"] and _roots(run, other) != _roots(run, link):
+            own = [
+                spot for spot in (link["place"], *link["callers"]) if spot not in (other["place"], *other["callers"])
+            ]
+            yield run.found(f"two datasets are cached in one file, {name!r}", link["place"], *own[:1], other["place"])
+
+
+def _roots(run: Execution, link: Event) -> set[str]:
+    files: set[str] = set(link["files"])
+    for id in link["inputs"]:
+        if id in run.links:
+            files |= _roots(run, run.links[id])
+    return files
+
+
+@rule("EXE066", "pairs-shuffled-apart", needs="execution", rank=30)
+def pairs_shuffled_apart(run: Execution) -> Iterator[Finding]:
+    """Inputs and labels that are shuffled apart and zipped.
+
+    Why: each input gets the label of another record.
+    Example: `tf.data.Dataset.zip((images.shuffle(100), labels.shuffle(100)))`
+    Fix: zip first, then shuffle.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for link in run.links.values():
+        if link["name"] != "zip" or len(link["inputs"]) < 2:
+            continue
+        branches = [run.links[id] for id in link["inputs"] if id in run.links]
+        if any(branch.get("parts") for branch in branches):
+            continue  # pairs of whole records are mixed on purpose
+        shuffles = [_own_shuffles(run, branch) for branch in branches]
+        seeds = {tuple(one["arguments"].get("seed") for one in found) for found in shuffles}
+        if any(shuffles) and (len(seeds) > 1 or any(None in seed for seed in seeds)):
+            ids = [{one["id"] for one in found} for found in shuffles]
+            if len({frozenset(one) for one in ids}) > 1:
+                spot = next(found[-1]["place"] for found in shuffles if found)
+                yield run.found(
+                    "inputs and labels are shuffled apart before they are zipped",
+                    spot,
+                    link["place"],
+                    help="zip first, then shuffle",
+                )
+
+
+def _own_shuffles(run: Execution, link: Event) -> list[Event]:
+    found = [link] if link["name"] == "shuffle" else []
+    for id in link["inputs"]:
+        if id in run.links:
+            found = _own_shuffles(run, run.links[id]) + found
+    return found
+
+
+@rule("EXE067", "made-in-every-step", severity="warning", needs="execution", rank=60)
+def made_in_every_step(run: Execution) -> Iterator[Finding]:
+    """An optimizer or an iterator that is made again in every step.
+
+    Why: the optimizer forgets its momentum, and the iterator gives the first batch again.
+    Example: `next(iter(train_ds))` inside of a loop; `Adam()` inside of the step
+    Fix: make it once, before the loop.
+    Ignore: where the dataset is shuffled and a random batch is meant.
+    Reports: none collected.
+    """
+    for event in run.of("made_again"):
+        yield run.found(
+            f"the optimizer is made again in every step ({event['count']} times): it forgets its momentum",
+            event["place"],
+            help="make it once, before the loop",
+        )
+    for event in run.of("begun_again"):
+        link = run.links.get(event["link"])
+        is_in_place = re.search(r"\bnext\(\s*iter\(", run.code(event["place"]) or "") is not None
+        if link is not None and is_in_place and not _own_shuffles(run, link) and run.loop is not None:
+            yield run.found(
+                "the iterator is made again in every step: it gives the first batch each time",
+                event["place"],
+                help="make it once, before the loop",
+                severity="error",
+            )
+
+
+@rule("EXE068", "padding-not-masked", severity="warning", needs="execution", rank=60)
+def padding_not_masked(run: Execution) -> Iterator[Finding]:
+    """Padded sequences into a recurrent layer without a mask.
+
+    Why: the last state is that after all the padding; short sequences look alike.
+    Example: `padded_batch` and `Embedding(n, 16)`, `LSTM(32)`
+    Fix: `Embedding(n, 16, mask_zero=True)`
+    Ignore: where 0 is a token, and rows are of one length.
+    Reports: none collected.
+    """
+    for fit in run.fits:
+        look, layers = fit.get("train") or {}, fit["model"]["layers"]
+        padded = any(share >= MOSTLY_PADDED for share in (look.get("padding") or {}).values())
+        embeddings = [layer for layer in layers if layer["class"] == "Embedding"]
+        recurrent = [layer for layer in layers if layer["class"] in RECURRENT]
+        masking = any(layer["class"] == "Masking" or layer.get("mask_zero") for layer in layers)
+        if padded and embeddings and recurrent and not masking:
+            yield run.found(
+                "sequences end in padding, and no mask keeps it from the recurrent layer",
+                embeddings[0]["place"],
+                help="give the Embedding mask_zero=True",
+                confidence="likely",
+            )
