@@ -649,6 +649,7 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
             yield run.found(
                 f"none of {event['all']} variables gets a gradient: the loss does not depend on them, or was "
                 "computed outside of the tape",
+                *run.around(event["place"], NO_DERIVATIVE)[-1:],
                 event["place"],
                 help="compute outputs and loss inside of the tape, with operations that have a derivative",
             )
