@@ -122,3 +122,9 @@ def test_importing_bushel_loads_no_framework_and_no_numpy() -> None:
     code = "import sys, bushel; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {*FRAMEWORKS, "numpy", "msgspec", "click", "rich"} & set(loaded)
+
+
+def test_the_design_names_every_room() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    rooms = {room_of(module) for module in modules()} - {"__main__"}
+    assert not [room for room in sorted(rooms) if f"{room}/" not in page and f"{room}.py" not in page]
