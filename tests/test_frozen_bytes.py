@@ -38,13 +38,6 @@ def codec_versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in sorted({n for names in CODECS.values() for n in names})}
 
 
-def without_time(index: bytes) -> bytes:
-    """An index without `file.mtime_ns`, the one field of it (FORMAT.md, 6.) that tells when the shard was written."""
-    masked, count = re.subn(rb'"mtime_ns": ?\d{19}\b', b'"mtime_ns":0', index, count=1)
-    assert count == 1
-    return masked
-
-
 def without_versions(manifest: bytes) -> bytes:
     """A manifest without the values of `versions` (FORMAT.md, 7.): those of bushel and of each codec installed."""
     masked, count = re.subn(rb'"versions": \{\s*"bushel": [^}]*\}', b'"versions": {}', manifest)
@@ -54,8 +47,6 @@ def without_versions(manifest: bytes) -> bytes:
 
 def frozen_part(path: Path) -> bytes:
     data = path.read_bytes()
-    if path.suffix == ".idx":
-        return without_time(data)
     return without_versions(data) if path.name == "dataset.json" else data
 
 

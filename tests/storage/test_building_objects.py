@@ -64,7 +64,7 @@ def test_indexes_of_a_build_are_tied_to_their_objects(bucket: str, monkeypatch: 
 
     bushel.build(columns(300), f"{bucket}/data", shards=3)
     files = list_files(f"{bucket}/data")
-    monkeypatch.setattr(index, "tie_of", lambda path: pytest.fail(f"the ends of {path} were read"))
+    monkeypatch.setattr(index, "_ends", lambda path, size: pytest.fail(f"the ends of {path} were read"))
     assert sum(len(index.load_index(file) or ()) for file in files) == 300
 
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,15 +20,31 @@ from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, count_
 from bushel.errors import BushelError, CorruptRecord, FileProblem, FormatError, MissingName
 from bushel.records.files import FOOTER, HEADER, RecordFile, Skipped, open_file
 from bushel.records.scan import to_column
-from bushel.storage import AnyPath, as_path, list_files, load_bytes, may_write_beside, status_of, write_whole
+from bushel.storage import (
+    AnyPath,
+    Status,
+    as_path,
+    list_files,
+    load_bytes,
+    local_copy,
+    may_write_beside,
+    open_to_read,
+    status_of,
+    write_whole,
+)
+from bushel.storage.compression import SHARD_CODECS
 
 __all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
 
 MAGIC = b"BUSHELIX"
-FORMAT = 1
+FORMAT = 2
 ALIGNMENT = 64
 _PREFIX = struct.Struct("<8sII")  # magic, format, length of the JSON after it
-_TIE = 64  # bytes at each end of the file that tie an index to it
+_ENDS = 64  # bytes at each end of the file
+_AT_A_TIME = 1 << 20  # records whose checksums are looked at together
+_CRC = struct.Struct("<I")  # of all bytes before it, at the end
+_DTYPES = ("<u8", "<u4", "<i8", "<i4", "<f8")
+_FIXED = {"offset": "<u8", "length": "<u4", "key": "<u8"}
 
 
 class StaleIndex(FileProblem):
@@ -36,11 +52,15 @@ class StaleIndex(FileProblem):
 
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ties an index to its file. The time is that of the index itself: it is set to that of the file."""
+
     size: int
-    mtime_ns: int
     head_crc: int  # crc32c of the first 64 bytes of the file
     tail_crc: int  # and of the last 64
+    digest: str = ""  # SHA-256 over the framing of all records; of the file, if it is compressed
+    sha256: str = ""  # of the file, where its build has told it
     etag: str = ""  # of an object, which has no lasting time
+    mtime_ns: int = 0  # of the file, in format 1
 
 
 class _ColumnHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +89,8 @@ class Index:
     compression: str | None = None
     values: dict[str, NDArray[Any]] = field(default_factory=dict)
     hashed: frozenset[str] = frozenset()
+    sha256: str = ""  # of the file, where its build has told it
+    is_sealed: bool = True  # by a checksum of its own; those of format 1 are not
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -109,8 +131,17 @@ def write_index(
     written = []
     for path in list_files(paths):
         index = build_index(path, label=label, key=key, values=values, lengths=lengths)
-        written.append(save_index(path, index))
+        written.append(save_index(path, _with_columns_of(_fresh_index(path), index)))
     return written
+
+
+def _with_columns_of(old: Index | None, new: Index) -> Index:
+    """The new index and what else the old one knew of the same records: a build alone knows their keys and sources."""
+    if old is None or len(old) != len(new):
+        return new
+    values = {**{name: np.array(column) for name, column in old.values.items()}, **new.values}
+    hashed = new.hashed | {name for name in old.hashed if name not in new.values}
+    return replace(new, values=values, hashed=frozenset(hashed), sha256=old.sha256)
 
 
 def build_index(
@@ -154,17 +185,31 @@ def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
 
     Damage that has no record of its own takes the place of one; the second value says which records are such.
     """
+    is_stale = False
     try:
-        index = load_index(path)
-    except (StaleIndex, FormatError):
-        index = None
-    if index is not None:
-        return index, {}
+        known = load_index(path)
+    except FormatError:
+        known = None
+    except StaleIndex:
+        known, is_stale = None, True
+    if known is not None and known.is_sealed:
+        return known, {}
     index, damage = scan_index(path)
+    if known is not None and not damage and np.array_equal(known.extents, index.extents):
+        return known, {}
+    if is_stale:  # it is not the file that was there before: its manifest may know another
+        index = replace(index, sha256=sha256_of(as_path(path)))
     if not damage:
         with contextlib.suppress(FileProblem):
             save_index(path, index, beside=may_write_beside(as_path(path)))
     return index, damage
+
+
+def _fresh_index(path: AnyPath) -> Index | None:
+    try:
+        return load_index(path)
+    except (StaleIndex, FormatError):
+        return None
 
 
 def scan_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
@@ -232,7 +277,8 @@ def hash_keys(keys: Column, *, where: str = "key") -> NDArray[np.uint64]:
 def save_index(path: AnyPath, index: Index, *, beside: bool = True, tie: Tie | None = None) -> Path:
     """Write an index beside its file, or into the cache."""
     path = as_path(path)
-    data = _to_bytes(tie or tie_of(path), index)
+    status = status_of(path)
+    data = _to_bytes(tie or tie_of(path, index), index)
     for place in (index_path(path), cached_index_path(path))[0 if beside else 1 :]:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -244,8 +290,16 @@ def save_index(path: AnyPath, index: Index, *, beside: bool = True, tie: Tie | N
             if error.errno != 30:  # read-only file system
                 raise
             continue
+        _set_time(place, status)
         return place
     raise FileProblem(path, "its index cannot be written, neither beside it nor in the cache")
+
+
+def _set_time(place: Path, status: Status) -> None:
+    """Give an index the time of its file: as long as both agree, the file need not be read to know that it holds."""
+    if not status.etag:
+        with contextlib.suppress(OSError):
+            os.utime(place, ns=(status.mtime_ns, status.mtime_ns))
 
 
 def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
@@ -265,27 +319,59 @@ def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
     for array in arrays.values():
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         pieces.append(data.ljust(_round_up(len(data)), b"\0"))
-    return pieces
+    return [*pieces, _CRC.pack(_native.crc32c(b"".join(pieces)))]
 
 
 def _round_up(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def tie_of(path: Path) -> Tie:
+def tie_of(path: Path, index: Index) -> Tie:
     """What ties an index to a file as it is now."""
     status = status_of(path)
+    head, tail = _ends(path, status.size)
+    is_told = index.compression is not None and index.sha256
+    digest = index.sha256 if is_told else _digest(path, index)
+    return Tie(size=status.size, head_crc=head, tail_crc=tail, digest=digest, sha256=index.sha256, etag=status.etag)
+
+
+def _ends(path: Path, size: int) -> tuple[int, int]:
+    """Checksums of both ends of a file."""
     with path.open("rb", buffering=0) as file:
-        head = file.read(_TIE)
-        file.seek(max(0, status.size - _TIE))
-        tail = file.read(_TIE)
-    return Tie(
-        size=status.size,
-        mtime_ns=status.mtime_ns,
-        head_crc=_native.crc32c(head),
-        tail_crc=_native.crc32c(tail),
-        etag=status.etag,
-    )
+        head = file.read(_ENDS)
+        file.seek(max(0, size - _ENDS))
+        tail = file.read(_ENDS)
+    return _native.crc32c(head), _native.crc32c(tail)
+
+
+def _digest(path: Path, index: Index) -> str:
+    """What changes when a record does, from the records' own checksums where that saves reading all of the file."""
+    if index.compression is not None:
+        return sha256_of(path)
+    digest = hashlib.sha256()
+    if len(index):
+        memory = np.frombuffer(load_bytes(local_copy(path)), np.uint8)
+        for at in range(0, len(index), _AT_A_TIME):
+            digest.update(_framing(memory, index, slice(at, at + _AT_A_TIME)))
+    return digest.hexdigest()
+
+
+def _framing(memory: NDArray[np.uint8], index: Index, rows: slice) -> bytes:
+    """Header and footer of some records, as they stand in the file; zeros of those that are not there."""
+    offsets, lengths = index.offsets[rows].astype(np.int64), index.lengths[rows].astype(np.int64)
+    headers, footers = offsets[:, None] + np.arange(HEADER), (offsets + HEADER + lengths)[:, None] + np.arange(FOOTER)
+    places = np.concatenate([headers, footers], axis=1).reshape(-1)
+    is_there = (places >= 0) & (places < len(memory))
+    return np.where(is_there, memory[np.where(is_there, places, 0)], np.uint8(0)).tobytes()
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file."""
+    with open_to_read(path) as file:
+        digest = hashlib.sha256()
+        while data := file.read(1 << 20):
+            digest.update(data)
+    return digest.hexdigest()
 
 
 def load_index(path: AnyPath) -> Index | None:
@@ -303,14 +389,17 @@ def load_index(path: AnyPath) -> Index | None:
 
 def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
     header = _read_header(memory, place)
-    _check_tie(path, header.file)
     arrays = {column.name: _array(memory, column, header.records, place) for column in header.columns}
     try:
         offsets, lengths = arrays.pop("offset"), arrays.pop("length")
     except KeyError as error:
         raise FormatError(place, f"the index has no column {error}") from None
     hashed = frozenset(column.name for column in header.columns if column.hashed)
-    return Index(offsets, lengths, header.compression, arrays, hashed)
+    sealed = bool(header.file.digest)
+    index = Index(offsets, lengths, header.compression, arrays, hashed, header.file.sha256, sealed)
+    if not _holds(path, place, header.file, index):
+        raise StaleIndex(path, "has changed since it was indexed", help=[f"Index it again: bushel index {path}"])
+    return index
 
 
 def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
@@ -318,34 +407,44 @@ def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
     if len(prefix) < _PREFIX.size or prefix[:8] != MAGIC:
         raise FormatError(place, "not a bushel index")
     _, version, length = _PREFIX.unpack(prefix)
-    if version != FORMAT:
-        raise FormatError(place, f"index of format {version}; this bushel reads format {FORMAT}")
+    if version not in (1, FORMAT):
+        raise FormatError(place, f"index of format {version}; this bushel reads formats up to {FORMAT}")
+    if version > 1 and _native.crc32c(memory[: -_CRC.size]) != _CRC.unpack(memory[-_CRC.size :])[0]:
+        raise FormatError(place, "the index is damaged: its checksum does not match")
     try:
-        return msgspec.json.decode(memory[_PREFIX.size : _PREFIX.size + length].tobytes(), type=_Header)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        header = msgspec.json.decode(memory[_PREFIX.size : _PREFIX.size + length].tobytes(), type=_Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(place, f"the index cannot be read: {error}") from None
+    if header.compression not in (None, *SHARD_CODECS) or (version > 1 and not header.file.digest):
+        raise FormatError(place, "the index cannot be read: its header is not one that bushel writes")
+    return header
 
 
 def _array(memory: NDArray[np.uint8], column: _ColumnHeader, records: int, place: Path) -> NDArray[Any]:
-    try:
-        dtype = np.dtype(column.dtype)
-    except TypeError:
-        dtype = np.dtype("O")
+    if column.dtype not in _DTYPES or column.dtype != _FIXED.get(column.name, column.dtype):
+        raise FormatError(place, f"column {column.name!r} of the index is of type {column.dtype!r}, which it cannot be")
+    dtype = np.dtype(column.dtype)
     end = column.at + records * dtype.itemsize
-    if dtype.kind not in "iuf" or records < 0 or column.at < 0 or end > len(memory):
+    if records < 0 or column.at < 0 or column.at % ALIGNMENT or end > len(memory):
         raise FormatError(place, f"column {column.name!r} of the index does not fit its file")
     return memory[column.at : end].view(dtype)
 
 
-def _check_tie(path: Path, tie: Tie) -> None:
+def _holds(path: Path, place: Path, tie: Tie, index: Index) -> bool:
+    """Whether a file is still the one that was indexed. Its records are looked at only where times differ."""
     status = status_of(path)
-    is_unchanged = status.etag == tie.etag if status.etag else status.mtime_ns == tie.mtime_ns
-    if status.size == tie.size and is_unchanged:
-        return
-    # A copy has another time, but the same bytes at both ends.
-    now = tie_of(path)
-    if (now.size, now.head_crc, now.tail_crc) != (tie.size, tie.head_crc, tie.tail_crc):
-        raise StaleIndex(path, "has changed since it was indexed", help=[f"Index it again: bushel index {path}"])
+    if status.size != tie.size:
+        return False
+    if status.etag:  # objects are replaced and never changed: another one would hardly begin and end alike
+        return status.etag == tie.etag or _ends(path, status.size) == (tie.head_crc, tie.tail_crc)
+    if not tie.digest:
+        return status.mtime_ns == tie.mtime_ns or _ends(path, status.size) == (tie.head_crc, tie.tail_crc)
+    if status_of(place).mtime_ns == status.mtime_ns:
+        return True
+    if _digest(path, index) != tie.digest:
+        return False
+    _set_time(place, status)
+    return True
 
 
 def to_text(index: Index) -> str:

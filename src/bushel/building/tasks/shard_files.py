@@ -106,7 +106,8 @@ class ShardFile:
             values["label"] = np.concatenate(self.labels)
         values |= {"source/partition": partitions.astype(np.int32), "source/row": rows}
         sizes = (lengths - FRAMING).astype(np.uint32)
-        return Index(offsets.astype(np.uint64), sizes, self.compression, values, frozenset({"key"}))
+        of_file = self._of_file.hexdigest()
+        return Index(offsets.astype(np.uint64), sizes, self.compression, values, frozenset({"key"}), of_file)
 
 
 def write_early(file: IO[bytes], data: Any, at: int) -> int:
@@ -210,7 +211,7 @@ def deliver(folder: Path, target: Path, outcome: Outcome) -> None:
     status = upload(path, uploaded)
     index = load_index(path)
     assert index is not None, "a shard is written with its index"
-    save_index(uploaded, index, tie=msgspec.structs.replace(tie_of(path), etag=status.etag, mtime_ns=0))
+    save_index(uploaded, index, tie=msgspec.structs.replace(tie_of(path, index), etag=status.etag))
     upload(keys_path(path), keys_path(uploaded))
     refused = Journal(folder).refused_path(outcome.task)
     if refused.exists():
