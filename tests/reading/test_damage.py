@@ -116,10 +116,18 @@ def test_a_file_that_shrank_behind_its_index_is_said(numbered: Path) -> None:
         train[30]
 
 
-def test_a_batch_without_any_intact_record_cannot_be_replaced(damaged: Path) -> None:
-    with pytest.raises(bushel.CorruptRecord, match="record 4 at byte"):
-        list(feed(damaged, "replace", batch_size=1))
+def test_a_batch_without_any_intact_record_takes_one_of_the_next(damaged: Path) -> None:
+    batches = list(feed(damaged, "replace", batch_size=1))
+    assert [batch["number"].tolist() for batch in batches[29:32]] == [[29], [31], [31]]
+    assert batches[30].real.tolist() == [False]
+    assert len(batches) == 103
     assert len(list(feed(damaged, "skip", batch_size=1))) == 102
+
+
+def test_where_no_record_is_intact_none_stands_in(damaged: Path) -> None:
+    only = bushel.open(damaged)["train"].select([30])
+    with pytest.raises(bushel.BushelError, match="no record can be read, so none can stand in for those damaged"):
+        list(bushel.batches(only, batch_size=1, on_fault="replace"))
 
 
 @pytest.mark.parametrize("on_fault", ["skip", "replace"])

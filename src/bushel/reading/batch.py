@@ -155,12 +155,15 @@ class Maker:
             rows = self._rows(group, part)
             try:
                 kept = self._intact(rows, made.tally)
+                self._make_kept(group, part, rows, kept, made)
             except BushelError as error:
                 made.error = error
                 return
-            self._make_kept(group, part, rows, kept, made)
 
     def _make_kept(self, group: Group, part: Part, rows: Ints, kept: Ints, made: Made) -> None:
+        if not len(kept) and self.on_fault == "replace" and part.bins is None:
+            rows, kept = np.full(len(rows), self._stand_in(group, part)), np.arange(len(rows))
+            part = part._replace(real=np.zeros(len(rows), bool))
         chosen, part = self._resolve(part, kept, len(rows))
         if not len(chosen):
             return
@@ -170,6 +173,19 @@ class Maker:
         if batch is not None:
             made.batches.append((batch, part.after))
 
+    def _stand_in(self, group: Group, part: Part) -> int:
+        """The intact record that is nearest in the order, for a batch of which none is: ranks stay in step."""
+        size, count = self.sampler.size, len(part.positions)
+        low, high = int(part.positions.min()), int(part.positions.max()) + 1
+        while low > 0 or high < size:
+            for begin, end in ((high, min(high + count, size)), (max(low - count, 0), low)):
+                rows = self._rows(group, np.arange(begin, end))
+                faults = {row for row, _, _ in self.split.decode(rows, self.wanted).faults} if len(rows) else set()
+                if len(faults) < len(rows):
+                    return int(next(row for at, row in enumerate(rows.tolist()) if at not in faults))
+            low, high = max(low - count, 0), min(high + count, size)
+        raise BushelError(f"{self.split.paths[0]}: no record can be read, so none can stand in for those damaged")
+
     def _intact(self, rows: Ints, tally: Tally) -> Ints:
         """Which rows can be read; the others are counted, or raised."""
         shards = self.split.shards
@@ -178,8 +194,6 @@ class Maker:
             if self.on_fault == "raise":
                 raise shards.error(int(rows[row]), fault, self.wanted[column][0] if column >= 0 else None)
             tally.passed.append(Passed.of(shards.skipped(int(rows[row]), fault)))
-        if self.on_fault == "replace" and len(faults) == len(rows):  # nothing is left to stand in
-            raise shards.error(int(rows[0]), faults[0][1], None)
         return np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
 
     def _resolve(self, part: Part, kept: Ints, count: int) -> tuple[Ints, Part]:

@@ -23,6 +23,7 @@ from bushel.reading.inflated_shards import InflatedShards
 from bushel.reading.shards import Decoded, MappedShards, Shard, ShardSet, Wanted, load_indexes
 from bushel.records.index import hash_keys, row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.records.manifest import Shard as Promised
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
@@ -64,7 +65,7 @@ def _open_manifest(folder: Path, schema: Schema | None) -> Dataset:
             list(islice(paths, len(split.shards))),
             schema or manifest.schema,
             label=label,
-            counts=[shard.records for shard in split.shards],
+            promised=split.shards,
         )
         for name, split in manifest.splits.items()
     }
@@ -132,12 +133,12 @@ class Dataset:
         return restore_all(make_transforms(self.manifest.recipe.get("transforms", ())), self.manifest, self.where)
 
 
-def open_shards(paths: Sequence[Path], counts: Sequence[int] | None = None) -> ShardSet:
-    """Find the records of files, by their indexes where those are fresh. `counts` are those of the manifest."""
+def open_shards(paths: Sequence[Path], promised: Sequence[Promised] | None = None) -> ShardSet:
+    """Find the records of files, by their indexes where those are fresh. `promised` is what a manifest says."""
     fetched = is_fetched(paths)
-    if not fetched:
-        counts = None  # indexes on disk cost nothing, and say what is damaged
-    shards = [Shard(path, records) for path, records in zip(paths, counts or repeat(None), strict=False)]
+    # Indexes on disk cost nothing, and say what is damaged.
+    counts = [shard.records for shard in promised] if fetched and promised is not None else None
+    shards = [Shard(path, told, fetched) for path, told in zip(paths, promised or repeat(None), strict=False)]
     if fetched:
         load_indexes(shards if counts is None else shards[:1])
     if any(shard.index.compression is not None for shard in (shards if counts is None else shards[:1])):
@@ -168,14 +169,14 @@ class Split:
         schema: Schema | None = None,
         *,
         label: str = "label",
-        counts: Sequence[int] | None = None,
+        promised: Sequence[Promised] | None = None,
         rows: Ints | None = None,
         parts: Sequence[Share] = (),
     ) -> None:
         self.name = name
         self.paths = tuple(paths)
         self.label = label
-        self.counts = counts  # records of each shard, where the manifest tells
+        self.promised = promised  # what the manifest says of each shard, where there is one
         self.rows = rows  # the records chosen, by their number in the shards; None: all
         self.parts = tuple(parts)  # of a mixture
         self._schema = schema
@@ -183,7 +184,12 @@ class Split:
     @cached_property
     def shards(self) -> ShardSet:
         """The files and where their records are."""
-        return open_shards(self.paths, self.counts)
+        return open_shards(self.paths, self.promised)
+
+    @property
+    def counts(self) -> list[int] | None:
+        """Records of each shard, where the manifest tells."""
+        return None if self.promised is None else [shard.records for shard in self.promised]
 
     @cached_property
     def schema(self) -> Schema:
@@ -260,6 +266,7 @@ class Split:
 
     def read(self, rows: Ints, columns: Sequence[str] | None = None) -> dict[str, Column]:
         """Columns of records by their number in the shards; a damaged record is an error."""
+        self.shards.check()
         wanted = self.wanted(columns)
         decoded = self.decode(rows, wanted)
         for row, fault, column in decoded.faults:
@@ -346,7 +353,7 @@ class Split:
     def select(self, numbers: Ints | Sequence[int]) -> Split:
         """Only these records of this split, in this order."""
         rows = self._rows_at(np.asarray(numbers, np.int64))
-        chosen = Split(self.name, self.paths, self._schema, label=self.label, rows=rows, counts=self.counts)
+        chosen = Split(self.name, self.paths, self._schema, label=self.label, rows=rows, promised=self.promised)
         chosen.__dict__.update({key: self.__dict__[key] for key in ("shards", "schema") if key in self.__dict__})
         return chosen
 
@@ -393,4 +400,6 @@ def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Spli
             raise SchemaMismatch(f"splits to be mixed must hold the same: {differing[0]}", at=str(split.paths[0]))
     paths = [path for split in splits for path in split.paths]
     name = "+".join(split.name for split in splits)
-    return Split(name, paths, schema, label=splits[0].label, rows=np.concatenate(rows), parts=parts)
+    promised = [shard for split in splits for shard in split.promised or ()]
+    told = promised if len(promised) == len(paths) else None
+    return Split(name, paths, schema, label=splits[0].label, rows=np.concatenate(rows), parts=parts, promised=told)

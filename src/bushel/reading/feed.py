@@ -92,6 +92,7 @@ class Feed:
         self._pipeline: Ahead[Made] | ProcessAhead | None = None
         self._error: BushelError | None = None  # to be raised after the batches that are ready
         self._report = Report(threads=threads_of(settings))
+        self._report.add_missing(split.shards.shards)
         self._begun: float | None = None
         self._returned = 0.0
         self._lock = threading.Lock()

@@ -72,6 +72,8 @@ def prepare(split: Split, settings: Settings) -> tuple[Maker, Schedule]:
     """What makes batches, and the schedule that says which."""
     order = settings.order
     shuffled_in_blocks = None if order.block is None else order.block * order.window
+    if settings.on_fault == "raise":
+        split.shards.check()
     split.shards.begin(shuffled_among=shuffled_in_blocks if order.shuffle else 0)
     wanted = split.wanted(settings.columns)
     sampler = sampler_of(split, order)

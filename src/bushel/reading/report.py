@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from bushel.errors import fault_words, quantity
+from bushel.reading.shards import Shard
 from bushel.records.files import Skipped
 
 __all__ = ["Passed", "Report", "Tally"]
@@ -64,6 +67,15 @@ class Report(msgspec.Struct, kw_only=True):
         self.truncated += tally.truncated
         self.damaged += len(tally.passed)
         self.faults.extend(tally.passed[: max(0, _KEPT - len(self.faults))])
+
+    def add_missing(self, shards: Iterable[Shard]) -> None:
+        """Count what shards lack of what their manifest says."""
+        for shard in shards:
+            if shard.problem is None:
+                continue
+            self.damaged += shard.missing or not shard.damage
+            lost = f"; {quantity(shard.missing, 'record')} missing" if shard.missing else ""
+            self.faults.append(Passed(str(shard.path), len(shard.index), shard.size, shard.problem + lost))
 
     @property
     def records_per_second(self) -> float:

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.errors import CorruptRecord, Fault, FileProblem
+from bushel.errors import CorruptRecord, Fault, FileProblem, quantity
 from bushel.records.files import FOOTER, HEADER, Skipped
 from bushel.records.index import Index, obtain_index
+from bushel.records.manifest import Shard as Promised
 from bushel.storage import describe_os_error, status_of
 
 __all__ = ["Decoded", "MappedShards", "Shard", "ShardSet", "Wanted", "load_indexes"]
@@ -39,9 +40,10 @@ class Decoded:
 class Shard:
     """One file; where its records are is found out when it is first needed."""
 
-    def __init__(self, path: Path, records: int | None = None) -> None:
+    def __init__(self, path: Path, promised: Promised | None = None, is_fetched: bool = False) -> None:
         self.path = path
-        self._records = records  # according to the manifest
+        self.promised = promised  # what the manifest says of it
+        self._is_fetched = is_fetched  # records are then numbered by the manifest, before any index is there
         try:
             self.size = status_of(path).size
         except FileNotFoundError:
@@ -51,8 +53,8 @@ class Shard:
     def indexed(self) -> tuple[Index, dict[int, Skipped]]:
         """The index, and the places in it that hold no record but damage."""
         index, damage = obtain_index(self.path)
-        if self._records is not None and len(index) != self._records:
-            raise FileProblem(self.path, f"has {len(index):,} records, and the manifest says {self._records:,}")
+        if self._is_fetched and self.promised is not None and len(index) != self.promised.records:
+            raise FileProblem(self.path, _other_count(len(index), self.promised))
         return index, damage
 
     @property
@@ -65,12 +67,37 @@ class Shard:
         """The places that hold no record."""
         return self.indexed[1]
 
+    @cached_property
+    def problem(self) -> str | None:
+        """What the manifest says otherwise of this file. Damage within it is found when it is read."""
+        told = self.promised
+        if told is None:
+            return None
+        if self.size != told.bytes:
+            return f"has {quantity(self.size, 'byte')}, and the manifest says {told.bytes:,}"
+        if self._is_fetched or self.damage:
+            return None
+        if len(self.index) != told.records:
+            return _other_count(len(self.index), told)
+        if self.index.sha256 not in ("", told.sha256):
+            return f"is another file than the manifest says: SHA-256 {self.index.sha256[:12]}…, not {told.sha256[:12]}…"
+        return None
+
+    @property
+    def missing(self) -> int:
+        """How many more records the manifest says there are; what is damaged is not missing."""
+        return max(0, self.promised.records - len(self.index)) if self.promised else 0
+
     def skipped(self, record: int, fault: int) -> Skipped:
         """A record at fault in full."""
         if record in self.damage:
             return self.damage[record]
         offset, length = int(self.index.offsets[record]), int(self.index.lengths[record])
         return Skipped(str(self.path), record, offset, HEADER + length + FOOTER, Fault(fault))
+
+
+def _other_count(records: int, promised: Promised) -> str:
+    return f"has {quantity(records, 'record')}, and the manifest says {promised.records:,}"
 
 
 def load_indexes(shards: Iterable[Shard]) -> None:
@@ -81,6 +108,9 @@ def load_indexes(shards: Iterable[Shard]) -> None:
     elif missing:
         with ThreadPoolExecutor(_INDEXES_AT_ONCE) as pool:
             list(pool.map(lambda shard: len(shard.index), missing))
+
+
+_READ_ON = 'To read what is there, and have the rest reported: bushel.batches(..., on_fault="skip")'
 
 
 class ShardSet:
@@ -113,6 +143,13 @@ class ShardSet:
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:  # noqa: ARG002
         """The same tasks; shards that are fetched are asked in advance for what `rows_of` says a task needs."""
         return tasks
+
+    def check(self) -> None:
+        """Raise if a shard is not the one that the manifest says."""
+        for shard in self.shards:
+            if shard.problem is not None:
+                help = [f"To keep every intact record of it: bushel repair {shard.path} OUT", _READ_ON]
+                raise FileProblem(shard.path, shard.problem, help=help)
 
     def with_damage(self, rows: Ints, faults: RowFaults) -> RowFaults:
         """Add the rows that stand for damage, whatever they look like, to the faults."""
