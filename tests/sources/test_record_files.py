@@ -1,5 +1,6 @@
 """Samples from TFRecord files."""
 
+import json
 import pickle
 from pathlib import Path
 
@@ -75,8 +76,21 @@ def test_records_behind_a_damaged_length_are_reached_and_the_loss_counted(tmp_pa
     path.write_bytes(data)
     (tmp_path / "_index" / "a.tfrecord.idx").unlink()
     source = records(path)
-    assert source.list(0, []).counted == {"records that cannot be reached through damage": 1}
-    assert read_all(source)[0]["name"] == [b"n0", b"n2", b"n3", b"n4"]
+    columns, refused = read_all(source)
+    assert columns["name"] == [b"n0", b"n2", b"n3", b"n4"]
+    assert refused == [(1, "read", "checksum of the length does not match")]
+
+
+@pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
+@pytest.mark.parametrize("key", [None, "name"])
+def test_what_a_truncated_file_lost_is_refused_by_a_build(tmp_path: Path, name: str, key: str | None) -> None:
+    path = write(tmp_path / name)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) - 10 if name == "a.tfrecord" else len(data) // 2 + 20])
+    built = bushel.build(records(path, key=key), tmp_path / "out")
+    assert built.manifest.refused == 1
+    (line,) = (tmp_path / "out" / "_quarantine.jsonl").read_text().splitlines()
+    assert "ends" in json.loads(line)["reason"]
 
 
 def test_a_feature_of_another_kind_in_another_file_is_refused(tmp_path: Path) -> None:

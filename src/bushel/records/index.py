@@ -409,7 +409,7 @@ def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
     _, version, length = _PREFIX.unpack(prefix)
     if version not in (1, FORMAT):
         raise FormatError(place, f"index of format {version}; this bushel reads formats up to {FORMAT}")
-    if version > 1 and _native.crc32c(memory[: -_CRC.size]) != _CRC.unpack(memory[-_CRC.size :])[0]:
+    if version > 1 and _native.crc32c(memory[: -_CRC.size]) != _CRC.unpack(memory[-_CRC.size :].tobytes())[0]:
         raise FormatError(place, "the index is damaged: its checksum does not match")
     try:
         header = msgspec.json.decode(memory[_PREFIX.size : _PREFIX.size + length].tobytes(), type=_Header)

@@ -16,7 +16,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, join_s
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import split_of_shard
 from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
-from bushel.records.files import Skipped, open_file
+from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file
 from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import Manifest, read_manifest
 from bushel.records.scan import shape_columns, to_column
@@ -31,7 +31,7 @@ __all__ = ["RecordSource", "records"]
 
 _BLOCK_BYTES = 8 << 20
 _BLOCK_ROWS = 16384
-_DAMAGED = "records that cannot be reached through damage"
+_LOST = np.uint64(1 << 62)  # the offset of a record that is not there; its length is the fault
 
 
 def records(
@@ -165,7 +165,7 @@ class RecordSource:
             if index is not None and index.compression is None:
                 self.extents[partition] = index.extents
             else:
-                found = [chunk.extents for chunk in open_file(path).chunks(on_fault=_ignore)]
+                found = [extents for _, extents in _with_losses(open_file(path))]
                 self.extents[partition] = np.concatenate(found or [np.empty((0, 2), np.uint64)])
         return self.extents[partition]
 
@@ -174,12 +174,11 @@ class RecordSource:
         whole = self.whole_schema
         wanted = [name for name in columns if name in whole]
         names = list(dict.fromkeys([*wanted, *([self.key_feature] if self.key_feature else [])]))
-        faults: list[Skipped] = []
         parts: dict[str, list[Column]] = {name: [] for name in names}
         sizes: list[NDArray[np.int64]] = []
-        for chunk in open_file(as_path(self.files[partition])).chunks(on_fault=faults.append):
-            sizes.append(chunk.extents[:, 1].astype(np.int64))
-            found = self._decode(chunk.memory, chunk.extents, names)[0] if names else {}
+        for memory, extents in _with_losses(open_file(as_path(self.files[partition]))):
+            sizes.append(np.where(extents[:, 0] == _LOST, 0, extents[:, 1]).astype(np.int64))
+            found = self._decode(memory, extents, names)[0] if names else {}
             for name, column in found.items():
                 parts[name].append(column)
         lengths = np.concatenate(sizes or [np.empty(0, np.int64)])
@@ -189,7 +188,7 @@ class RecordSource:
         if "split" in columns and "split" not in found_columns and split is not None:
             found_columns["split"] = BytesColumn.of([split]).take(np.zeros(len(lengths), np.int64))
         keys = self._keys(listed, partition, len(lengths))
-        return Listing(keys, found_columns, lengths, {_DAMAGED: len(faults)} if faults else {})
+        return Listing(keys, found_columns, lengths)
 
     def _keys(self, listed: dict[str, Column], partition: int, rows: int) -> BytesColumn:
         prefix = f"{Path(self.files[partition]).name}:" if len(self.files) > 1 else ""
@@ -219,10 +218,10 @@ class RecordSource:
 
     def _read_in_sequence(self, partition: int) -> Iterator[Block]:
         row = 0
-        for chunk in open_file(as_path(self.files[partition])).chunks(on_fault=_ignore, max_bytes=_BLOCK_BYTES):
-            numbers = np.arange(row, row + len(chunk.extents))
-            row += len(chunk.extents)
-            yield self._block(chunk.memory, chunk.extents, numbers)
+        for memory, extents in _with_losses(open_file(as_path(self.files[partition])), _BLOCK_BYTES):
+            numbers = np.arange(row, row + len(extents))
+            row += len(extents)
+            yield self._block(memory, extents, numbers)
 
     def _block(self, memory: Any, extents: NDArray[np.uint64], rows: NDArray[np.int64]) -> Block:
         schema = self.schema()
@@ -246,6 +245,9 @@ class RecordSource:
         found, faults, _ = _native.decode(memory, extents, asked, True, 1, False)
         bad: dict[int, str] = {}
         for row, fault, number in faults:
+            if extents[row, 0] == _LOST:
+                bad[row] = fault_words(Fault(int(extents[row, 1])))
+                continue
             at = f"{names[number]}: " if number >= 0 else ""
             bad.setdefault(row, at + fault_words(Fault(fault)))
         columns = {name: to_column(column) for name, column in zip(names, found, strict=True)}
@@ -292,9 +294,24 @@ def _misfits(columns: dict[str, Column], schema: Schema) -> dict[int, str]:
     return found
 
 
-def _ignore(skipped: Skipped) -> None:
-    """What cannot be reached was counted when the file was listed."""
-    assert skipped
+def _with_losses(file: RecordFile, max_bytes: int = CHUNK_BYTES) -> Iterator[tuple[Any, NDArray[np.uint64]]]:
+    """The chunks of a file. What damage makes unreachable takes the place of one record, so that it is refused."""
+    lost: list[Skipped] = []
+    memory: Any = None
+    extents = np.empty((0, 2), np.uint64)
+    for chunk in file.chunks(on_fault=lost.append, max_bytes=max_bytes):
+        extents = np.concatenate([extents, _places_of(lost)])
+        if memory is not None:
+            yield memory, extents
+            extents = extents[:0]
+        memory, extents = chunk.memory, np.concatenate([extents, chunk.extents])
+        lost.clear()
+    if memory is not None:
+        yield memory, np.concatenate([extents, _places_of(lost)])
+
+
+def _places_of(lost: Sequence[Skipped]) -> NDArray[np.uint64]:
+    return np.array([(_LOST, int(skipped.fault)) for skipped in lost], np.uint64).reshape(-1, 2)
 
 
 def _all_present(column: Column) -> Column:
