@@ -26,6 +26,7 @@ __all__ = [
     "fault_words",
     "missing_package",
     "nearest",
+    "printable",
     "quantity",
     "readable_size",
 ]
@@ -122,12 +123,12 @@ class BushelError(Exception):
         self.help = tuple(help)[:2]
 
     def __str__(self) -> str:
-        return "\n  ".join((self.message, *map(in_python, self.help)))
+        return printable("\n  ".join((self.message, *map(in_python, self.help))))
 
     @property
     def on_command_line(self) -> str:
         """The same as `str`, with options as the command line has them."""
-        return "\n  ".join((self.message, *self.help))
+        return printable("\n  ".join((self.message, *self.help)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.__dict__)
@@ -228,6 +229,14 @@ class MissingName(BushelError, LookupError):
 def missing_package(package: str, *, extra: str, purpose: str) -> ImportError:
     """The error for an optional package that is not installed, with the command that installs it."""
     return ImportError(f'{purpose} needs {package}: pip install "bushel[{extra}]"')
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which a terminal would obey: names in data may hold them."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def quantity(count: int, noun: str) -> str:

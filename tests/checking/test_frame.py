@@ -133,11 +133,23 @@ def test_the_terminal_form_has_fact_place_proof_and_help(sorted_data: Path) -> N
 def test_a_suppression_needs_a_reason(sorted_data: Path) -> None:
     settings = sorted_data / "bushel.toml"
     settings.write_text('[[check.suppress]]\nrule = "ORD001"\nreason = "read by index"\n')
-    report = bushel.check(sorted_data)
+    report = bushel.check(sorted_data, trust_settings=True)
     assert (report.findings, report.checked["suppressed"]) == ([], 1)
     settings.write_text('[[check.suppress]]\nrule = "ORD001"\nreason = " "\n')
     with pytest.raises(bushel.FormatError, match="reason must say why"):
-        bushel.check(sorted_data)
+        bushel.check(sorted_data, trust_settings=True)
+
+
+def test_what_data_says_about_its_own_report_is_told_and_not_done(
+    sorted_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sorted_data / "bushel.toml").write_text('[[check.suppress]]\nrule = "ORD001"\nreason = "hide it"\n')
+    for path in (sorted_data, "."):
+        if path == ".":
+            monkeypatch.chdir(sorted_data)
+        with pytest.warns(UserWarning, match="comes with the data and is not applied; --trust-settings applies it"):
+            report = bushel.check(path)
+        assert [finding.rule for finding in report] == ["ORD001"]
 
 
 def test_a_baseline_leaves_only_what_is_new(sorted_data: Path, tmp_path: Path) -> None:
@@ -158,7 +170,10 @@ def test_an_own_rule_is_one_function(sorted_data: Path) -> None:
     # The folder holds more than records now: name the shard, and the settings beside the working folder.
     found = CliRunner().invoke(cli, ["check", str(sorted_data / "train.tfrecord"), "--json"], catch_exceptions=False)
     assert found.exit_code == 0
-    report = bushel.check([sorted_data], select=["ACME"])
+    with pytest.warns(UserWarning, match="names Python files, which do not run"):
+        bushel.check([sorted_data], trust_settings=True)
+    (sorted_data / "bushel.toml").unlink()
+    report = bushel.check([sorted_data], select=["ACME"], rules=[sorted_data / "rules.py"])
     assert [(f.rule, f.name, f.message) for f in report] == [("ACME001", "too-few-records", "500 records")]
 
 

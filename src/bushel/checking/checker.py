@@ -78,6 +78,8 @@ def check(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     baseline: AnyPath | None = None,
+    rules: Iterable[AnyPath] = (),
+    trust_settings: bool = False,
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Report:
@@ -88,6 +90,8 @@ def check(
     in a copy of its folder, with `run_args` as its command line. `contract` is that of a trained
     model, or its run's folder; the one next to a saved `model` is found by itself. `plan` says how the data is going to
     be read; a script says it itself.
+    `rules` are Python files with custom rules. What a `bushel.toml` in the data says applies only with
+    `trust_settings`, and never runs Python.
     `engine` says who looks at the files: this process, or a cluster (`bushel.ray.engine`).
 
     >>> for finding in bushel.check("data", script="train.py"):
@@ -101,7 +105,7 @@ def check(
     with rules_as_they_were():
         paths = _paths_of(data)
         folders = [path for path in local_paths(paths or ()) if path.is_dir()]
-        settings = load_settings([Path(), *folders])
+        settings = load_settings(folders, trust_settings=trust_settings, rules=rules)
         checks = _Run(_select(settings, select, ignore), plan or Plan(), progress, engine)
         try:
             checks.look(data, paths, _paths_of(against) or [], label, group, script)
@@ -121,7 +125,7 @@ def explain(rule: str) -> str:
     """The page of a rule, by its id or its name."""
     all_rules()
     with rules_as_they_were():
-        load_settings([Path()])
+        load_settings([])
         return page_text(find_rule(rule))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import re
 import sys
 import warnings
 from typing import Any
@@ -27,6 +29,26 @@ _COMMANDS = {
     "schema": ("bushel.cli.info", "Infer and print the schema of files."),
     "train": ("bushel.cli.train", "Train a model on a dataset, and report whether it learned."),
 }
+
+
+class _Terminal:
+    """A stream that shows control characters instead of obeying them: names and texts in data may hold any.
+
+    Colours that bushel prints, and what moves its progress bar, pass.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        return int(self._stream.write(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)))
+
+
+_CONTROL = re.compile(r"(?!\x1b\[(?:[0-9;]{0,20}m|\?25[hl]|K|2K|\d*[AG]))[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class _Commands(click.Group):
@@ -57,7 +79,8 @@ class _Commands(click.Group):
         from bushel.errors import BushelError
 
         try:
-            return super().invoke(ctx)
+            with contextlib.redirect_stdout(_Terminal(sys.stdout)), contextlib.redirect_stderr(_Terminal(sys.stderr)):
+                return super().invoke(ctx)
         except (BushelError, ValueError, ImportError) as error:
             if os.environ.get("BUSHEL_DEBUG"):
                 raise

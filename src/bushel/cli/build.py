@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources
-from bushel.cli.flags import Grouped, add_flags, engine_flags, flag, given_flags, json_flag, make_engine
+from bushel.cli.flags import Grouped, add_flags, engine_flags, flag, given_flags, json_flag, make_engine, trust_flag
 from bushel.cli.info import print_savings
 from bushel.cli.progress import Step, show_progress
 
@@ -26,6 +26,7 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @click.command(cls=Grouped, more_help=help_on_sources)
 @click.argument("source", metavar="SOURCE")
 @click.argument("out", metavar="OUT", required=False)
+@trust_flag
 @add_flags(BUILD_FLAGS)
 @flag("--plan", "only_plan", is_flag=True, help="Show what would be built, and stop", group="Run")
 @flag("--no-check", "check", flag_value=False, default=True, help="Do not read shards back", group="Run", rare=True)

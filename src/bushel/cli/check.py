@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from bushel.cli.flags import Grouped, engine_flags, flag, make_engine
+from bushel.cli.flags import Grouped, engine_flags, flag, make_engine, trust_flag
 from bushel.cli.progress import Step, show_progress
 
 __all__ = ["check", "explain"]
@@ -22,6 +22,9 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 
 @click.command(cls=Grouped)
 @click.argument("paths", nargs=-1, metavar="[PATH…]")
+@trust_flag
+@flag("--rules", multiple=True, metavar="FILE", help="Python file with custom rules; repeatable", group=_RULES)
+@flag("--trust-settings", is_flag=True, help="Apply the bushel.toml of a data folder", group=_RULES)
 @flag("--against", multiple=True, metavar="PATH", help="Another split to compare with; repeatable", group=_WHAT)
 @flag("--script", metavar="FILE", help="Code of the pipeline (.py, .ipynb or a package): parsed", group=_WHAT)
 @flag("--run", is_flag=True, help="Also run the script for a few batches, in a copy of its folder", group=_WHAT)
@@ -88,7 +91,7 @@ def check(
       bushel check data/ --engine ray
 
     PATH is a dataset, TFRecord files, or a pattern. Nothing is written into a dataset. To suppress known findings, list
-    them with a reason in bushel.toml, here or in the dataset.
+    them with a reason in bushel.toml, here or (with --trust-settings) in the dataset.
 
     Exit: 0 nothing found, 1 findings at --fail-on or above, 2 could not check.
     """

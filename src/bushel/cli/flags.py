@@ -27,6 +27,7 @@ __all__ = [
     "paths_argument",
     "settings",
     "toml_value",
+    "trust_flag",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -144,6 +145,27 @@ def _show_all(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
 
 
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+
+
+def _trust(_: click.Context, __: click.Parameter, names: tuple[str, ...]) -> None:
+    from bushel.transforms import trust
+
+    try:
+        trust(*names)
+    except ValueError as error:
+        raise click.UsageError(f"--trust {error}") from None
+
+
+trust_flag = flag(
+    "--trust",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    callback=_trust,
+    expose_value=False,
+    help="Let files run this custom transform; repeatable",
+    group="Run",
+    rare=True,
+)
 json_flag = flag("--json", "as_json", is_flag=True, help="Print JSON", group="Run")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 import msgspec
 
-from bushel.cli.flags import Grouped, flag, given_flags, json_flag, option_flag, parse_size, settings
+from bushel.cli.flags import Grouped, flag, given_flags, json_flag, option_flag, parse_size, settings, trust_flag
 from bushel.cli.progress import Step, show_progress
 from bushel.errors import nearest
 from bushel.sources.options import Option
@@ -40,6 +40,7 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 
 @click.command(cls=Grouped)
 @click.argument("data", nargs=-1, required=True, metavar="DATA…")
+@trust_flag
 @_option("label", "Feature to predict  [default: the manifest's]", _DATA, metavar="COL")
 @_option("task", "Kind of task  [default: told from the label]", _DATA)
 @flag("--columns", metavar="A,B", help="Learn from these features only  [default: all]", group=_DATA)
@@ -237,6 +238,7 @@ def _show(trained: Trained, *, as_json: bool) -> None:
 @click.command(cls=Grouped)
 @click.argument("run")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@trust_flag
 @flag("--split", metavar="NAME", help="Split of a dataset")
 @flag("--lines/--whole", default=None, help="Text files hold one sample per line, or one each  [default: as built]")
 @flag("--top", default=1, metavar="K", type=click.IntRange(1), help="Classes to print  [default: 1]")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from bushel.data.labels import Label
 from bushel.data.schema import Schema
-from bushel.errors import FileProblem, FormatError, MissingName
-from bushel.storage import AnyPath, as_path, write_whole
+from bushel.errors import FileProblem, FormatError, MissingName, printable
+from bushel.storage import AnyPath, as_path, leaves, write_whole
 from bushel.storage.compression import Compression
 
 __all__ = [
@@ -114,9 +115,30 @@ def read_manifest(folder: AnyPath) -> Manifest:
                 f"dataset of format {version}; this bushel reads format {FORMAT}",
                 help=["Install the bushel that wrote it, or a later one."],
             )
-        return msgspec.json.decode(text, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        manifest = msgspec.json.decode(text, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(path, f"not a manifest: {error}") from None
+    for name, split in manifest.splits.items():
+        for number, shard in enumerate(split.shards):
+            if (why := _why_not(shard, as_path(folder))) is not None:
+                raise FormatError(path, f"splits.{printable(name)}.shards[{number}]: {why}")
+    return manifest
+
+
+def _why_not(shard: Shard, folder: Path) -> str | None:
+    """Why a shard cannot be one of a dataset in this folder; a manifest may come from anybody."""
+    parts = PurePosixPath(shard.path).parts
+    if not parts or not shard.path.isprintable() or "\\" in shard.path:
+        return f"path must be the name of a file, got {shard.path!r}"
+    if shard.path.startswith("/") or ".." in parts or "://" in shard.path:
+        return f"path must be in the folder of the dataset, got {shard.path!r}"
+    if leaves(folder, shard.path):
+        return f"path {shard.path!r} is a link that leaves the folder of the dataset"
+    if not 0 <= shard.bytes < 1 << 62:
+        return f"bytes must be the size of a file, got {shard.bytes}"
+    if not 0 <= shard.records < 1 << 48:
+        return f"records must be a count, got {shard.records}"
+    return None
 
 
 class _Version(msgspec.Struct):

@@ -118,6 +118,13 @@ def open_in_order(path: Path) -> InOrder:
     return _DiskFile(open_to_read(path))
 
 
+def leaves(folder: Path, name: str) -> bool:
+    """Whether a name in a folder is a link, or leads through one, to somewhere else."""
+    if isinstance(folder, ObjectPath) or ("/" not in name and not (folder / name).is_symlink()):
+        return False
+    return not (folder / name).resolve().is_relative_to(folder.resolve())
+
+
 def openable(path: Path) -> Any:
     """What libraries open that take a name or an open file."""
     return path.open("rb") if isinstance(path, ObjectPath) else str(path)

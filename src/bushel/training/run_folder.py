@@ -147,9 +147,15 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _inert(value) for name, value in row.items()} for row in rows)
     with write_whole(path, sync=False) as file:
         file.write(text.getvalue().encode())
+
+
+def _inert(value: Any) -> Any:
+    """A value that no spreadsheet takes for a formula: names of classes come from the data."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula else value
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,5 +85,9 @@ __all__ = [
     "tfidf",
     "tokenise",
     "tokenise_file",
+    "trust",
     "window",
 ]
+
+
+from bushel.transforms.by_name import trust

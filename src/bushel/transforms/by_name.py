@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from bushel.errors import nearest
+from bushel.errors import BushelError, nearest
 from bushel.transforms import (
     augment,
     classes,
@@ -26,7 +27,7 @@ from bushel.transforms import (
 )
 from bushel.transforms.protocol import BatchTransform, Kept, Transform
 
-__all__ = ["describe_transforms", "make_transforms", "name_of"]
+__all__ = ["describe_transforms", "make_transforms", "name_of", "trust"]
 
 NAME = "transform"
 _MODULES = (augment, classes, embeddings, encoded, image, missing, numbers, scaling, terms, texts, tokens)
@@ -43,6 +44,32 @@ BUILT_IN: dict[str, type] = {
 }
 
 
+# Custom classes that may be made by their name. A file of data names classes too, and must not decide what runs.
+_TRUSTED: dict[str, type] = {}
+_TRUST = "BUSHEL_TRUST"  # names, with spaces between them, for the processes that this one starts
+
+
+def trust(*names: str) -> None:
+    """Let datasets, recipes and contracts use custom transforms by their names, each `module:Class`.
+
+    Their modules are imported, which runs them. Transforms that the program itself made need no permission.
+    """
+    for name in names:
+        _TRUSTED[name] = _imported(name)
+        os.environ[_TRUST] = " ".join(dict.fromkeys([*os.environ.get(_TRUST, "").split(), name]))
+
+
+def _imported(name: str) -> type:
+    module, colon, kind = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), kind) if colon else None
+    except (ImportError, AttributeError, ValueError):
+        found = None
+    if not isinstance(found, type) or not any(callable(getattr(found, way, None)) for way in ("apply", "apply_batch")):
+        raise ValueError(f"{name}: there is no such transform; it must be module:Class of one that can be imported")
+    return found
+
+
 def describe_transforms(given: Sequence[Transform | BatchTransform]) -> list[dict[str, Any]]:
     """Transforms as a recipe or a contract holds them: where their class is, and the values of its fields."""
     return [_describe_transform(transform) for transform in given]
@@ -50,6 +77,7 @@ def describe_transforms(given: Sequence[Transform | BatchTransform]) -> list[dic
 
 def _describe_transform(transform: Transform | BatchTransform) -> dict[str, Any]:
     kind = type(transform)
+    _TRUSTED.setdefault(name_of(kind), kind)  # the program has made it
     if isinstance(transform, msgspec.Struct):
         fields = {name: _plain(value) for name, value in msgspec.structs.asdict(transform).items()}
     else:
@@ -129,14 +157,26 @@ def _in_words(message: str) -> str:
 
 
 def _kind_named(name: str) -> Any:
-    module, colon, kind = name.partition(":")
-    try:
-        if colon:
-            return getattr(importlib.import_module(module), kind)
-        if name in BUILT_IN:
-            return BUILT_IN[name]
-    except (ImportError, AttributeError, ValueError):
-        pass
-    close = None if colon else nearest(name, BUILT_IN)
-    hint = f"; did you mean {close!r}?" if close else ""
-    raise ValueError(f"transform must be the name of one that bushel has, or module:Class; got {name!r}{hint}")
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    if name in _TRUSTED:
+        return _TRUSTED[name]
+    if ":" not in name:
+        close = nearest(name, BUILT_IN)
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise ValueError(f"transform must be the name of one that bushel has, or module:Class; got {name!r}{hint}")
+    if name in os.environ.get(_TRUST, "").split():
+        trust(name)
+        return _TRUSTED[name]
+    raise UntrustedTransform(name)
+
+
+class UntrustedTransform(BushelError, ValueError):
+    """A file names a transform that is not one of bushel's, and nobody said that it may run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"transform {name!r} is not one of bushel's: a file may not run it unless you say so",
+            help=[f"If you know what it does: --trust {name}", f"or in Python: bushel.transforms.trust({name!r})"],
+        )

@@ -24,7 +24,8 @@ Every finding has evidence, a confidence (proven, likely or hint), a place and a
 `--fail-on` (default: error) or above, 1 for findings, 2 if the check could not run. `--select` and `--ignore` take rule
 ids or their beginnings. `--json`, `--sarif`, `--junit` and `--github` print for programs.
 
-Accept known findings, with a reason, in the `bushel.toml` of the working folder or of the dataset:
+Accept known findings, with a reason, in the `bushel.toml` of the working folder (and, with
+`--trust-settings`, of the dataset):
 
 ```toml
 [check]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import importlib.util
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -53,18 +54,32 @@ class _File(msgspec.Struct, frozen=True):
     check: Settings = Settings()
 
 
-def load_settings(folders: Iterable[Path]) -> Settings:
-    """Join the settings of the working folder and of the datasets, and load the rules they name."""
+def load_settings(data: Iterable[Path], *, trust_settings: bool = False, rules: Iterable[AnyPath] = ()) -> Settings:
+    """Join the settings of the working folder and, if they are trusted, of the data; load the rules that are trusted.
+
+    A dataset comes from somebody else: Python that its folder names never runs, and what it leaves out of a report
+    does so only with `trust_settings`. A working folder that is in the data is part of it.
+    """
+    for name in rules:
+        _load_rules(Path(name), said_by=Path(name))
     joined = Settings()
-    for folder in dict.fromkeys(folders):
+    folders = [folder.resolve() for folder in data]
+    is_in_data = any(Path.cwd().resolve().is_relative_to(folder) for folder in folders)
+    for folder in dict.fromkeys([Path(), *data]):
         path = folder / SETTINGS_NAME
         if not path.is_file():
             continue
+        is_of_data = is_in_data or folder != Path()
+        if is_of_data and not trust_settings:
+            warnings.warn(f"{path} comes with the data and is not applied; --trust-settings applies it", stacklevel=2)
+            continue
         try:
             found = msgspec.toml.decode(path.read_bytes(), type=_File).check
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise FormatError(path, f"the settings cannot be read: {error}") from None
-        for name in found.rules:
+        if is_of_data and found.rules:
+            warnings.warn(f"{path} names Python files, which do not run: give them with --rules FILE", stacklevel=2)
+        for name in () if is_of_data else found.rules:
             _load_rules(folder / name, said_by=path)
         joined = Settings(
             select=joined.select + found.select,

@@ -1,0 +1,135 @@
+"""Every command on a dataset, a run and a recipe that try to run code, to write and to read elsewhere."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import bushel
+from bushel.cli import cli
+
+ESCAPE = "\x1b]0;taken over\x07"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder in which `data`, `run` and `recipe.toml` are poisoned; what runs would leave `ran` in it."""
+    rows = [{"x": float(i), "label": ("a", "b" + ESCAPE, "=1+1")[i % 3]} for i in range(30)]
+    bushel.build(rows, tmp_path / "data", run=bushel.Run(workers=1))
+    manifest = json.loads((tmp_path / "data" / "dataset.json").read_text())
+    manifest.setdefault("recipe", {})["transforms"] = [popen(tmp_path)]
+    (tmp_path / "data" / "dataset.json").write_text(json.dumps(manifest))
+    (tmp_path / "data" / "rules.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (tmp_path / "data" / "bushel.toml").write_text('[check]\nrules = ["rules.py"]\n')
+    (tmp_path / "run").mkdir()
+    contract = {
+        "format": 1,
+        "schema": manifest["schema"],
+        "prepared_by": {"features": ["x"], "transforms": [popen(tmp_path)]},
+        "inputs": {},
+        "build": {"transforms": [popen(tmp_path)]},
+    }
+    (tmp_path / "run" / "contract.json").write_text(json.dumps(contract))
+    (tmp_path / "rows.csv").write_text("x,label\n1,a\n2,b\n")
+    (tmp_path / "recipe.toml").write_text(
+        f'source = {{kind = "table", path = "{tmp_path}/rows.csv"}}\nout = "{tmp_path}/out"\n'
+        f'[[transforms]]\ntransform = "subprocess:Popen"\nargs = "touch {tmp_path}/ran"\nshell = true\n'
+    )
+    return tmp_path
+
+
+def popen(folder: Path) -> dict[str, Any]:
+    return {"transform": "subprocess:Popen", "args": f"touch {folder}/ran", "shell": True}
+
+
+COMMANDS = [
+    ["info", "data"],
+    ["schema", "data"],
+    ["cat", "data"],
+    ["check", "data"],
+    ["check", "data", "--trust-settings"],
+    ["check", "data", "--contract", "run"],
+    ["index", "data/train-00000-of-00001.tfrecord"],
+    ["bench", "data", "--seconds", "0.1"],
+    ["repair", "data/train-00000-of-00001.tfrecord", "fixed.tfrecord"],
+    ["build", "recipe.toml"],
+    ["build", "data", "again"],
+    ["predict", "run", "rows.csv"],
+    ["train", "data", "--out", "runs", "--epochs", "1", "--no-preflight"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: " ".join(arguments[:3]))
+def test_no_command_runs_what_data_names(place: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "bushel", *arguments]
+    ran = subprocess.run(command, cwd=place, capture_output=True, timeout=300, check=False)
+    assert not (place / "ran").exists()
+    assert ran.returncode in (0, 1, 2), ran.stderr.decode()
+    assert b"Traceback" not in ran.stderr
+    assert ESCAPE.encode() not in ran.stdout + ran.stderr
+
+
+def test_what_is_not_trusted_is_named_with_the_way_to_allow_it(place: Path) -> None:
+    found = CliRunner().invoke(cli, ["build", str(place / "recipe.toml")])
+    assert found.exit_code == 2
+    assert "transform 'subprocess:Popen' is not one of bushel's: a file may not run it unless you" in found.output
+    assert "--trust subprocess:Popen" in found.output
+    refused = CliRunner().invoke(cli, ["build", "--trust", "subprocess:Popen", str(place / "recipe.toml")])
+    assert "there is no such transform" in refused.output  # it is a class, but no transform
+    assert not (place / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("path", "/etc/hostname", "path must be in the folder of the dataset"),
+        ("path", "../rows.csv", "path must be in the folder of the dataset"),
+        ("path", "a\0b", "path must be the name of a file"),
+        ("path", "link.tfrecord", "is a link that leaves the folder of the dataset"),
+        ("records", -1, "records must be a count, got -1"),
+        ("bytes", -5, "bytes must be the size of a file, got -5"),
+    ],
+)
+def test_a_shard_that_cannot_be_is_refused_with_its_field(place: Path, field: str, value: Any, why: str) -> None:
+    (place / "data" / "link.tfrecord").symlink_to(place / "rows.csv")
+    manifest = json.loads((place / "data" / "dataset.json").read_text())
+    manifest["splits"]["train"]["shards"][0][field] = value
+    (place / "data" / "dataset.json").write_text(json.dumps(manifest))
+    with pytest.raises(bushel.FormatError, match=r"dataset.json: splits.train.shards\[0\]: ") as caught:
+        bushel.open(place / "data")
+    assert why in str(caught.value)
+
+
+def test_a_manifest_that_is_nested_without_end_is_refused(place: Path) -> None:
+    (place / "data" / "dataset.json").write_text('{"format": 1, "recipe": ' + '{"a":' * 50_000 + "1" + "}" * 50_001)
+    with pytest.raises(bushel.FormatError, match="not a manifest"):
+        bushel.open(place / "data")
+
+
+def test_a_transform_that_the_program_made_needs_no_permission(tmp_path: Path) -> None:
+    module = tmp_path / "shouting.py"
+    module.write_text(
+        "import dataclasses\n@dataclasses.dataclass\nclass Shout:\n    feature: str\n"
+        "    def apply(self, sample, draw):\n        return {**sample, self.feature: sample[self.feature] * 2}\n"
+        "    def features(self, features):\n        return features\n"
+    )
+    code = (
+        "import bushel, shouting\n"
+        "bushel.build([{'x': float(i)} for i in range(8)], 'data', transforms=[shouting.Shout('x')],"
+        " run=bushel.Run(workers=1))\n"
+        "print(bushel.open('data').transforms())\n"
+    )
+    made = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Shout(feature='x')" in made.stdout, made.stderr
+    ask = "import bushel; print(bushel.open('data').transforms())"
+    asked = subprocess.run([sys.executable, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "UntrustedTransform" in asked.stderr
+    allow = "import bushel; bushel.transforms.trust('shouting:Shout'); print(bushel.open('data').transforms())"
+    allowed = subprocess.run([sys.executable, "-c", allow], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Shout(feature='x')" in allowed.stdout, allowed.stderr
+    shutil.rmtree(tmp_path / "data")
