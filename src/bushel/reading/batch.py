@@ -176,10 +176,10 @@ class Maker:
     def _stand_in(self, group: Group, part: Part) -> int:
         """The intact record that is nearest in the order, for a batch of which none is: ranks stay in step."""
         size, count = self.sampler.size, len(part.positions)
-        low, high = int(part.positions.min()), int(part.positions.max()) + 1
+        low, high = int(min(part.positions)), int(max(part.positions)) + 1
         while low > 0 or high < size:
             for begin, end in ((high, min(high + count, size)), (max(low - count, 0), low)):
-                rows = self._rows(group, np.arange(begin, end))
+                rows = self.sampler.rows(group.epoch, np.arange(begin, end, dtype=np.int64))
                 faults = {row for row, _, _ in self.split.decode(rows, self.wanted).faults} if len(rows) else set()
                 if len(faults) < len(rows):
                     return int(next(row for at, row in enumerate(rows.tolist()) if at not in faults))

@@ -178,5 +178,8 @@ class UntrustedTransform(BushelError, ValueError):
         self.name = name
         super().__init__(
             f"transform {name!r} is not one of bushel's: a file may not run it unless you say so",
-            help=[f"If you know what it does: --trust {name}", f"or in Python: bushel.transforms.trust({name!r})"],
+            help=[
+                f"If you know what it does: bushel.transforms.trust({name!r})",
+                f"On the command line: bushel build --trust {name} ..., and so for train, predict and check",
+            ],
         )
