@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -243,8 +244,12 @@ class Maker:
             refused.append(at)
             self._take_refusal(int(rows[at]), error, tally, is_last=len(refused) == len(rows))
 
-        chain, features = Chain.of(self.transforms, self.seed), self.split.schema.features
-        return chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse)
+        features = self.split.schema.features
+        return self._chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse)
+
+    @cached_property
+    def _chain(self) -> Chain:
+        return Chain.of(self.transforms, self.seed)
 
     def _take_refusal(self, row: int, error: Exception, tally: Tally, *, is_last: bool) -> None:
         """Treat a record whose data a transform cannot use like one that is damaged; any other error names it too.
