@@ -176,7 +176,7 @@ def test_a_server_that_prepares_the_same_is_told_so(of_photos: contract.Contract
         (lambda x: right(x) * np.nan, "values that are NaN or infinite; the model saw none"),
         (lambda _: "text", "holds <U4; the model saw float32"),
         (lambda x: {"picture": right(x)}, "is missing; there is picture"),
-        (lambda x: fitted(x, "pad"), "the image is filled up to its size; the model saw it stretched to its size"),
+        (lambda x: fitted(x, "pad"), "the image is padded to its size; the model saw it stretched to its size"),
         (lambda x: fitted(x, "crop"), "the image is cut to its shape; the model saw it stretched to its size"),
         (pillow("BICUBIC"), "the kernel is Pillow's bicubic; the model saw bilinear without antialias"),
         (pillow("NEAREST"), "the kernel is Pillow's nearest; the model saw bilinear without antialias"),
@@ -201,8 +201,8 @@ def test_a_server_that_prepares_otherwise_is_told_how(of_photos: contract.Contra
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (lambda ids: [0] * (8 - len(ids)) + ids, "the filling comes before the values; the model saw it behind them"),
-        (lambda ids: ids + [-1] * (8 - len(ids)), "it is filled up with -1; the model saw 0"),
+        (lambda ids: [0] * (8 - len(ids)) + ids, "the padding comes before the values; the model saw it after them"),
+        (lambda ids: ids + [-1] * (8 - len(ids)), "it is padded with -1; the model saw 0"),
         (lambda ids: [i + 2 for i in ids] + [2] * (8 - len(ids)), "(its values are those times 1 + 2)"),
         (
             lambda ids: [100 - i * i for i in ids] + [0] * (8 - len(ids)),
@@ -210,7 +210,7 @@ def test_a_server_that_prepares_otherwise_is_told_how(of_photos: contract.Contra
         ),
         (
             lambda ids: ids + [0] * (12 - len(ids)),
-            "has shape [12]; the model saw [8]: it is filled up to another length",
+            "has shape [12]; the model saw [8]: it is padded to another length",
         ),
     ],
 )

@@ -200,8 +200,9 @@ def _said(progress: Progress) -> str:
 def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
     import json
 
-    from bushel.training.report.tables import metric_table, text_table
+    from bushel.printing import text_table
     from bushel.training.run_folder import plain
+    from bushel.training.verdict.metrics import metric_table
 
     if as_json:
         click.echo(json.dumps(plain(msgspec.to_builtins(found)), indent=2))
@@ -215,8 +216,9 @@ def _show(trained: Trained, *, as_json: bool) -> None:
     import json
 
     from bushel.checking.report import formats as terminal
-    from bushel.training.report.tables import metric_table, text_table
+    from bushel.printing import text_table
     from bushel.training.run_folder import plain
+    from bushel.training.verdict.metrics import metric_table
 
     if as_json:
         click.echo(json.dumps(plain(trained.to_json()), indent=2))

@@ -20,7 +20,7 @@ def compare_values(expected: Any, got: Any, others: Mapping[str, Any] | None = N
         try:
             array = np.asarray(got)
         except ValueError as error:
-            return f"is no array: {error}"
+            return f"is not an array: {error}"
         return compare_arrays(expected, array, others or {})
     if isinstance(got, np.ndarray):
         got = got.tolist()
@@ -62,7 +62,7 @@ def _other_shape(expected: NDArray[Any], got: NDArray[Any]) -> str:
     if got.ndim == expected.ndim == 1:
         shared = min(len(got), len(expected))
         if np.array_equal(got[:shared], expected[:shared]):
-            return f"{text}: it is {'cut' if len(got) < shared + 1 else 'filled up'} to another length"
+            return f"{text}: it is {'cut' if len(got) < shared + 1 else 'padded'} to another length"
     if got.size == expected.size:
         return f"{text}: the same number of values in another shape"
     return text
@@ -167,9 +167,9 @@ def _other_tokens(expected: NDArray[Any], got: NDArray[Any]) -> Iterator[str]:
     fill = expected[-1]
     trimmed = np.trim_zeros(expected - fill, "b") + fill
     if len(trimmed) < len(expected) and np.array_equal(got[len(got) - len(trimmed) :], trimmed):
-        yield "the filling comes before the values; the model saw it behind them"
+        yield "the padding comes before the values; the model saw it after them"
     if len(trimmed) and len(trimmed) < len(expected) and np.array_equal(got[: len(trimmed)], trimmed):
-        yield f"it is filled up with {got[-1]:g}; the model saw {fill:g}"
+        yield f"it is padded with {got[-1]:g}; the model saw {fill:g}"
     real = slice(0, len(trimmed))
     if len(set(zip(expected[real], got[real], strict=True))) == len(set(expected[real])) == len(set(got[real])) > 1:
         first = int(np.flatnonzero(expected != got)[0])

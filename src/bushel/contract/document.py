@@ -197,7 +197,7 @@ def read(path: AnyPath) -> Contract:
                 help=["Install the bushel that wrote it, or a later one."],
             )
         contract = msgspec.json.decode(text, type=Contract)
-        # Made now, so that what is wrong with them is said with the file's name.
+        # Made now, so that an error in them names the file.
         _ = contract.preparation, contract.samples()
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(path, f"not a contract: {error}") from None

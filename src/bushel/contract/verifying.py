@@ -41,7 +41,7 @@ def verify(
     classes: Sequence[str] | None = None,
     model: Any = None,
 ) -> list[Difference]:
-    """Prepare the golden inputs again, and say what is different; empty where all is as it was, bit for bit.
+    """Prepare the golden inputs again, and return what is different: nothing where all is as it was, bit for bit.
 
     `prepare` is the serving process's own: it takes one sample (a dict of features as they are stored: the bytes of an
     image, text, numbers) and gives the model's input of one row, bare or a dict, with or without a batch's axis.
@@ -133,25 +133,25 @@ class _OtherKernel:
 
 _FITS = {
     "stretch": "stretched to its size",
-    "pad": "filled up to its size",
+    "pad": "padded to its size",
     "crop": "cut to its shape",
 }
 
 
 def _wrong_ways(contract: Contract, sample: Sample, name: str) -> Iterator[tuple[str, Any]]:
-    """The tensor as it would be with another kernel or another way to fit, so that the one used can be told."""
+    """The tensor as it would be with another kernel or another way to fit, so that the one used can be named."""
     for number, step in enumerate(contract.preparation.transforms):
         if not isinstance(step, resize) or step.feature != name:
             continue
         used = _kernel_words(step.kernel, antialias=step.antialias)
         for words, other in _other_kernels(step):
-            said = f"the kernel is {words}; the model saw {used}"
-            yield from _made_with(contract, sample, name, (number, other), said)
+            difference = f"the kernel is {words}; the model saw {used}"
+            yield from _made_with(contract, sample, name, (number, other), difference)
         for fit, words in _FITS.items():
             if fit != step.fit and step.fit in _FITS:
                 changed = msgspec.structs.replace(step, fit=fit)
-                said = f"the image is {words}; the model saw it {_FITS[step.fit]}"
-                yield from _made_with(contract, sample, name, (number, changed), said)
+                difference = f"the image is {words}; the model saw it {_FITS[step.fit]}"
+                yield from _made_with(contract, sample, name, (number, changed), difference)
 
 
 def _other_kernels(step: Any) -> Iterator[tuple[str, Any]]:
@@ -179,7 +179,7 @@ def _made_with(
     try:
         yield words, row_value(prepare_samples(changed, contract.schema, [sample])[name], 0)
     except (BushelError, ValueError, TypeError):
-        return  # this way cannot be taken with such pixels
+        return  # these pixels cannot be prepared this way
 
 
 def _callable(model: Any) -> Callable[[Any], Any]:

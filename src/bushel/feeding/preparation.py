@@ -1,6 +1,6 @@
 """What a model is fed: which features, through which steps, and the tensors that come of them.
 
-One value says it, for training, evaluation, prediction and serving; a contract stores it.
+One value describes it for training, evaluation, prediction and serving, and a contract stores it.
 """
 
 from __future__ import annotations

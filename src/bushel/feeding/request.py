@@ -89,7 +89,7 @@ class Fields:
 
 
 def fields_of(request: Request, columns: Iterable[str]) -> Fields:
-    """How such columns are arranged."""
+    """How these columns are arranged."""
     names = tuple(columns)
     if request.label is not None and request.label not in names:
         raise SchemaMismatch("the transforms leave no label", at=request.label)

@@ -51,7 +51,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 def encode_labels(target: Target, column: Any) -> NDArray[Any]:
     """Labels as numbers: codes, rows of zeros and ones, or what is to be predicted itself.
 
-    A label that is no class is an error that names it.
+    A label that is not one of the classes is an error that names it.
     """
     if target.kind == "regression":
         return np.asarray(flat_labels(target.label, column), np.float32).reshape(-1, target.width)
@@ -103,7 +103,7 @@ def _hot(target: Target, column: Any) -> NDArray[np.float32]:
 
 
 def output_kind(kind: str | None, outputs: NDArray[Any]) -> OutputKind:
-    """Whether a model gives probabilities or logits, told from some of its outputs: for models that do not say."""
+    """Whether a model gives probabilities or logits, as some of its outputs show: for models that do not say."""
     if kind in (None, "regression"):
         return "numbers"
     rows = np.asarray(outputs, np.float32).reshape(len(outputs), -1)

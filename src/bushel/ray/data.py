@@ -57,7 +57,7 @@ def _source_class() -> Any:
 
         def __init__(self, split: Split, columns: Sequence[str] | None) -> None:
             super().__init__()
-            split.wanted(columns)  # names that are not there are said now
+            split.wanted(columns)  # names that are not there are reported now
             self.split, self.columns = split, columns
             self.record_bytes = _record_bytes(split)
 

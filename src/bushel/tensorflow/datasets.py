@@ -53,7 +53,7 @@ def dataset(
     that only fill up a batch come with a third part, weights of 0 and 1. Every iterator reads the next `epochs`.
 
     `engine="native"` hands over bushel's own batches. `engine="graph"` is made of TensorFlow's ops alone: slower, but
-    it can be serialised, and works with tf.data service and without bushel. `skip` goes on behind so many batches.
+    it can be serialised, and works with tf.data service and without bushel. `skip` starts after that many batches.
 
     >>> model.fit(dataset("data", "train", batch_size=64, order=bushel.Order(shuffle=True, seed=0)))
     """
@@ -80,7 +80,7 @@ def dataset(
 
 
 def _options(order: Order) -> Any:
-    """How `tf.distribute` shares the batches among workers: not at all if each was told its rank, else by number."""
+    """How `tf.distribute` shares the batches among workers: not at all if each has its rank, otherwise by number."""
     tf = load()
     options = tf.data.Options()
     policies = tf.data.experimental.AutoShardPolicy
@@ -89,7 +89,7 @@ def _options(order: Order) -> Any:
 
 
 def _native_dataset(request: Request, *, skip: int) -> Any:
-    """A dataset that every iterator reads by a feed of its own, each the epochs behind those of the one before."""
+    """A dataset of which every iterator has its own feed, each with the epochs after those of the one before."""
     tf = load()
     fields, specs = plan(request)
     joined = _joined(request, specs)
@@ -141,7 +141,7 @@ class _Passes:
     def __init__(self, request: Request, skip: int, joined: int) -> None:
         self._request = request
         self._read = request.settings
-        if joined > 1:  # what is dropped behind the last whole batch is dropped when they are taken apart
+        if joined > 1:  # what is dropped after the last whole batch is dropped when they are taken apart
             size = request.settings.batch_size * joined
             self._read = msgspec.structs.replace(request.settings, batch_size=size, drop_last=False)
         self._skip = skip

@@ -144,7 +144,7 @@ def _shuffled(request: Request, steps: Steps) -> Any:
 
 
 def _blocks(request: Request) -> Any:
-    """Raw records a few at a time: file behind file, or from several shuffled files in turns."""
+    """Raw records a few at a time: file after file, or from several shuffled files in turns."""
     tf = load()
     files, order, count = _files(request), request.settings.order, len(request.split.paths)
 

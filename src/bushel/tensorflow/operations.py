@@ -217,7 +217,7 @@ def transform_row(transforms: Sequence[Any], schema: Schema) -> Callable[[dict[s
 
 
 class Chain(NamedTuple):
-    """Transforms that run one behind the other on one feature, and what they make of it."""
+    """Transforms that run one after the other on one feature, and what they make of it."""
 
     source: str
     target: str

@@ -181,7 +181,7 @@ def text_vectorization(transforms: Transform | Sequence[Transform], feature: str
 
 
 def keras_objects() -> dict[str, Any]:
-    """What Keras must know to load a model that holds such a layer."""
+    """What Keras needs to load a model that holds this layer."""
     return {"bushel>Standardise": _standardise()}
 
 

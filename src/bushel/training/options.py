@@ -1,8 +1,8 @@
-"""What a run was told: one value, kept in the run's folder."""
+"""The options of a run: one value, kept in the run's folder."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -14,17 +14,17 @@ Precision: TypeAlias = Literal["float32", "mixed_float16", "mixed_bfloat16"]
 TaskName: TypeAlias = Literal["classification", "multi_label", "regression"]
 Range: TypeAlias = Literal["0..255", "0..1", "-1..1"]
 
-OPTIMISERS = ("adam", "adamw", "sgd", "rmsprop", "nadam", "lion")
-SCHEDULES = ("constant", "cosine", "exponential", "plateau")
+OPTIMISERS = get_args(Optimiser)
+SCHEDULES = get_args(Schedule)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to train. What is None is chosen from the data, and said.
+    """How to train. What is None is chosen from the data, and reported.
 
     `model` is a function that makes a model, `FILE.py:FUNCTION`, or a saved `.keras`. `class_weights` is `balanced` or
-    a weight for each class by name. `augment` is a list as `flip,rotate=15`, or `light`. `early_stopping` is how many
-    epochs may pass without a better validation loss. `checkpoint_every` counts steps; the end of an epoch always has a
-    checkpoint.
+    a weight for each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how
+    many epochs may pass without a better validation loss. `checkpoint_every` counts steps; there is always a checkpoint
+    at the end of an epoch.
     """
 
     label: str | None = None
@@ -53,7 +53,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     shuffle_buffer: int = 10_000
     threads: int | None = None
     preflight: bool = True
-    ignore: tuple[str, ...] = ()  # rules that shall not stop the run
+    ignore: tuple[str, ...] = ()  # rules that must not stop the run
     on_fault: Literal["raise", "skip", "replace"] = "raise"
 
     def __post_init__(self) -> None:
@@ -69,4 +69,4 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}; got {getattr(self, name)!r}")
         if self.warmup and self.schedule == "plateau":
-            raise ValueError("warmup must be 0 with the schedule plateau, which sets the rate itself")
+            raise ValueError("warmup must be 0 with schedule plateau, which sets the rate itself")

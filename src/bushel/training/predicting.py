@@ -19,15 +19,15 @@ from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.feeding.preparation import Input, prepare_samples
 from bushel.keras import as_tensors, load_model
+from bushel.printing import html_table
 from bushel.reading import Dataset
 from bushel.reading import open as open_dataset
 from bushel.storage import AnyPath, as_path
 from bushel.training.inputs.feeds import feed_of
 from bushel.training.options import Options
 from bushel.training.predictions import Predictor
-from bushel.training.report.tables import cell, html_table
 from bushel.training.run_folder import MODEL
-from bushel.training.verdict.metrics import bootstrap, class_table, metric_words, metrics, primary
+from bushel.training.verdict.metrics import bootstrap, cell, class_table, metric_words, metrics, primary
 from bushel.transforms import decode_image, resize
 
 __all__ = ["Evaluation", "Prediction", "TrainedModel", "evaluate", "open_run", "predict"]

@@ -1,4 +1,4 @@
-"""What a model says of records: the same function for training, evaluation and prediction."""
+"""What a model predicts: the same function for training, evaluation and prediction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of each record: `outputs` are probabilities of classes, or numbers."""
+    """What a model predicts for each record: `outputs` are probabilities of classes, or numbers."""
 
     labels: Array
     outputs: Array

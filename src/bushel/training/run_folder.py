@@ -16,10 +16,11 @@ import msgspec
 from bushel.checking import Finding
 from bushel.errors import FileProblem, FormatError
 from bushel.feeding.target import Target
+from bushel.printing import html_table
 from bushel.storage import write_whole
 from bushel.training.loop.checkpoints import CHECKPOINT
 from bushel.training.options import Options
-from bushel.training.report.tables import html_table, metric_table
+from bushel.training.verdict.metrics import metric_table
 from bushel.training.verdict.verdict import Verdict
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What is changed at random in the train split alone."""
+"""Random changes of the train split alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OF_NUMBERS: dict[str, tuple[float, Callable[[Input, float], Any]]] = {
 
 
 def augmentation_of(text: str | None, preparation: Preparation) -> tuple[Any, ...]:
-    """The transforms that a list as `flip,rotate=15` names, for every input that they fit."""
+    """The transforms that a list such as `flip,rotate=15` names, for every input that they fit."""
     if not text:
         return ()
     steps: list[Any] = []
@@ -58,14 +58,15 @@ def augmentation_of(text: str | None, preparation: Preparation) -> tuple[Any, ..
         name, _, amount = part.strip().partition("=")
         table = _OF_IMAGES if name in _OF_IMAGES else _OF_NUMBERS
         if name not in table:
-            close = nearest(name, [*_OF_IMAGES, *_OF_NUMBERS])
+            known = [*_OF_IMAGES, *_OF_NUMBERS]
+            close = nearest(name, known)
             hint = f"; did you mean {close!r}?" if close else ""
-            raise ValueError(f"augment must be of light, {', '.join([*_OF_IMAGES, *_OF_NUMBERS])}; got {name!r}{hint}")
+            raise ValueError(f"augment must be light, or a list of {', '.join(known)}; got {name!r}{hint}")
         default, make = table[name]
         kinds = ("image",) if table is _OF_IMAGES else ("series", "number")
         fitting = [given for given in preparation.inputs if given.kind in kinds and given.shape]
         if not fitting:
-            raise ValueError(f"augment must fit the inputs, got {name!r} and {_kinds(preparation)}")
+            raise ValueError(f"augment {name!r} does not fit the inputs: {_kinds(preparation)}")
         steps += [make(given, _amount(part, amount, default)) for given in fitting]
     return tuple(steps)
 
@@ -76,7 +77,7 @@ def _amount(part: str, text: str, default: float) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"augment must be as rotate=15, got {part!r}") from None
+        raise ValueError(f"augment must look like rotate=15, got {part!r}") from None
 
 
 def _kinds(preparation: Preparation) -> str:

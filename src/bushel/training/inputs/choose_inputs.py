@@ -1,4 +1,4 @@
-"""Which features go into the model and how, told from the schema and from a sample of the train split."""
+"""Which features go into the model and how: chosen from the schema and a sample of the train split."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def choose_inputs(
     for name in _candidates(schema, label, sparse, columns):
         _add_sparse(choice, name) if name in sparse else _add(choice, name, schema[name], asked=columns is not None)
     if not choice.inputs:
-        said = f" ({'; '.join(choice.notes)})" if choice.notes else ""
-        raise SchemaMismatch(f"there is no feature to learn from{said}", at=str(split.paths[0]))
+        why = f" ({'; '.join(choice.notes)})" if choice.notes else ""
+        raise SchemaMismatch(f"there is no feature to learn from{why}", at=str(split.paths[0]))
     preparation = Preparation(
         tuple(choice.features), tuple(choice.transforms), tuple(choice.layout), inputs=tuple(choice.inputs)
     )
@@ -161,7 +161,7 @@ def _look_at_images(column: Any) -> tuple[list[tuple[int, int]], Literal[1, 3]]:
                 sizes.append((image.height, image.width))
                 is_grey &= image.mode in ("1", "L", "I;16")
         except (OSError, SyntaxError, ValueError):
-            continue  # it is found again, and taken as on_fault says, when it is read
+            continue  # it is found again when it is read, and on_fault decides
     if not sizes:
         raise SchemaMismatch("none of the first images can be opened", at="image")
     return sizes, 1 if is_grey else 3

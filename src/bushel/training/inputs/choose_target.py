@@ -1,4 +1,4 @@
-"""Which feature is the label, and what is to be predicted: told from the manifest, or from the labels."""
+"""Which feature is the label, and what is to be predicted: from the manifest, or from the labels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: st
 
 
 def choose_target(splits: Splits, *, label: str | None = None, task: TaskName | None = None) -> Target:
-    """Tell the task from the manifest, or from the labels of all splits."""
+    """The target that the manifest declares, or the one that the labels of all splits show."""
     schema, manifest = splits.train.schema, splits.data.manifest
     name = _label_of(schema, splits.train, manifest, label)
     declared = manifest.label if manifest is not None and manifest.label and manifest.label.feature == name else None

@@ -1,4 +1,4 @@
-"""All that a run needs to go on as if it had not been stopped, in one file that is whole or not there."""
+"""All that a run needs to continue as if it had not been stopped, in one file that is whole or not there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class State(msgspec.Struct, kw_only=True):
 
     epoch: int = 0
     step: int = 0  # of all epochs
-    feed: dict[str, int] = {}  # behind the last batch that was learned
+    feed: dict[str, int] = {}  # after the last batch that was learned
     sums: dict[str, float] = {}  # of the epoch so far
     history: list[dict[str, Any]] = []
     best_loss: float | None = None
@@ -63,11 +63,11 @@ def load_checkpoint(folder: Path, model: Any) -> tuple[State, list[NDArray[Any]]
 def _assign(path: Path, kind: str, variables: list[Any], arrays: dict[str, NDArray[Any]]) -> None:
     stored = sum(name.startswith(f"{kind}/") for name in arrays)
     if stored != len(variables):
-        raise FormatError(path, f"it is of another {kind}: {stored} variables, and this has {len(variables)}")
+        raise FormatError(path, f"it belongs to another {kind}: {stored} variables, and this one has {len(variables)}")
     for i, variable in enumerate(variables):
         array = arrays[f"{kind}/{i}"]
         if tuple(array.shape) != tuple(variable.shape):
             raise FormatError(
-                path, f"it is of another {kind}: {variable.path} is {tuple(variable.shape)}, and was {array.shape}"
+                path, f"it belongs to another {kind}: {variable.path} is {tuple(variable.shape)}, and was {array.shape}"
             )
         variable.assign(array)

@@ -1,4 +1,4 @@
-"""The loop: steps, validation, the best weights, checkpoints; each from where the state says."""
+"""The loop: steps, validation, the best weights, checkpoints; each from where the run stands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Training:
         self.state.is_over = True
 
     def predict(self, split: Split) -> Predictions:
-        """What the model says of every record of a split."""
+        """What the model predicts for every record of a split."""
         return self.setup.learner.predictor.over(feed_of(split, self.setup.problem, self.setup.options))
 
     def _epoch(self, feed: Feed, iterator: Any) -> None:
@@ -132,7 +132,7 @@ class Training:
         return values
 
     def _validate(self, rate: float, waiting: float) -> None:
-        """Measure on the validation split, keep the best, and decide whether to go on."""
+        """Measure on the validation split, keep the best, and decide whether to continue."""
         state, begun = self.state, time.perf_counter()
         found = self.predict(self.setup.splits.val)
         measured = metrics(self.setup.target, found)

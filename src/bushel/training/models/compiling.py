@@ -39,7 +39,7 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
 def compile_model(model: Any, target: Target, options: Options, *, steps: int, outputs: NDArray[Any]) -> Compiled:
     """Give a model what it lacks: one that is compiled keeps its loss, and its optimiser unless one is asked for.
 
-    `outputs` are what it gives for some records: by them, and by its last layer, logits are told from probabilities.
+    `outputs` are what it gives for some records: they, and its last layer, tell logits from probabilities.
     """
     keras = load_keras()
     is_compiled = getattr(model, "compiled", False) and getattr(model, "loss", None) is not None
@@ -139,7 +139,7 @@ def _optimiser(keras: Any, options: Options, rate: float, steps: int) -> Any:
 
 
 def _rate(keras: Any, options: Options, rate: float, steps: int) -> Any:
-    """A number, or a function of the step: so a run that is resumed goes on at the right rate."""
+    """A number, or a function of the step: so a resumed run continues at the right rate."""
     schedules = keras.optimizers.schedules
     warm = round(options.warmup * steps)
     if options.schedule == "cosine":

@@ -13,7 +13,7 @@ from typing import Any
 
 from bushel.errors import BushelError, FileProblem, nearest
 from bushel.feeding.preparation import Problem
-from bushel.keras import load_keras
+from bushel.keras import load_keras, load_model
 
 __all__ = ["custom_model"]
 
@@ -45,14 +45,10 @@ def _load(path: Path) -> Any:
         raise FileProblem(path, "there is no such model", help=["Give FILE.py:FUNCTION or a saved FILE.keras."])
     if path.suffix == ".keras" and not (path.is_dir() or zipfile.is_zipfile(path)):
         raise FileProblem(path, "this is not a model saved by Keras")
-    keras = load_keras()
-    try:
-        with warnings.catch_warnings():
-            # A model that was saved before its first step has an optimiser without numbers, and needs none.
-            warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
-            return keras.models.load_model(path)
-    except (ValueError, OSError, TypeError, KeyError) as error:
-        raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
+    with warnings.catch_warnings():
+        # A model that was saved before its first step has an optimiser without numbers, and needs none.
+        warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
+        return load_model(path, purpose="bushel train", compile=True)
 
 
 def _function(path: Path, name: str) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ COLOURS = ("#2563a8", "#c2571a", "#3f7d3a", "#7b4aa0")
 
 
 def lines(title: str, series: Mapping[str, Sequence[float | None]], *, first: int = 1) -> str:
-    """Curves over epochs; values that are no number are left out."""
+    """Curves over epochs; values that are not numbers are left out."""
     finite = [value for values in series.values() for value in values if _is_number(value)]
     if not finite:
         return ""

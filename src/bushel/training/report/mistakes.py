@@ -30,7 +30,7 @@ class Mistake:
 
     where: str
     truth: str
-    said: str
+    predicted: str
     loss: float
     picture: str | None = None  # a data URI
     text: str = ""
@@ -50,10 +50,12 @@ def _mistake(split: Split, problem: Problem, found: Predictions, at: int) -> Mis
     sample = sample_at(split.read(np.array([row], np.int64), names), split.schema.features, 0)
     shard, record = split.shards.locate(row)
     where = str(sample.get("key") or f"{shard.path.name}: record {record}")
-    truth, said = _words(problem.target, found, at)
+    truth, predicted = _words(problem.target, found, at)
     image = next((given.name for given in preparation.inputs if given.kind == "image"), None)
     picture = _picture(sample.get(image)) if image is not None else None
-    return Mistake(where, truth, said, float(found.losses[at]), picture, "" if picture else _text(preparation, sample))
+    return Mistake(
+        where, truth, predicted, float(found.losses[at]), picture, "" if picture else _text(preparation, sample)
+    )
 
 
 def _words(target: Target, found: Predictions, at: int) -> tuple[str, str]:

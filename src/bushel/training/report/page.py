@@ -10,13 +10,13 @@ import numpy as np
 
 from bushel.checking import Finding
 from bushel.feeding.target import Target
+from bushel.printing import html_table
 from bushel.training.predictions import Predictions
 from bushel.training.report.charts import bars, lines
 from bushel.training.report.mistakes import Mistake
-from bushel.training.report.tables import cell, html_table, metric_table
 from bushel.training.run_folder import RunFile, Trained
 from bushel.training.verdict.baselines import baseline_words
-from bushel.training.verdict.metrics import METRICS, class_table, confusion, metric_words
+from bushel.training.verdict.metrics import METRICS, cell, class_table, confusion, metric_table, metric_words
 
 __all__ = ["report_page"]
 
@@ -158,7 +158,7 @@ def _mistakes(target: Target, mistakes: list[Mistake]) -> Iterator[str]:
     figures = []
     for mistake in mistakes:
         picture = f'<img src="{mistake.picture}" alt="">' if mistake.picture else f"<p>{escape(mistake.text)}</p>"
-        said = f"<strong>{escape(mistake.truth)}</strong>, predicted {escape(mistake.said)}"
+        answer = f"<strong>{escape(mistake.truth)}</strong>, predicted {escape(mistake.predicted)}"
         where = f'<div class="quiet">{escape(mistake.where)}, loss {mistake.loss:.3g}</div>'
-        figures.append(f"<figure>{picture}{said}{where}</figure>")
+        figures.append(f"<figure>{picture}{answer}{where}</figure>")
     yield f'<div class="{kind}">{"".join(figures)}</div>'

@@ -37,7 +37,7 @@ class Baselines:
 
 
 def baseline_words(name: str, target: Target) -> str:
-    """A baseline, to be read behind "better than"."""
+    """A baseline, to be read after "better than"."""
     if name == "linear":
         return "a linear model"
     answer = {"regression": "the median", "multi_label": "how common each label is"}
@@ -116,12 +116,12 @@ def _ridge(x: Array, y: Array, strength: float) -> Array:
 
 
 def _linear_outputs(target: Target, fitted: tuple[Array, Array, Array], features: Array) -> Array:
-    """What the linear model says: numbers, or shares of classes."""
+    """What the linear model predicts: numbers, or shares of classes."""
     weights, mean, std = fitted
-    said = ((features - mean) / std) @ weights[:-1] + weights[-1]
+    found = ((features - mean) / std) @ weights[:-1] + weights[-1]
     if target.kind == "regression":
-        return np.asarray(said, np.float32)
-    shares = np.clip(said, 1e-6, 1.0)
+        return np.asarray(found, np.float32)
+    shares = np.clip(found, 1e-6, 1.0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True) if target.is_classes else shares, np.float32)
 
 
@@ -138,9 +138,9 @@ def _clip(_: Input, x: Array) -> Array:
 
 def _series(_: Input, x: Array) -> Array:
     x = np.asarray(x, np.float32).reshape(len(x), x.shape[1], -1)
-    told = [x.mean(axis=1), x.std(axis=1), x.min(axis=1), x.max(axis=1), np.abs(np.diff(x, axis=1)).mean(axis=1)]
+    moments = [x.mean(axis=1), x.std(axis=1), x.min(axis=1), x.max(axis=1), np.abs(np.diff(x, axis=1)).mean(axis=1)]
     thin = x[:, :: max(1, x.shape[1] // _STEPS)].reshape(len(x), -1)
-    return np.concatenate([*told, thin], axis=1)
+    return np.concatenate([*moments, thin], axis=1)
 
 
 def _tokens(_: Input, x: Array) -> Array:

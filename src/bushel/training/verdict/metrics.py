@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,9 +18,11 @@ __all__ = [
     "Interval",
     "Metric",
     "bootstrap",
+    "cell",
     "class_table",
     "confusion",
     "measure_of",
+    "metric_table",
     "metric_words",
     "metrics",
     "primary",
@@ -78,12 +80,12 @@ def _mean_recall(labels: Array, outputs: Array) -> Measure:
 
 def _f1(labels: Array, outputs: Array) -> Measure:
     """Of all labels together where a record may have several; else the mean over the classes that occur."""
-    truth, said = _one_hot(labels, outputs)
+    truth, chosen = _one_hot(labels, outputs)
 
     def f1(drawn: Array) -> float:
         axis = None if labels.ndim > 1 else 0
-        right, records, chosen = ((part[drawn]).sum(axis=axis) for part in (truth & said, truth, said))
-        found = 2 * right / np.maximum(records + chosen, 1)
+        right, records, taken = (part[drawn].sum(axis=axis) for part in (truth & chosen, truth, chosen))
+        found = 2 * right / np.maximum(records + taken, 1)
         return float(found) if axis is None else float(found[records > 0].mean()) if records.any() else math.nan
 
     return f1
@@ -165,6 +167,24 @@ def metric_words(name: str) -> str:
     return (known.words if known else "") or name.replace("_", " ")
 
 
+def cell(value: Any) -> str:
+    """One value of a table, to be read."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(cell(item) for item in value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def metric_table(metrics: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[list[str]]]:
+    """The metrics of each split: the head of a table, and a row per split."""
+    names = list(dict.fromkeys(name for values in metrics.values() for name in values))
+    rows = [[split, *(cell(values.get(name)) for name in names)] for split, values in metrics.items()]
+    return ["split", *map(metric_words, names)], rows
+
+
 def primary(target: Target) -> Metric:
     """The metric that the verdict is about."""
     if target.kind == "regression":
@@ -232,10 +252,10 @@ def class_table(target: Target, found: Predictions) -> list[dict[str, Any]]:
     """Recall, precision and F1 of each class, with the interval of its recall."""
     if target.kind == "regression":
         return []
-    truth, said = _one_hot(found.labels, found.outputs)
+    truth, predicted = _one_hot(found.labels, found.outputs)
     rows = []
     for code, name in enumerate(target.classes):
-        right, records, chosen = (int(part[:, code].sum()) for part in (truth & said, truth, said))
+        right, records, chosen = (int(part[:, code].sum()) for part in (truth & predicted, truth, predicted))
         recall = wilson(right, records)
         rows.append(
             {

@@ -20,7 +20,7 @@ __all__ = ["Watch", "facts_so_far"]
 
 Array = NDArray[Any]
 
-_LOOKED_AT = 50  # steps at the beginning whose inputs are looked at one by one; then one in so many
+_LOOKED_AT = 50  # steps at the beginning whose inputs are looked at one by one; then one in as many
 _KEPT = 2000  # losses of steps
 
 
@@ -51,7 +51,7 @@ class Watch(msgspec.Struct, kw_only=True):
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Watch:
-        """One that goes on where another was."""
+        """One that continues where another was."""
         return msgspec.convert(given, cls)
 
     def to_json(self) -> dict[str, Any]:
