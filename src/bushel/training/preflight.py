@@ -43,8 +43,8 @@ class Preflight:
 
     @property
     def blocking(self) -> list[Finding]:
-        """What makes it pointless to begin."""
-        return [finding for finding in self.findings if finding.severity == "error" and finding.confidence != "hint"]
+        """What makes it pointless to begin; what is merely likely stops nothing."""
+        return [finding for finding in self.findings if finding.severity == "error" and finding.confidence == "proven"]
 
 
 def look_before(setup: Setup) -> Preflight:
