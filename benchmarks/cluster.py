@@ -37,7 +37,7 @@ import numpy as np
 import bushel
 import bushel.ray
 from bushel import Recipe, Run
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import LocalEngine
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from making import CLASSES, Numbers, digests, numbers_in
 
 import bushel
 from bushel import Run, build
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import LocalEngine
 from bushel.building.output.quarantine import read_quarantine
 from bushel.building.tasks.shard_files import load_keys
 from bushel.data.columns import BytesColumn, Ragged

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import LocalEngine
 from bushel.errors import BushelError, FileProblem
 
 
@@ -133,7 +133,7 @@ def test_a_file_in_the_current_folder_does_not_stand_in_for_a_module_of_python(t
     program = tmp_path / "programs" / "program.py"
     program.parent.mkdir()
     program.write_text(
-        "from bushel.building.engines.local import LocalEngine\n"
+        "from bushel.building.engines import LocalEngine\n"
         "engine = LocalEngine(2)\n"
         "print(sorted(engine.run(abs, [-1, -2])))\n"
         "engine.close()\n"

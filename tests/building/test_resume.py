@@ -13,7 +13,7 @@ import pytest
 from making import Numbers, digests, numbers_in
 
 from bushel import Run, build
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import LocalEngine
 from bushel.building.progress import Progress
 from bushel.building.tasks.sorted_runs import RunWriter
 from bushel.errors import FileProblem
@@ -171,8 +171,8 @@ def test_runs_are_synced_where_a_machine_can_fail_without_the_build(tmp_path, mo
                 yield from super().run(work, tasks, memory=memory)
 
     synced = []
-    real = RunWriter.close
-    monkeypatch.setattr(RunWriter, "close", lambda self: synced.append(self.durable) or real(self))
+    real = RunWriter.__exit__
+    monkeypatch.setattr(RunWriter, "__exit__", lambda self, *error: synced.append(self.durable) or real(self, *error))
     build(Numbers(600, "sequence", 4), tmp_path / "out", shards=4, run=Run(workers=1, engine=Far(1)))
     assert synced == [elsewhere] * 4
 

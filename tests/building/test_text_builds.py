@@ -12,7 +12,7 @@ from making import digests
 import bushel
 from bushel import Run, SparseColumn
 from bushel import transforms as t
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import LocalEngine
 from bushel.sources.tables import table_columns as surveys
 from bushel.sources.texts import text_blocks
 

@@ -16,7 +16,7 @@ from making import Numbers, digests
 
 import bushel.ray
 from bushel import Run, build
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import LocalEngine
 from bushel.building.progress import Progress
 from bushel.errors import BushelError, FileProblem
 from bushel.records.manifest import read_manifest

@@ -3,7 +3,7 @@
 from bushel.building.output.provenance import Provenance, provenance
 from bushel.building.output.repair import Lost, Repaired, repair
 from bushel.building.output.writer import NarrowedValues, Writer
-from bushel.building.planning.outlines import Outline, plan
+from bushel.building.planning.planner import Outline, plan
 from bushel.building.recipe import Balance, Constraint, Recipe
 from bushel.building.run import Built, Run, build, build_recipe
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from bushel.building.engines import Engine
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import Engine, LocalEngine
 from bushel.building.output.journal import versions
 from bushel.building.output.output_folder import OutputFolder
-from bushel.building.planning.plan_files import Plan
+from bushel.building.planning.plan import Plan
 from bushel.building.progress import ProgressHandler
 from bushel.building.recipe import Recipe
 from bushel.errors import FileProblem

@@ -27,21 +27,20 @@ from bushel.building.encode.fitting import (
     save_fits,
 )
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.engines import Engine
-from bushel.building.engines.local import LocalEngine
+from bushel.building.engines import Engine, LocalEngine
 from bushel.building.options import Run, check_outside, check_schema, helpers_of, paths_in, same_recipe
 from bushel.building.output.journal import Identity, Journal, Outcome, versions
 from bushel.building.output.output_store import open_output
 from bushel.building.output.publish import largest_narrowings, publish
 from bushel.building.output.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
-from bushel.building.planning.outlines import NothingToAdd, encoder_of, open_any, plan_build
-from bushel.building.planning.plan_files import Plan, load_plan, recut
-from bushel.building.planning.plan_making import Frozen
+from bushel.building.planning.balanced_source import balanced_source
+from bushel.building.planning.draft import Frozen
+from bushel.building.planning.plan import Plan, load_plan, recut
+from bushel.building.planning.planner import NothingToAdd, encoder_of, open_any, plan_build
 from bushel.building.planning.probe import probe_plan
-from bushel.building.planning.repeats import balanced_source
 from bushel.building.progress import Counters, watch, watch_plan
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
-from bushel.building.tasks.tasks import Job, Task, do, memory_of, perform
+from bushel.building.tasks.tasks import Job, Task, memory_of, perform
 from bushel.errors import BushelWarning, FileProblem, TooManyRefused, in_python, quantity, readable_size
 from bushel.printing import html_table
 from bushel.records.files import Compression
@@ -339,8 +338,9 @@ class _Build:
         so_far = sum(outcome.samples for outcome in done.values())
         of = made.samples if job.layer is None else count_train(made)
         with watch(self.run.progress, stage, job.counters, done=so_far, of=of):
-            work = self._work(job)
-            runner = engine if work.func is do else LocalEngine(1)
+            pickled = self._pickled(job)
+            runner = LocalEngine(1) if pickled is None else engine  # a source that does not pickle is read here
+            work = partial(perform, pickled or job)
             for outcome in runner.run(work, left, memory=memory_of(made, tasks[0].kind)):
                 done[outcome.task] = outcome
                 refused += outcome.refused
@@ -348,8 +348,8 @@ class _Build:
                     self._check_refused(refused, done, job)
         return [done[task.name] for task in tasks], resumed
 
-    def _work(self, job: Job) -> partial[Outcome]:
-        """What workers call; a source that does not pickle is read here."""
+    def _pickled(self, job: Job) -> str | None:
+        """The path of a file that workers load the job from; None if its source does not pickle."""
         import cloudpickle
 
         path = self.journal.new_job_path()
@@ -360,8 +360,8 @@ class _Build:
         except (TypeError, AttributeError, ValueError) as error:
             if "pickle" not in str(error).lower():
                 raise
-            return partial(perform, job)
-        return partial(do, str(path))
+            return None
+        return str(path)
 
     def _spool(self) -> None:
         """Have the source write what its workers map into the journal: all machines see that, and it is removed."""

@@ -142,7 +142,7 @@ class Maker:
     def _read(self, rows: Ints, tally: Tally) -> dict[str, Column] | None:
         """The columns; None if a record is at fault."""
         begin = perf_counter()
-        decoded = self.split.decode(rows, self.wanted)
+        decoded = self.split.shards.decode(rows, self.wanted)
         tally.storage += decoded.seconds_fetching
         if decoded.faults:
             return None
@@ -190,7 +190,7 @@ class Maker:
     def _intact(self, rows: Ints, tally: Tally) -> Ints:
         """Which rows can be read; the others are counted, or raised."""
         shards = self.split.shards
-        faults = self.split.decode(rows, self.wanted).faults
+        faults = self.split.shards.decode(rows, self.wanted).faults
         for row, fault, column in faults:
             if self.on_fault == "raise":
                 raise shards.error(int(rows[row]), fault, self.wanted[column][0] if column >= 0 else None)

@@ -268,14 +268,10 @@ class Split:
         """Columns of records by their number in the shards; a damaged record is an error."""
         self.shards.check()
         wanted = self.wanted(columns)
-        decoded = self.decode(rows, wanted)
+        decoded = self.shards.decode(rows, wanted)
         for row, fault, column in decoded.faults:
             raise self.shards.error(int(rows[row]), fault, wanted[column][0] if column >= 0 else None)
         return self.shape(decoded, wanted, rows)
-
-    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
-        """Decode records by their number in the shards."""
-        return self.shards.decode(rows, wanted)
 
     def shape(self, decoded: Decoded, wanted: Wanted, rows: Ints) -> dict[str, Column]:
         """Give decoded columns the types and shapes of the schema."""
@@ -330,7 +326,7 @@ class Split:
         if carried is not None:
             return carried.astype(np.int64, copy=False)
         wanted, rows = self.wanted([name]), np.arange(len(self.shards), dtype=np.int64)
-        pieces = [self.decode(rows[at : at + _AT_A_TIME], wanted) for at in range(0, len(rows), _AT_A_TIME)]
+        pieces = [self.shards.decode(rows[at : at + _AT_A_TIME], wanted) for at in range(0, len(rows), _AT_A_TIME)]
         # A damaged record has no values; it is found again, and taken as the policy says, when it is read.
         return np.concatenate([row_lengths(to_column(piece.columns[0])) for piece in pieces] or [rows])
 

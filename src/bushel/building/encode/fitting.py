@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.planning.plan_files import Plan
+from bushel.building.planning.plan import Plan
 from bushel.data.columns import Column, splits_of, take
 from bushel.data.samples import Sample, sample_at
 from bushel.data.splits import TRAIN, find

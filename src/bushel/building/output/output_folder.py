@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bushel.building.output.journal import JOURNAL_NAME, Identity, Journal
 from bushel.building.output.quarantine import QUARANTINE_NAME
-from bushel.building.planning.plan_making import Frozen
+from bushel.building.planning.draft import Frozen
 from bushel.building.recipe import RECIPE_NAME
 from bushel.errors import FileProblem
 from bushel.records.index import load_index

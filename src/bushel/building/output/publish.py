@@ -12,7 +12,7 @@ from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.output.journal import Outcome, versions
 from bushel.building.output.output_folder import BOUNDS_NAME, OutputFolder
 from bushel.building.output.quarantine import QUARANTINE_NAME, join_quarantines
-from bushel.building.planning.plan_files import Plan
+from bushel.building.planning.plan import Plan
 from bushel.building.recipe import RECIPE_NAME, Recipe, write_recipe
 from bushel.data.labels import Labels
 from bushel.data.schema import Schema

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.planning import plan_files as plans
-from bushel.building.planning.repeats import repeat_key, save_repeats
+from bushel.building.planning import plan as plans
+from bushel.building.planning.balanced_source import repeat_key, save_repeats
 from bushel.building.recipe import Balance
 from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn
@@ -19,7 +19,7 @@ from bushel.errors import BushelError
 from bushel.records.manifest import Balanced
 
 if TYPE_CHECKING:
-    from bushel.building.planning.plan_making import Draft
+    from bushel.building.planning.draft import Draft
 
 __all__ = ["balance", "target_counts"]
 

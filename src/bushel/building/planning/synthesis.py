@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.planning import plan_files as plans
-from bushel.building.planning.repeats import save_made
+from bushel.building.planning import plan as plans
+from bushel.building.planning.balanced_source import save_made
 from bushel.building.recipe import Balance, Recipe
 from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn, Column, Ragged, count_of, take
@@ -18,7 +18,7 @@ from bushel.data.schema import Feature
 from bushel.errors import BushelError, MissingName, missing_package
 
 if TYPE_CHECKING:
-    from bushel.building.planning.plan_making import Draft
+    from bushel.building.planning.draft import Draft
 
 __all__ = ["add_made"]
 

@@ -74,23 +74,38 @@ class ShardFile:
         self._put(data)
 
     def _put(self, data: Any) -> None:
+        """Write bytes, and let the disk begin with them now rather than at the end."""
         self._of_file.update(data)
-        self._written = write_early(self._file, data, self._written)
+        size = write_all(self._file, data)
+        if size and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), self._written, size, os.POSIX_FADV_DONTNEED)
+        self._written += size
 
-    def finish(self) -> tuple[str, str]:
-        """Give the file its name; return its SHA-256 and that of its records."""
+    def __enter__(self) -> ShardFile:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Give the file its name; after an error, remove it."""
+        if kind is not None:
+            self._file.close()
+            self._temporary.unlink(missing_ok=True)
+            return
         if self._compress is not None:
             self._put(self._compress.flush())
         os.fsync(self._file.fileno())
         self._file.close()
         self._temporary.replace(self.path)
         sync_folder(self.path.parent)
-        return self._of_file.hexdigest(), self._of_records.hexdigest()
 
-    def discard(self) -> None:
-        """Give up: nothing stays."""
-        self._file.close()
-        self._temporary.unlink(missing_ok=True)
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the file."""
+        return self._of_file.hexdigest()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its records, whatever their compression."""
+        return self._of_records.hexdigest()
 
     @property
     def planned_places(self) -> NDArray[np.int64]:
@@ -108,14 +123,6 @@ class ShardFile:
         sizes = (lengths - FRAMING).astype(np.uint32)
         of_file = self._of_file.hexdigest()
         return Index(offsets.astype(np.uint64), sizes, self.compression, values, frozenset({"key"}), of_file)
-
-
-def write_early(file: IO[bytes], data: Any, at: int) -> int:
-    """Write at the end of a file, `at`, and let the disk begin with it now rather than at the end; the new end."""
-    size = write_all(file, data)
-    if size and hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file.fileno(), at, size, os.POSIX_FADV_DONTNEED)
-    return at + size
 
 
 def write_all(file: IO[bytes], data: Any) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.building.planning.plan_files import ShardPlan, load_array, save_array
+from bushel.building.planning.plan import ShardPlan, load_array, save_array
 from bushel.building.tasks.shard_files import Segment, order_of, write_all
 from bushel.errors import FileProblem
 from bushel.storage import temporary_path
@@ -47,7 +47,7 @@ class RunWriter:
         self._firsts = np.array([*(shard.first for shard in self.shards), self.shards[-1].end])
         self._temporary = temporary_path(self.stem)
         self._file = self._temporary.open("wb", buffering=0)
-        self._records = self._bytes = 0
+        self._records = self.bytes = 0
 
     def add(self, segment: Segment) -> None:
         """Take more records."""
@@ -74,13 +74,20 @@ class RunWriter:
     def _note(self, places: NDArray[np.int64], lengths: NDArray[np.int64], labels: Any) -> None:
         edges = np.searchsorted(places, self._firsts)
         ends = np.concatenate([[0], np.cumsum(lengths)])
-        self._edges.append(np.stack([edges + self._records, ends[edges] + self._bytes], axis=1))
+        self._edges.append(np.stack([edges + self._records, ends[edges] + self.bytes], axis=1))
         self._done.append((places, lengths, labels))
         self._records += len(places)
-        self._bytes += int(ends[-1])
+        self.bytes += int(ends[-1])
 
-    def close(self) -> int:
-        """Finish all files; they are complete once the journal says so. Returns their bytes."""
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Finish all files, which are complete once the journal says so; after an error, remove them."""
+        if kind is not None:
+            self._file.close()
+            self._temporary.unlink(missing_ok=True)
+            return
         self._flush()
         if self.durable:
             os.fsync(self._file.fileno())
@@ -93,12 +100,6 @@ class RunWriter:
         save_array(_file(self.stem, _LENGTHS), _joined(lengths))
         if labels and labels[0] is not None:
             save_array(_file(self.stem, _LABELS), np.concatenate(labels))
-        return self._bytes
-
-    def discard(self) -> None:
-        """Give up: nothing stays."""
-        self._file.close()
-        self._temporary.unlink(missing_ok=True)
 
 
 def _joined(arrays: list[NDArray[np.int64]]) -> NDArray[np.int64]:

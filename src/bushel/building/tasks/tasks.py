@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +22,7 @@ from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
 from bushel.building.encode.record_encoding import BlockEncoder, Piece
 from bushel.building.output.journal import Journal, Outcome
 from bushel.building.output.quarantine import Quarantine, Quarantined
-from bushel.building.planning.plan_files import Plan, ShardPlan, load_plan
+from bushel.building.planning.plan import Plan, load_plan
 from bushel.building.progress import Counters
 from bushel.building.tasks.shard_files import Segment, ShardFile, deliver, read_back, write_beside, write_in_order
 from bushel.building.tasks.sorted_runs import RunWriter, merge_runs
@@ -31,7 +33,7 @@ from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.transforms.fitted import Layer
 
-__all__ = ["Job", "Task", "do", "load_job", "perform"]
+__all__ = ["Job", "Task", "memory_of", "perform"]
 
 CHUNK_BYTES = 16 << 20
 _CHUNK_ROWS = 1 << 16
@@ -91,28 +93,23 @@ class Job:
         return plan
 
 
-def do(job_path: str, task: Task) -> Outcome:
-    """Do one task in a worker."""
-    return perform(load_job(job_path), task)
+_loaded = threading.local()  # a worker may be a thread, and keeps files open that are its own
 
 
-_loaded = threading.local()  # a worker may be a thread, and a job is changed by whoever does it
+def perform(job: Job | str, task: Task) -> Outcome:
+    """Do one task and note it in the journal. Doing it twice gives the same.
 
-
-def load_job(path: str) -> Job:
-    """The job in a file; each worker reads it once."""
-    if getattr(_loaded, "path", None) != path:
-        _loaded.job = pickle.loads(Path(path).read_bytes())
-        _loaded.path = path
-    job: Job = _loaded.job
-    return job
-
-
-def perform(job: Job, task: Task) -> Outcome:
-    """Do one task and note it in the journal. Done twice, it does the same."""
+    A worker is given the path of a pickled job, which it loads once.
+    """
+    if isinstance(job, str):
+        if getattr(_loaded, "path", None) != job:
+            _loaded.job, _loaded.path = pickle.loads(Path(job).read_bytes()), job
+        job = _loaded.job
+    assert isinstance(job, Job)
     work = _Work(job, task)
+    kinds = {"fit": work.fit, "part": work.write_part, "partition": work.write_partition}
     try:
-        outcome = work.do()
+        outcome = kinds.get(task.kind, work.write_shard)()
     finally:
         work.quarantine.close()
         job.counters.end(task.slot)
@@ -132,14 +129,6 @@ class _Work:
         self.narrowings = Narrowings()
         self.progress = job.counters.begin(task.slot)
 
-    def do(self) -> Outcome:
-        """What the kind of task says."""
-        if self.task.kind == "fit":
-            return self.fit()
-        if self.task.kind == "part":
-            return self.write_part()
-        return self.scatter() if self.task.kind == "partition" else self.write_shard()
-
     def fit(self) -> Outcome:
         """Learn from some of the train split; what was learnt is left for the others."""
         assert self.job.layer is not None, "what is fitted is of some layer"
@@ -155,15 +144,15 @@ class _Work:
         save_fits(self.job.journal.fits_path(self.task.name), learner.fits, durable=self.job.durable)
         return self._outcome(samples=learnt, bytes=0)
 
-    def scatter(self) -> Outcome:
-        """Read one partition once and leave its records in runs."""
-        source, partition = self._source, self.task.number
+    def write_partition(self) -> Outcome:
+        """Read one partition once and leave its records in sorted runs."""
+        partition = self.task.number
         begin = int(self.plan.starts[partition])
         place = np.asarray(self.plan.place[begin : int(self.plan.starts[partition + 1])])
         left = planned = int((place >= 0).sum())
-        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
-        blocks = source.read(partition, None)
-        try:
+        blocks = self._source.read(partition, None)
+        with self._runs() as runs, contextlib.ExitStack() as stack:
+            stack.callback(getattr(blocks, "close", lambda: None))
             for block in blocks:
                 pieces, seen = self._encode(partition, block, place)
                 for piece in pieces:
@@ -171,45 +160,34 @@ class _Work:
                 left -= seen
                 if left == 0 and planned < len(place):  # the rest of the partition is not wanted
                     break
-            written = runs.close()
-        except BaseException:
-            runs.discard()
-            raise
-        finally:
-            _close(blocks)
         self._check_all_read(partition, left)
-        return self._outcome(samples=planned, bytes=written)
+        return self._outcome(samples=planned, bytes=runs.bytes)
 
     def write_part(self) -> Outcome:
-        """Leave the records of some planned places in a run: shards that are few are made by many workers so."""
+        """Leave the records of some planned places in a sorted run, so that many workers make a few shards."""
         begin = self.task.number * self.job.part_rows
         rows = np.asarray(self.plan.order[begin : begin + self.job.part_rows])
-        runs = RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
-        try:
-            for segments in self._read_chunks(rows, begin):
-                for segment in segments:
-                    runs.add(segment)
-                    self.progress[1] += len(segment.data)
-            written = runs.close()
-        except BaseException:
-            runs.discard()
-            raise
-        return self._outcome(samples=len(rows), bytes=written)
+        with self._runs() as runs:
+            for segment in chain.from_iterable(self._read_chunks(rows, begin)):
+                runs.add(segment)
+                self.progress[1] += len(segment.data)
+        return self._outcome(samples=len(rows), bytes=runs.bytes)
+
+    def _runs(self) -> RunWriter:
+        return RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
 
     def write_shard(self) -> Outcome:
         """Write one shard, from the source or from the runs of all partitions."""
         shard = self.plan.facts.shards[self.task.number]
-        file = ShardFile(self.job.out / shard.file_name(self.job.compression), self.job.compression)
-        try:
-            for segments in self._from_source(shard) if self.task.kind == "shard" else self._from_runs():
+        is_merged = self.task.kind == "merge"
+        rows = self.plan.order[shard.first : shard.end]
+        chunks = self._from_runs() if is_merged else self._read_chunks(np.asarray(rows), shard.first)
+        with ShardFile(self.job.out / shard.file_name(self.job.compression), self.job.compression) as file:
+            for segments in chunks:
                 for written in write_in_order(file, segments):
                     self.progress[1] += written
-                if self.task.kind == "merge":
+                if is_merged:
                     self.progress[0] += sum(len(segment.places) for segment in segments)
-            sha256, digest = file.finish()
-        except BaseException:
-            file.discard()
-            raise
         places = file.planned_places
         self._write_beside(file, places)
         if self.job.check:
@@ -219,8 +197,8 @@ class _Work:
             records=len(places),
             bytes=file.path.stat().st_size,
             path=file.path.name,
-            sha256=sha256,
-            digest=digest,
+            sha256=file.sha256,
+            digest=file.digest,
             label_counts=self._label_counts(file),
             refused=shard.samples - len(places),
         )
@@ -236,32 +214,27 @@ class _Work:
         assert self.job.source is not None, "runs are merged without a source"
         return self.job.source
 
-    def _from_source(self, shard: ShardPlan) -> Iterator[list[Segment]]:
-        return self._read_chunks(np.asarray(self.plan.order[shard.first : shard.end]), shard.first)
-
     def _read_chunks(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
         """The records of planned places, from `first` on, a chunk at a time."""
         step = max(1, min(_CHUNK_ROWS, int(CHUNK_BYTES / max(1.0, self.plan.facts.sample_bytes))))
         for begin in range(0, len(rows), step):
-            yield from self._read_chunk(rows[begin : begin + step], first + begin)
-
-    def _read_chunk(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
-        partitions = self.plan.partition_of(rows)
-        found: list[Segment] = []
-        for partition in np.unique(partitions).tolist():
-            here = np.flatnonzero(partitions == partition)
-            wanted = rows[here] - self.plan.starts[partition]
-            by_row = np.argsort(wanted)
-            left = len(wanted)
-            for block in self._source.read(partition, wanted):
-                pieces, seen = self._encode(partition, block, None)
-                for piece in pieces:
-                    at = by_row[np.searchsorted(wanted[by_row], piece.rows)]
-                    found.append(_segment(piece, first + here[at]))
-                left -= seen
-            self._check_all_read(partition, left)
-        if found:
-            yield found
+            chunk = rows[begin : begin + step]
+            partitions = self.plan.partition_of(chunk)
+            found: list[Segment] = []
+            for partition in np.unique(partitions).tolist():
+                here = np.flatnonzero(partitions == partition)
+                wanted = chunk[here] - self.plan.starts[partition]
+                by_row = np.argsort(wanted)
+                left = len(wanted)
+                for block in self._source.read(partition, wanted):
+                    pieces, seen = self._encode(partition, block, None)
+                    for piece in pieces:
+                        at = by_row[np.searchsorted(wanted[by_row], piece.rows)]
+                        found.append(_segment(piece, first + begin + here[at]))
+                    left -= seen
+                self._check_all_read(partition, left)
+            if found:
+                yield found
 
     def _from_runs(self) -> Iterator[list[Segment]]:
         shard = self.plan.facts.shards[self.task.number]
@@ -377,9 +350,3 @@ def _read_column(path: Path, name: str) -> Column:
 
 def _flat(column: Column) -> Any:
     return column if isinstance(column, np.ndarray) else column.values  # type: ignore[union-attr]
-
-
-def _close(blocks: Iterator[Block]) -> None:
-    close = getattr(blocks, "close", None)
-    if close is not None:
-        close()

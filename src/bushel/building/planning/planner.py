@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 
 from bushel.building.encode.record_encoding import BlockEncoder
+from bushel.building.planning.balanced_source import balanced_source
 from bushel.building.planning.balancing import balance
-from bushel.building.planning.plan_files import Plan
-from bushel.building.planning.plan_making import Frozen, list_source, make_plan
+from bushel.building.planning.draft import Frozen, list_source, make_plan
+from bushel.building.planning.plan import Plan
 from bushel.building.planning.probe import probe
-from bushel.building.planning.repeats import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
 from bushel.parallel.helpers import Helpers

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.planning.plan_files import REPEATS_NAME, load_array, save_array
+from bushel.building.planning.plan import REPEATS_NAME, load_array, save_array
 from bushel.data.columns import Column, take
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.storage import write_whole

@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.planning import plan_files as plans
-from bushel.building.planning.plan_files import Plan, PlanFacts, Rows
+from bushel.building.planning import plan as plans
+from bushel.building.planning.plan import Plan, PlanFacts, Rows
 from bushel.building.planning.probe import Probe, ToProbe
 from bushel.building.recipe import Recipe
 from bushel.data import splits

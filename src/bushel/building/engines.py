@@ -1,4 +1,7 @@
-"""Tasks in processes on this machine, or in threads where processes would take too long to start."""
+"""Where tasks are done: one small interface, and the engine of this machine.
+
+A cluster is another implementation (`bushel.ray.engine`), and nothing else changes.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,42 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bushel.building.progress import Counters, FileCounters
 from bushel.errors import BushelError
 from bushel.parallel.processes import Worker, WorkerEnded
 
-__all__ = ["LocalEngine"]
+__all__ = ["Engine", "LocalEngine"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """Does tasks, in any order and on any number of workers. All of them see the dataset's folder."""
+
+    is_remote: bool  # workers may be on other machines: what they read must be where all see it
+
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+        """Refuse, by the node's name, workers that do not see or cannot write these, or have other versions."""
+        ...
+
+    def counters(self, path: Path, tasks: int) -> Counters:
+        """How far so many tasks are; `path` is a file that may be used for it."""
+        ...
+
+    def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
+        """Do `work` on every task; yield each result as it is there. The first error ends the run and is raised.
+
+        A task takes about `memory` bytes: no more are done at a time on one machine than it holds.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let the workers go."""
+        ...
+
 
 # What tasks import late, in the functions that need it. A worker imports it early if this process has it.
 _IMPORTED_LATE = ("pyarrow", "pyarrow.parquet", "pyarrow.csv", "simplejpeg", "PIL.Image", "bushel.building.tasks.tasks")
