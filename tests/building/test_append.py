@@ -86,7 +86,7 @@ def test_an_addition_with_another_recipe_is_refused(tmp_path):
 def test_an_addition_of_another_schema_is_refused(tmp_path):
     out = tmp_path / "out"
     build(Numbers(100), out, run=Run(workers=1))
-    with pytest.raises(FileProblem, match="what is to be added differs from what is there: extra: is extra"):
+    with pytest.raises(FileProblem, match="the samples to add differ from those in the dataset: extra: is extra"):
         build(Numbers(200, changes={"extra": BytesColumn.of(["x"] * 200)}), out, run=ADD)
     assert sorted(numbers_in(out)) == list(range(100))
     assert not (out / "_journal").exists()

@@ -242,8 +242,8 @@ def test_what_a_transform_encodes_is_a_category_to_smotenc(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "balance", "message"),
     [
-        (["a", "b", "label"], "smotenc", "smotenc is for numbers beside categories, and no feature is one"),
-        (["city", "label"], "smotenc", "smotenc is for numbers beside categories, and no feature is a number"),
+        (["a", "b", "label"], "smotenc", "smotenc needs numbers and categories, and no feature is a category"),
+        (["city", "label"], "smotenc", "smotenc needs numbers and categories, and no feature is a number"),
         (["a", "city", "label"], Balance(method="smotenc", categories=["a"]), "and 'a' is not"),
         (["a", "city", "label"], Balance(method="smotenc", categories=["ctiy"]), "did you mean 'city'?"),
     ],
@@ -263,11 +263,11 @@ def test_smotenc_refuses_text_that_would_fill_the_memory(tmp_path, monkeypatch):
 
 
 def test_smote_says_what_it_cannot_make(tmp_path):
-    with pytest.raises(BushelError, match="smote makes samples of numbers alone, and 'text' is text"):
+    with pytest.raises(BushelError, match="smote makes samples only from numbers, and 'text' is text"):
         build(source("random"), tmp_path / "text", balance="smote", run=Run(workers=1))
     columns = table()
     columns["a"][3] = np.nan
-    with pytest.raises(BushelError, match="samples are made from whole ones, and 'a' is missing in some"):
+    with pytest.raises(BushelError, match="samples are made from complete ones, and 'a' is missing in some"):
         build(bushel.sources.arrays(columns), tmp_path / "nan", balance="smote", run=Run(workers=1))
     alone = {**table(), "label": (np.arange(600) == 7).astype(np.int64)}
     with pytest.raises(BushelError, match="smote needs two samples of each class, and one class has 1"):
@@ -276,7 +276,7 @@ def test_smote_says_what_it_cannot_make(tmp_path):
 
 @pytest.mark.parametrize("changes", [{"label": np.linspace(0, 1, 1000)}])
 def test_what_has_no_classes_cannot_be_balanced(tmp_path, changes):
-    with pytest.raises(BushelError, match="balance needs a label of one class a sample, and the task is regression"):
+    with pytest.raises(BushelError, match="balance needs one class per sample, and the task is regression"):
         build(Numbers(1000, changes=changes), tmp_path / "out", balance="oversample", run=Run(workers=1))
 
 

@@ -81,10 +81,10 @@ def test_nothing_is_overwritten_and_nothing_is_changed(path: Path, tmp_path: Pat
     before = path.read_bytes()
     out = tmp_path / "out"
     out.write_bytes(b"precious")
-    with pytest.raises(FileProblem, match="is there already"):
+    with pytest.raises(FileProblem, match="exists already"):
         bushel.repair(path, out)
     assert out.read_bytes() == b"precious"
-    with pytest.raises(FileProblem, match="is there already"):
+    with pytest.raises(FileProblem, match="exists already"):
         bushel.repair(path, tmp_path)
     assert path.read_bytes() == before
 

@@ -205,7 +205,7 @@ def test_another_seed_or_option_is_refused_with_what_changed(tmp_path):
     with pytest.raises(FileProblem) as caught:
         build(Numbers(100), out, seed=4, shards=3)
     assert str(caught.value).splitlines() == [
-        f"{out}: another build began here and did not finish: seed is 4, was 3; shards is 3, was None",
+        f"{out}: another build was started here and did not finish: seed is 4, was 3; shards is 3, was None",
         "  Run it as it was to continue it, or with run=Run(overwrite=True) to start over.",
     ]
 

@@ -88,7 +88,7 @@ def test_a_record_leads_back_to_its_file_and_row(rows):
     (rows / "rows.csv").unlink()
     found = json.loads(bushel("cat", "data", "--record", "val:7", cwd=rows).stdout)
     assert found["key"] == f"p{number}"
-    assert found["source"] == "cannot be told: rows.csv: there is no such file"
+    assert found["source"] == "unknown: rows.csv: there is no such file"
 
 
 def test_appending_adds_what_is_new(rows):

@@ -96,7 +96,7 @@ def test_repair_exits_0_if_nothing_was_lost_and_1_if_something_was(path: Path, t
 def test_repair_never_overwrites(path: Path) -> None:
     done = call("repair", path, path)
     assert done.exit_code == 2
-    assert "is there already" in done.stderr
+    assert "exists already" in done.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -136,7 +136,7 @@ def test_weights_draw_in_proportion(numbered: Path) -> None:
     drawn = np.bincount(rows(numbered, Order(shuffle=True, weights=weights)), minlength=103)
     assert drawn[50:].sum() == 0
     assert abs(drawn[0] - 103 * 50 / 99) <= 2
-    with pytest.raises(ValueError, match=r"weights must be 103 numbers, one a record; got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"weights must be 103 numbers, one per record; got shape \(3,\)"):
         rows(numbered, Order(weights=np.ones(3)))
 
 

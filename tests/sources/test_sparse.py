@@ -97,7 +97,7 @@ def test_transforms_of_other_features_leave_it_sparse(tmp_path: Path) -> None:
 def test_a_sparse_label_is_made_dense_where_it_is_known_to_be_one(tmp_path: Path) -> None:
     codes = sparse.csr_array(np.eye(3, dtype=np.int64)[np.arange(60) % 3])
     assert build((matrix(), codes), tmp_path / "out").manifest.schema["label"].describe() == "int64[3]"
-    with pytest.raises(SchemaMismatch, match="what is sparse cannot be a label, a split or a group - at y"):
+    with pytest.raises(SchemaMismatch, match="a sparse feature cannot be a label, a split or a group - at y"):
         build({"x": matrix(), "y": codes}, tmp_path / "y", label="y")
 
 

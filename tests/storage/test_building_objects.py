@@ -115,7 +115,7 @@ def test_a_shard_that_the_journal_names_but_the_store_lacks_is_made_again(bucket
 
 def test_another_build_is_not_continued(bucket: str) -> None:
     subprocess.run([sys.executable, "-c", KILLED, f"{bucket}/there", "1"], timeout=120, check=False)
-    with pytest.raises(FileProblem, match="another build began here and did not finish: seed is 5"):
+    with pytest.raises(FileProblem, match="another build was started here and did not finish: seed is 5"):
         bushel.build(columns(), f"{bucket}/there", shard_size="50K", seed=5)
     bushel.build(columns(), f"{bucket}/there", shard_size="50K", seed=5, run=Run(overwrite=True))
     assert read_manifest(f"{bucket}/there").seed == 5

@@ -37,7 +37,7 @@ _OPENED, _LONG_PLAN = 0.05, 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How a build is done: nothing here changes a byte of the dataset."""
+    """How to build. Nothing here changes a byte of the dataset."""
 
     workers: int | None = None
     max_bad: int | str | None = None
@@ -78,7 +78,7 @@ class Run:
         return engine
 
     def allowed(self, samples: int) -> int | None:
-        """How many of so many samples may be refused before the build stops; None if all may."""
+        """How many of `samples` may be refused before the build stops; None if all may."""
         if self.strict or self.max_bad is None:
             return 0 if self.strict else None
         text = str(self.max_bad).strip()
@@ -123,7 +123,7 @@ def check_outside(source: Source, out: Path) -> None:
         raise FileProblem(out, f"is inside its own source, {path}", help=["Choose a folder outside of it."])
 
 
-_KEY_HELP = "The key tells which samples are there already: --key COL"
+_KEY_HELP = "The key shows which samples the dataset has already: --key COL"
 
 
 def same_recipe(output: OutputFolder, recipe: Recipe, source: dict[str, Any]) -> Recipe:
@@ -154,6 +154,6 @@ def check_schema(output: OutputFolder, made: Plan) -> None:
     if found := output.manifest.schema.differences(made.facts.schema):
         raise FileProblem(
             output.out,
-            f"what is to be added differs from what is there: {found[0]}",
+            f"the samples to add differ from those in the dataset: {found[0]}",
             help=[str(difference) for difference in found[1:3]],
         )

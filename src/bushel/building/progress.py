@@ -1,4 +1,4 @@
-"""How far a build is: workers count, and one thread looks at the counts."""
+"""The progress of a build: workers count, and one thread reports the counts."""
 
 from __future__ import annotations
 
@@ -78,32 +78,32 @@ class FileCounters:
 
 @contextmanager
 def watch_plan(handler: ProgressHandler | None) -> Iterator[None]:
-    """Tell the handler, for as long as it takes, that a plan is being made."""
+    """Report to the handler that a plan is being made, until it is."""
     if handler is None:
         yield
         return
-    with _telling(lambda seconds: handler(Progress("plan", 0, 0, 0, 0, seconds))):
+    with _reporting(lambda seconds: handler(Progress("plan", 0, 0, 0, 0, seconds))):
         yield
 
 
 @contextmanager
 def watch(handler: ProgressHandler | None, stage: str, counters: Counters, *, done: int, of: int) -> Iterator[None]:
-    """Tell the handler how far the stage is until it ends; `done` samples were so before it began."""
+    """Report the progress of a stage to the handler until it ends; `done` samples were done before it began."""
     if handler is None:
         yield
         return
 
-    def tell(seconds: float) -> None:
+    def report(seconds: float) -> None:
         samples, written, refused = counters.total()
         handler(Progress(stage, min(done + samples, of), of, written, refused, seconds))
 
-    with _telling(tell):
+    with _reporting(report):
         yield
 
 
 @contextmanager
-def _telling(tell: Callable[[float], None]) -> Iterator[None]:
-    """Call it now and then in a thread, and once at the end, with the seconds since the beginning.
+def _reporting(report: Callable[[float], None]) -> Iterator[None]:
+    """Call a function now and then in a thread, and once at the end, with the seconds since the beginning.
 
     What it raises in the thread ends the calls, and is raised at the end.
     """
@@ -113,7 +113,7 @@ def _telling(tell: Callable[[float], None]) -> Iterator[None]:
     def look() -> None:
         while not is_over.wait(_INTERVAL):
             try:
-                tell(time.perf_counter() - begun)
+                report(time.perf_counter() - begun)
             except BaseException as error:
                 errors.append(error)
                 return
@@ -127,4 +127,4 @@ def _telling(tell: Callable[[float], None]) -> Iterator[None]:
         thread.join()
         if errors:
             raise errors[0]
-        tell(time.perf_counter() - begun)
+        report(time.perf_counter() - begun)

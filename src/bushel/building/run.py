@@ -56,7 +56,7 @@ __all__ = ["Built", "Run", "build", "build_recipe"]
 
 
 _SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
-_LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are so many shards
+_LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are this many shards
 _PARTS, _PART_BYTES = 32, 32 << 20  # how many parts at least, and how large they are at most
 
 
@@ -70,7 +70,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     bytes: int
     seconds: float
-    resumed: int  # tasks that an earlier start had done
+    resumed: int  # tasks that an earlier run had done
     narrowed: dict[str, float]  # by feature, the largest difference that float32 made
     problems: list[str]  # that the plan found
     is_acceptable: bool  # nothing was refused, or no more than was allowed
@@ -123,8 +123,8 @@ def build(
 
     `source` is one of `bushel.sources`, a path, arrays by name, a pair (x, y), a DataFrame, or any iterable of samples.
 
-    A build that was stopped, however, continues when it is started again, and gives the same bytes as one that was
-    not. Samples that cannot be used are left out and named in `_quarantine.jsonl`. `run` says how it is done: on how
+    A build that was stopped in any way continues when it is started again, and writes the same bytes as one that was
+    not. Samples that cannot be used are left out and listed in `_quarantine.jsonl`. `run` says how to build: with how
     many workers, how many samples may be refused, whether an existing dataset is replaced or added to.
     """
     recipe = Recipe(
@@ -151,7 +151,7 @@ def build(
 
 
 def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: Run | None = None) -> Built:
-    """Build what a recipe, or a `recipe.toml`, says."""
+    """Build from a recipe, or from a `recipe.toml`."""
     where = "recipe" if isinstance(recipe, Recipe) else str(recipe)
     recipe = recipe if isinstance(recipe, Recipe) else recipes.read_recipe(recipe)
     out = out if out is not None else recipe.out
@@ -189,7 +189,7 @@ class _Build:
         return restore_all(given or make_transforms(self.recipe.transforms), manifest, self.output.out)
 
     def do(self) -> Built:
-        """Build, and give back what was built."""
+        """Build, and return what was built."""
         with self.output.hold() as check_held:
             try:
                 return self._do(check_held)
@@ -222,15 +222,15 @@ class _Build:
         runner = self._runner(made)
         made, encoder = self._fit(made, encoder, runner)
         outcomes, resumed = self._run_tasks(made, encoder, runner)
-        self.engine.close()  # a worker that was lost, and whose task another did, may have left something until now
-        self.journal.clean()  # of what tasks left whose workers were lost, and that others did
+        self.engine.close()  # until now, a lost worker whose task another did may have left files
+        self.journal.clean()  # of what such workers left
         check_held()
         manifest = publish(self.output, self.recipe, made, encoder, outcomes)
         self.output.finish()
         return self._built(made, manifest, outcomes, resumed)
 
     def _look(self) -> None:
-        """Have all workers say what they see. If one does not, nothing is left that would hinder a second try."""
+        """Check what all workers see. If one cannot go on, nothing is left that would hinder a second try."""
         try:
             self.engine.look(paths_in(self.source.describe()), self.output.written_to, versions())
         except BaseException:
@@ -239,7 +239,7 @@ class _Build:
             raise
 
     def _make_plan(self, frozen: Frozen | None) -> tuple[Plan, BlockEncoder]:
-        """Plan, or take the plan that is there. If it fails, nothing is left that would hinder a second try."""
+        """Make the plan, or load it. If that fails, nothing is left that would hinder a second try."""
         made = load_plan(self.journal.plan)
         try:
             encoder = encoder_of(self.source, self.recipe, self.transforms)
@@ -260,7 +260,7 @@ class _Build:
         return made, encoder
 
     def _fit(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[Plan, BlockEncoder]:
-        """Let transforms learn from the train split, and cut the shards by what they then make of samples."""
+        """Fit transforms on the train split, and cut the shards by what they make of samples then."""
         kept = self.journal.fits_path("all")
         if made.facts.is_fitted:
             return made, replace(encoder, transforms=load_fits(kept)) if kept.exists() else encoder
@@ -310,7 +310,7 @@ class _Build:
         return outcomes, resumed
 
     def _runner(self, made: Plan) -> Engine:
-        """The engine; this process where workers would not be there before it is done."""
+        """The engine, or this process if it would be done before workers have started."""
         engine = self.engine
         is_asked = self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started
         return engine if is_asked or not _is_short(made) else LocalEngine(1)
@@ -405,7 +405,7 @@ class _Build:
 
 
 def _is_short(made: Plan) -> bool:
-    """Whether it is done before other processes would be there."""
+    """Whether it is done before other processes have started."""
     return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
 
 

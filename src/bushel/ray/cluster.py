@@ -1,4 +1,4 @@
-"""A Ray cluster: finding it, keeping its voice down, and asking its nodes what they see."""
+"""A Ray cluster: finding it, keeping it quiet, and asking its nodes what they see."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _find(address: str | None) -> str | None:
 
 
 def _knock(address: str) -> None:
-    """Find out whether somebody is there: Ray itself would wait for minutes."""
+    """Find out whether a cluster answers: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         raise ValueError(f"an address is as HOST:PORT, ray://HOST:PORT, auto or local; got {address!r}")
@@ -140,7 +140,7 @@ class Node:
 
 
 def nodes() -> list[Node]:
-    """The nodes that are there and have a CPU to give."""
+    """The nodes that are alive and have a CPU."""
     import ray
 
     return [
@@ -192,17 +192,17 @@ def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, s
         for token in tokens:
             token.unlink(missing_ok=True)
     if silent:
-        raise BushelError(f"node {asked[silent[0]].name} does not answer", help=["ray status tells what it does."])
+        raise BushelError(f"node {asked[silent[0]].name} does not answer", help=["`ray status` shows what it does."])
 
 
 def _first_line(error: Exception) -> str:
-    """What is said first; behind the trace that Ray's client puts between."""
+    """The first line that says something, after the trace that Ray's client adds."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[-1] if lines[0].endswith(":") else lines[0]
 
 
 def _as_seen_here(paths: Sequence[Path]) -> list[tuple[str, tuple[int, int]]]:
-    """Files, and a few of those in folders and patterns, with size and time; what is not there is for others to say."""
+    """Files, and a few of those in folders and patterns, with size and time; missing ones are reported elsewhere."""
     import glob
     from itertools import islice
 

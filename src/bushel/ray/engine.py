@@ -23,12 +23,12 @@ __all__ = ["ActorCounters", "RayEngine", "engine", "start_counting"]
 
 
 _NAMESPACE = "bushel"
-_INTERVAL = 0.5  # seconds between two tellings, where there are few workers
-_A_SECOND = 1000  # tellings that the actor takes in without falling behind
+_INTERVAL = 0.5  # seconds between two reports, where there are few workers
+_A_SECOND = 1000  # reports per second that the actor keeps up with
 
 
 class _Counts:
-    """The actor: three counts a task of the stage at work, the last that were told."""
+    """The actor: three counts per task of the present stage, as last reported."""
 
     def __init__(self) -> None:
         self.stage = ""
@@ -37,9 +37,9 @@ class _Counts:
     def begin(self, stage: str, tasks: int) -> None:
         self.stage, self.counts = stage, np.zeros((max(tasks, 1), 3), np.int64)
 
-    def tell(self, stage: str, told: dict[int, list[int]]) -> None:
+    def take(self, stage: str, reported: dict[int, list[int]]) -> None:
         if stage == self.stage:
-            for slot, counts in told.items():
+            for slot, counts in reported.items():
                 self.counts[slot] = counts
 
     def total(self, stage: str) -> list[int]:
@@ -58,8 +58,8 @@ def start_counting() -> tuple[str, Any]:
     return name, kind.options(name=name, namespace=_NAMESPACE, scheduling_strategy=here).remote()
 
 
-class _Teller:
-    """One a worker: a thread that tells what the tasks in hand have counted."""
+class _Reporter:
+    """One per worker: a thread that reports what the tasks in hand have counted."""
 
     def __init__(self, name: str, stage: str, interval: float) -> None:
         import ray
@@ -71,24 +71,24 @@ class _Teller:
         self.is_over = False
         self.counts: dict[int, NDArray[np.int64]] = {}
         self.lock = threading.Lock()
-        threading.Thread(target=self._tell_often, daemon=True).start()
+        threading.Thread(target=self._report_often, daemon=True).start()
 
-    def _tell_often(self) -> None:
+    def _report_often(self) -> None:
         while not self.is_over:
             time.sleep(self.interval)
             with suppress(Exception):  # the build may be over
-                self.tell()
+                self.report()
 
-    def tell(self) -> Any:
+    def report(self) -> Any:
         with self.lock:
-            told = {slot: counts.tolist() for slot, counts in self.counts.items()}
+            reported = {slot: counts.tolist() for slot, counts in self.counts.items()}
             for slot in self.done:
                 self.counts.pop(slot, None)
             self.done.clear()
-        return self.actor.tell.remote(self.stage, told) if told else None
+        return self.actor.take.remote(self.stage, reported) if reported else None
 
 
-_tellers: dict[str, _Teller] = {}
+_reporters: dict[str, _Reporter] = {}
 
 
 @dataclass(frozen=True)
@@ -111,34 +111,34 @@ class ActorCounters:
         return ActorCounters, (self.name, self.stage, self.interval)
 
     def begin(self, slot: int) -> NDArray[np.int64]:
-        """Counts in this worker's memory, told now and then."""
+        """Counts in this worker's memory, reported now and then."""
         counts = np.zeros(3, np.int64)
         with suppress(Exception):  # progress is not worth a task
-            if self.stage not in _tellers:
-                for past in _tellers.values():
+            if self.stage not in _reporters:
+                for past in _reporters.values():
                     past.is_over = True
-                _tellers.clear()
-                _tellers[self.stage] = _Teller(self.name, self.stage, self.interval)
-            teller = _tellers[self.stage]
-            with teller.lock:
-                teller.counts[slot] = counts
-                teller.done.discard(slot)
+                _reporters.clear()
+                _reporters[self.stage] = _Reporter(self.name, self.stage, self.interval)
+            reporter = _reporters[self.stage]
+            with reporter.lock:
+                reporter.counts[slot] = counts
+                reporter.done.discard(slot)
         return counts
 
     def end(self, slot: int) -> None:
-        """Tell the last counts; at once where there are few workers, so that the end of a stage is exact."""
+        """Report the last counts; at once where there are few workers, so that the end of a stage is exact."""
         import ray
 
-        teller = _tellers.get(self.stage)
-        if teller is not None:
-            with teller.lock:
-                teller.done.add(slot)
+        reporter = _reporters.get(self.stage)
+        if reporter is not None:
+            with reporter.lock:
+                reporter.done.add(slot)
             if self.interval <= _INTERVAL:
                 with suppress(Exception):
-                    ray.get(teller.tell(), timeout=5)
+                    ray.get(reporter.report(), timeout=5)
 
     def total(self) -> tuple[int, int, int]:
-        """As they were told last."""
+        """As last reported."""
         import ray
 
         try:
@@ -160,7 +160,7 @@ def engine(address: str | None = None, *, workers: int | None = None) -> RayEngi
     """Where a build or a check is done: `bushel.build(..., run=bushel.Run(engine=bushel.ray.engine("auto")))`.
 
     `address` is what `ray.init` takes: `auto`, `host:port`, `ray://host:10001`. Without one, the cluster that is
-    running here is used, or else this machine alone, with so many workers.
+    running here is used, or else this machine alone, with `workers` processes.
     """
     return RayEngine(address, workers)
 
@@ -194,11 +194,11 @@ class RayEngine:
         """Ask every node whether it sees what it will need."""
         self.join()
         if writes and self._counting is None:
-            self._counting = start_counting()  # it is there when the plan is
+            self._counting = start_counting()  # it has started by the time the plan is made
         cluster.look(reads, writes, versions)
 
     def counters(self, path: Path, tasks: int) -> ActorCounters:  # noqa: ARG002
-        """Counts that workers tell an actor."""
+        """Counts that workers report to an actor."""
         self.join()
         if self._counting is None:
             self._counting = start_counting()
@@ -321,5 +321,5 @@ def _in_words(error: Exception) -> BushelError:
             help=[f"{resume}, with smaller --shard-size or nodes with more memory."],
         )
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    said = lines[-1] if isinstance(error, ray.exceptions.RayTaskError) else lines[0]  # behind the trace of the worker
+    said = lines[-1] if isinstance(error, ray.exceptions.RayTaskError) else lines[0]  # after the trace of the worker
     return BushelError(f"the Ray cluster failed: {said}; what is done is kept", help=[f"{resume}."])

@@ -43,7 +43,7 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
     """Open a dataset, or any TFRecord files, to read their records in any order.
 
     Files without a manifest have one split, `all`, unless the name of each says train, val or test. Their schema is
-    the one given, the one beside them, or told from the first records. An index that is missing or out of date is made
+    the one given, the one beside them, or found from the first records. An index that is missing or out of date is made
     and kept.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)

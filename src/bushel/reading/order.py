@@ -38,7 +38,7 @@ class BufferedShuffle(UserWarning):
 class Order:
     """In which order records are read, and by whom.
 
-    `shuffle` is a permutation of the whole dataset, another one for each epoch. With `block`, blocks of so many
+    `shuffle` is a permutation of the whole dataset, another one for each epoch. With `block`, blocks of that many
     neighbouring records are permuted, and records within `window` blocks: for disks where reading at random costs.
     `weights` (an array, or the name of a feature) draws records in proportion; `balance` names a feature of which
     every value shall come equally often. Each of `world` ranks reads its own share; `uneven` says what becomes of the
@@ -70,7 +70,7 @@ class Order:
         if self.block is not None and not self.shuffle:
             raise ValueError(f"block must come with shuffle=True, got {self.block}")
         if self.weights is not None and self.balance is not None:
-            raise ValueError("balance must not come with weights: it is weights of its own")
+            raise ValueError("balance must not come with weights: it sets the weights")
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _weights(split: Split, order: Order) -> tuple[NDArray[np.float64], Ints | No
     given = split.values(order.weights) if isinstance(order.weights, str) else order.weights
     weights = np.asarray(given, np.float64)
     if weights.shape != (len(split),):
-        raise ValueError(f"weights must be {len(split)} numbers, one a record; got shape {weights.shape}")
+        raise ValueError(f"weights must be {len(split)} numbers, one per record; got shape {weights.shape}")
     if not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() <= 0:
         raise ValueError(f"weights must be finite, at least 0 and not all 0; got a least of {weights.min()}")
     return weights, None
@@ -215,7 +215,7 @@ def _mixed(parts: tuple[Share, ...], size: int, order: Order) -> Callable[[int, 
 
 
 def _streamed(split: Split, order: Order) -> Sampler:
-    """Shards in a permuted order, and their records in a buffer: windows of so many, each permuted on its own."""
+    """Shards in a permuted order, and their records in a buffer: windows of that size, each permuted on its own."""
     if order.weights is not None or order.balance is not None or split.parts or split.rows is not None:
         raise ValueError(
             f"{split.paths[0]}: compressed shards cannot be read at random, so weights, balance, mixtures and "

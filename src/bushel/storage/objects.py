@@ -221,7 +221,7 @@ class ObjectPath(PosixPath):
         return self.known
 
     def fresh(self) -> ObjectPath:
-        """The same path, with nothing known about what is there."""
+        """The same path, with nothing known about the object."""
         return type(self)(*self.parts)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
@@ -334,7 +334,7 @@ class ObjectPath(PosixPath):
         return self.write_bytes(data.encode(encoding or "utf-8", errors or "strict"))
 
     def put(self, file: Path) -> Status:
-        """Upload a file, in parts if it is large; the object appears when all of it is there."""
+        """Upload a file, in parts if it is large; the object appears when all of it is uploaded."""
         self.known = None
         return stores.put(self.key, file)
 

@@ -27,7 +27,7 @@ SCHEMES = {"s3": "s3", "gs": "gcs", "az": "azure"}  # and the extra that install
 PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
 PIECE_BYTES = 4 << 20  # of a stream
 _PAGE = 1000
-_ATTEMPTS = 5  # of ours, around the few that the client makes for each request
+_ATTEMPTS = 5  # around the few that the client makes for each request
 _RETRIES = {
     "max_retries": 6,
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
@@ -89,7 +89,7 @@ def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
 
 
 def stream(key: Key, start: int, stop: int, status: Status) -> Iterator[memoryview]:
-    """The bytes from `start` to `stop` as they come, with one request; one that breaks off is taken up where it was."""
+    """The bytes from `start` to `stop` as they come, with one request, which is continued if it breaks off."""
     from obstore.exceptions import BaseError
 
     obs, store = _client(), _store(key.scheme, key.bucket)
@@ -124,7 +124,7 @@ def get_all(key: Key) -> bytes:
 
 
 def put(key: Key, data: bytes | Path) -> Status:
-    """Write an object: in parts if it is large; it appears when all of it is there."""
+    """Write an object: in parts if it is large; it appears when all of it is uploaded."""
     obs, store = _client(), _store(key.scheme, key.bucket)
     size = len(data) if isinstance(data, bytes) else data.stat().st_size
     answer = _ask(key, lambda: obs.put(store, key.name, data, chunk_size=PART_BYTES, max_concurrency=4))
@@ -187,7 +187,7 @@ def list_all(key: Key) -> Iterator[Found]:
 
     def next_page() -> Any:
         nonlocal pages
-        if pages is None:  # at first, or behind the last name when a page was lost
+        if pages is None:  # at first, or after the last name when a page was lost
             pages = obs.list(store, key.name or None, offset=last, chunk_size=_PAGE)
         try:
             return next(pages, None)
@@ -252,7 +252,7 @@ _CREDENTIALS = {
     "az": "Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or a SAS token, or AZURE_CLIENT_ID …).",
 }
 _ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "gs": "GOOGLE_SERVICE_ACCOUNT", "az": "AZURE_STORAGE_ENDPOINT"}
-# What a client's message must hold, and what that means; the first that fits counts.
+# What a client's message contains, and what that means; the first match counts.
 _MEANINGS = (
     (
         r"PermanentRedirect|redirect without|AuthorizationHeaderMalformed|IllegalLocationConstraint|status code: 301",
@@ -295,7 +295,7 @@ def _in_words(key: Key, error: Exception) -> FileProblem:
 
 
 def _changed(key: Key) -> FileProblem:
-    return FileProblem(str(key), "has changed while it was read", help=["Start again: what was read is of no use."])
+    return FileProblem(str(key), "has changed while it was read", help=["Start again: what was read cannot be used."])
 
 
 def _endpoint_help(key: Key) -> list[str]:
@@ -334,7 +334,7 @@ def _store(scheme: str, bucket: str) -> Any:
     require(scheme)
     store: Any = importlib.import_module("obstore.store")
     options: dict[str, Any] = {"connect_timeout": "10s", "timeout": "120s"}
-    told: dict[str, Any] = {"retry_config": _RETRIES}
+    retries: dict[str, Any] = {"retry_config": _RETRIES}
     key = Key(scheme, bucket, "")
     try:
         if scheme == "s3":
@@ -342,10 +342,10 @@ def _store(scheme: str, bucket: str) -> Any:
             if (endpoint := _endpoint() or config.get("endpoint")) is not None:
                 _check_reachable(key, endpoint)
                 options["allow_http"] = endpoint.startswith("http://")
-            return store.S3Store(bucket, config=config, client_options=options, **told)
+            return store.S3Store(bucket, config=config, client_options=options, **retries)
         if scheme == "gs":
-            return store.GCSStore(bucket, client_options=options, **told)
-        return store.AzureStore(bucket, client_options=options, **told)
+            return store.GCSStore(bucket, client_options=options, **retries)
+        return store.AzureStore(bucket, client_options=options, **retries)
     except FileProblem:
         raise
     except Exception as error:
@@ -358,7 +358,7 @@ def _endpoint() -> str | None:
 
 
 def _aws_config() -> dict[str, Any]:
-    """What ~/.aws says and the environment does not; the client itself reads the environment alone."""
+    """What ~/.aws adds to the environment, which is all that the client itself reads."""
     import configparser
 
     config: dict[str, Any] = {}
@@ -388,7 +388,7 @@ def _aws_config() -> dict[str, Any]:
 
 
 def _check_reachable(key: Key, endpoint: str) -> None:
-    """A wrong endpoint is said at once, not when all attempts of a client are through."""
+    """Report a wrong endpoint at once, and not after all attempts of a client."""
     if any(os.environ.get(name) for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
         return
     parts = urlsplit(endpoint)

@@ -1,4 +1,4 @@
-"""Bytes to a file that gets its name when all of it is there."""
+"""Bytes to a file that gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COMPRESSION_LEVEL = 2
 
 
 class Sink:
-    """Collects small writes, and writes in a thread of its own, so that the next records are encoded meanwhile."""
+    """Collects small writes, and writes them in a thread, so that the next records are encoded in the meantime."""
 
     def __init__(self, path: Path, compression: Compression | None) -> None:
         self.path = path
@@ -49,7 +49,7 @@ class Sink:
             self._under_way = self._thread.submit(self._put, pending)
 
     def _wait(self) -> None:
-        """See what became of the bytes given before, and raise if they could not be written."""
+        """Wait for the bytes given before, and raise if they could not be written."""
         under_way, self._under_way = self._under_way, None
         if under_way is None:
             return
@@ -92,7 +92,7 @@ class Sink:
             self._temporary.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
+        """Remove what was written."""
         self._thread.shutdown(cancel_futures=True)
         if self._file is not None:
             self._file.close()

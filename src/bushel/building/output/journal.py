@@ -1,4 +1,4 @@
-"""What a build has done so far, in files: what a resumed build reads. Gone when the dataset is complete."""
+"""What a build has done so far, in files that a resumed build reads. Removed when the dataset is complete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CODECS = ("isal", "pillow", "pyarrow", "simplejpeg")
 
 
 def versions() -> dict[str, str]:
-    """Of bushel and of whatever else decides bytes."""
+    """The versions of bushel and of everything else that decides bytes."""
     found = {"bushel": __version__}
     for name in _CODECS:
         try:
@@ -45,10 +45,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str  # of the source
     versions: dict[str, str]
     generation: int = 0
-    code: dict[str, str] = {}  # digests of transforms of the user's own
+    code: dict[str, str] = {}  # digests of custom transforms
 
     def differences(self, other: Identity) -> list[str]:
-        """In words, what `other` has otherwise."""
+        """In words, how `other` differs."""
         found = [
             f"{name} is {other.recipe.get(name)!r}, was {self.recipe.get(name)!r}"
             for name in sorted({*self.recipe, *other.recipe})
@@ -86,7 +86,7 @@ def unfinished(out: Path, changed: list[str]) -> FileProblem:
     """The error for a folder in which another build is to be continued."""
     return FileProblem(
         out,
-        f"another build began here and did not finish: {'; '.join(changed)}",
+        f"another build was started here and did not finish: {'; '.join(changed)}",
         help=["Run it as it was to continue it, or with --overwrite to start over."],
     )
 
@@ -123,7 +123,7 @@ class Journal:
             raise FormatError(self._identity, f"not a journal: {error}") from None
 
     def begin(self, identity: Identity) -> None:
-        """Start a journal, or go on with one if it is of the same build; refuse another, and say what changed."""
+        """Start a journal, or continue one of the same build; refuse another build, and say what changed."""
         for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
             folder.mkdir(parents=True, exist_ok=True)
         if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan nothing was done
@@ -135,7 +135,7 @@ class Journal:
             self._forget_what_was_not_on_disk()
 
     def identify(self, identity: Identity) -> None:
-        """Say which build is here."""
+        """Write which build this is."""
         with write_whole(self._identity) as file:
             file.write(msgspec.json.encode(identity))
 
@@ -163,7 +163,7 @@ class Journal:
             file.write(boot_of_machine().encode())
 
     def differences(self, identity: Identity) -> list[str]:
-        """What an unfinished build here has otherwise."""
+        """How an unfinished build here differs."""
         # As it is read back: tuples become lists, and so on.
         now = msgspec.json.decode(msgspec.json.encode(identity), type=Identity)
         return self._begun().differences(now)
@@ -179,12 +179,12 @@ class Journal:
         return self.folder / f"job-{uuid.uuid4().hex}.pickle"
 
     def write(self, outcome: Outcome, *, sync: bool = True) -> None:
-        """Note that a task is done: what it wrote is there."""
+        """Note that a task is done and its files are written."""
         with write_whole(self._done / f"{outcome.task}.json", sync=sync) as file:
             file.write(msgspec.json.encode(outcome))
 
     def outcomes(self, tasks: Iterable[str]) -> dict[str, Outcome]:
-        """What those of the tasks did that are done, by task; found in one listing."""
+        """The outcomes of those tasks that are done, by task, from one listing."""
         there = {path.name for path in self._done.iterdir()}
         return {
             task: msgspec.json.decode((self._done / f"{task}.json").read_bytes(), type=Outcome)
@@ -193,18 +193,18 @@ class Journal:
         }
 
     def all_outcomes(self, at_once: int) -> list[Outcome]:
-        """What all tasks that are done did, read so many at a time."""
+        """The outcomes of all tasks that are done, read `at_once` at a time."""
         with ThreadPoolExecutor(at_once) as pool:
             found = pool.map(lambda path: path.read_bytes(), list(self._done.iterdir()))
             return [msgspec.json.decode(data, type=Outcome) for data in found]
 
     @property
     def has_shards(self) -> bool:
-        """Whether an earlier start finished any: they are worth to be continued with."""
+        """Whether an earlier run finished any, so that continuing is worthwhile."""
         return next(self._done.glob("shard-*.json"), None) is not None
 
     def forget_shards(self) -> None:
-        """Take no shard to be done; partitions and what was fitted stay."""
+        """Forget which shards are done; partitions and fits stay."""
         for path in self._done.glob("shard-*.json"):
             path.unlink()
 
@@ -218,19 +218,19 @@ class Journal:
 
     def remove(self) -> None:
         """The dataset is complete."""
-        # What says that a build is here goes first, so that half a journal is none.
+        # The file that identifies the build goes first, so that half a journal is none.
         self._identity.unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def empty(self) -> None:
-        """Forget the build, but hold the folder."""
+        """Forget the build, but keep the folder locked."""
         self._identity.unlink(missing_ok=True)
         for path in self.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder; a second build into it is refused for as long as this one lives."""
+        """Lock the folder; a second build into it is refused while this one lives."""
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.folder, os.O_RDONLY)
         try:

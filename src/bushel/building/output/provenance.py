@@ -27,12 +27,12 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     record_in_shard: int
     byte: int  # where it begins in the shard, or in what that inflates to
     key: str
-    source: str  # the file and row; or why they cannot be told
+    source: str  # the file and row, or why they are unknown
     sample: Sample
 
 
 def provenance(data: AnyPath, split: str, record: int) -> Provenance:
-    """Lead a record of a dataset back to its source.
+    """Trace a record of a dataset back to its source.
 
     >>> bushel.provenance("data", "train", 1041).source
     """
@@ -42,7 +42,7 @@ def provenance(data: AnyPath, split: str, record: int) -> Provenance:
     path = folder / shard.path
     index, keys = load_index(path), load_keys(path)
     if index is None or keys is None or "source/row" not in index.values:
-        raise FileProblem(path, "has no index with keys, so its records lead nowhere")
+        raise FileProblem(path, "has no index with keys, so the source of a record cannot be shown")
     partition, source_row = (int(index.values[name][row]) for name in ("source/partition", "source/row"))
     return Provenance(
         split=split,
@@ -75,7 +75,7 @@ def _sample(path: Path, manifest: Manifest, row: int) -> Sample:
 
 
 def _original(index: Index, row: int, key: bytes) -> tuple[bytes, int]:
-    """The key of the sample that a record repeats, and for which time; -1: it was made from others."""
+    """The key of the sample that a record repeats, and which repeat it is; -1: it was made from others."""
     number = int(index.values["repeat"][row]) if "repeat" in index.values else 0
     return (key.removesuffix(b"#%d" % number) if number > 0 else key), number
 
@@ -93,4 +93,4 @@ def _locate(manifest: Manifest, shard: Shard, partition: int, row: int, key: byt
             return f"{table.get('path', 'source')}: has changed since the build"
         return source.locate(partition, row) + said
     except (BushelError, ValueError, OSError, IndexError) as error:
-        return f"cannot be told: {str(error).splitlines()[0]}"
+        return f"unknown: {str(error).splitlines()[0]}"

@@ -61,7 +61,7 @@ def _check_shards(output: OutputFolder, outcomes: Any) -> None:
     for outcome in outcomes:
         if sizes.get(outcome.path) != outcome.bytes:
             raise FileProblem(
-                output.out / outcome.path, "is not as it was written", help=["Build anew with --overwrite."]
+                output.out / outcome.path, "has changed since it was written", help=["Build it again with --overwrite."]
             )
 
 
@@ -143,8 +143,8 @@ def _write_artifacts(output: OutputFolder, plan: Plan, manifest: Manifest, files
         kept[BOUNDS_NAME] = plan.facts.bounds
     if manifest.label is not None and manifest.label.names:
         kept["label.json"] = manifest.label.names
-    told = {name: msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n" for name, value in kept.items()}
-    for name, data in {**told, **files}.items():
+    encoded = {name: msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n" for name, value in kept.items()}
+    for name, data in {**encoded, **files}.items():
         (output.folder / ARTIFACTS_NAME).mkdir(exist_ok=True)
         with write_whole(output.folder / ARTIFACTS_NAME / name) as file:
             file.write(data)

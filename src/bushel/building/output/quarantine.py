@@ -1,4 +1,4 @@
-"""Samples that were refused: where each came from, at which stage, and why. One JSON line a sample."""
+"""Samples that were refused: where each came from, at which stage, and why. One JSON line per sample."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quarantine:
-    """The refused samples of one task, written as they come; the file is there when the task is done."""
+    """The refused samples of one task, written as they come; the file appears when the task is done."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class Quarantine:
         self.count += 1
 
     def close(self) -> None:
-        """Give the file its name, if anything was refused. A task that is done again writes it anew."""
+        """Give the file its name, if anything was refused. A task that is repeated writes it again."""
         if self._file is not None:
             self._file.close()
             self._temporary.replace(self.path)
@@ -62,7 +62,7 @@ def read_quarantine(path: Path) -> Iterator[Quarantined]:
 
 
 def join_quarantines(parts: Iterable[Path], into: Path, *, keep: bool) -> None:
-    """Put those of all tasks one behind the other; behind what is there if that is to be kept."""
+    """Join the files of all tasks, after what is in the target if that is to be kept."""
     before = into.read_bytes() if keep and into.exists() else b""
     with write_whole(into) as file:
         file.write(before)

@@ -42,7 +42,7 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 def repair(paths: AnyPath | Iterable[AnyPath], out: AnyPath) -> list[Repaired]:
     """Copy every intact record of the files to `out`: a file for one file, else a folder with a file for each.
 
-    Past bad data exactly, past a bad header to the next place where both checksums hold. Nothing that is there is ever
+    Past bad data exactly, past a bad header to the next place where both checksums hold. Nothing is ever
     overwritten.
     """
     files = list_files(paths)
@@ -51,7 +51,7 @@ def repair(paths: AnyPath | Iterable[AnyPath], out: AnyPath) -> list[Repaired]:
     targets = [out / path.name if into_folder else out for path in files]
     for path, target in zip(files, targets, strict=True):
         if target.exists():
-            raise FileProblem(target, "is there already", help=[f"Choose another place for what is kept of {path}."])
+            raise FileProblem(target, "exists already", help=[f"Choose another place for what is kept of {path}."])
     if len(set(targets)) < len(targets):
         raise FileProblem(out, "two of the files have the same name and would become one")
     if into_folder:
@@ -79,7 +79,7 @@ def _repair_file(file: RecordFile, target: Path) -> Repaired:
 
 
 def _copy_intact(chunk: Chunk, bad: set[int], sink: Sink) -> None:
-    """Records lie one behind the other, so each run between bad ones is one piece."""
+    """Records follow each other, so each run between bad ones is one piece."""
     memory = memoryview(chunk.memory)
     start = int(chunk.extents[0, 0])
     for row in (*sorted(bad), None):

@@ -85,7 +85,7 @@ class Writer:
         self.records += 1
 
     def write_batch(self, columns: dict[str, Any]) -> None:
-        """Write many samples at once: for each feature, an array or list with one row a sample."""
+        """Write many samples at once: for each feature, an array or list with one row per sample."""
         try:
             columns = self._parted(columns)
             stored = [self._store(name, as_column(values, name=name)) for name, values in columns.items()]
@@ -131,7 +131,7 @@ class Writer:
         self._encoder.add(name, feature.kind, shape, feature.required)
 
     def _amend(self, sample: dict[str, Any], refusal: int, name: str, at: int) -> dict[str, Any]:
-        """The sample in a form that can be taken, or the feature told anew; raises if neither is right."""
+        """The sample in a form that the core takes, or the same with its feature changed; raises if neither helps."""
         if not isinstance(name, str):
             raise SchemaMismatch(f"names of features must be str, got {type(name).__name__}", at=repr(name))
         if refusal == _MISSING:
@@ -147,7 +147,7 @@ class Writer:
                 raise MissingName("feature", name, self._declared, where=self._at(name))
             if isinstance(value, list | tuple) and not value:
                 help = ["Declare the feature in a schema, or pass an array."]
-                raise SchemaMismatch("the type of an empty list cannot be told", at=self._at(name), help=help)
+                raise SchemaMismatch("the type of an empty list is unknown", at=self._at(name), help=help)
             self._learn(name, _with(feature_of(value, name=self._at(name)), required=self.records == 0))
             return sample
         if refusal == _SHAPE and self._relax(name, value):

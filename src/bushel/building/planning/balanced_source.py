@@ -1,4 +1,4 @@
-"""A source with samples that balance added: rows that come again, and rows that were made from others."""
+"""A source with the samples that balancing added: repeated rows, and rows made from others."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Rows = NDArray[np.int64]
 
 
 def repeat_key(key: bytes, number: int) -> bytes:
-    """The key of a sample that comes again."""
+    """The key of a repeated sample."""
     return key + b"#%d" % number
 
 
 def balanced_source(source: Source, folder: Path, originals: list[int]) -> Source:
-    """The source as a plan sees it: with the samples that balance added, if it did."""
+    """The source with the samples that balancing added, if it did."""
     return Balanced(source, folder, originals) if originals else source
 
 
 def save_repeats(folder: Path, repeats: Rows) -> None:
-    """Write partition, row and number of each sample that comes again, by partition."""
+    """Write partition, row and number of each repeated sample, by partition."""
     save_array(folder / REPEATS_NAME, repeats)
 
 
@@ -46,7 +46,7 @@ def save_made(folder: Path, columns: dict[str, Column]) -> None:
 
 
 class Balanced:
-    """Behind the rows of each partition come those of it that repeat others; behind all partitions, what was made."""
+    """After the rows of each partition come its repeats; after all partitions, what was made from others."""
 
     def __init__(self, source: Source, folder: Path, originals: list[int]) -> None:
         self.source, self.folder, self.originals = source, folder, originals
@@ -72,7 +72,7 @@ class Balanced:
         return self.has_made and partition == len(self.originals)
 
     def repeats_of(self, partition: int) -> tuple[Rows, Rows]:
-        """The rows that come again in a partition, in their order, and for which time each does."""
+        """The repeated rows of a partition, in order, and the number of each repeat."""
         begin, end = np.searchsorted(self._repeats[:, 0], [partition, partition + 1])
         return self._repeats[begin:end, 1], self._repeats[begin:end, 2]
 
@@ -89,7 +89,7 @@ class Balanced:
         return self.source.list(partition, columns)
 
     def read(self, partition: int, rows: Rows | None) -> Iterator[Block]:
-        """The rows of the source, and those that repeat them, in blocks of their own."""
+        """The rows of the source, and their repeats in separate blocks."""
         if self._is_made(partition):
             yield from self._read_made(rows)
             return
@@ -116,7 +116,7 @@ class Balanced:
             yield Block(part, {name: take(column, part) for name, column in self._made.items()}, is_repeat=True)
 
     def locate(self, partition: int, row: int) -> str:
-        """Where the sample that is repeated comes from."""
+        """Where the repeated sample comes from."""
         if self._is_made(partition):
             return f"made for balance: sample {row}"
         listed = self.originals[partition]
@@ -135,14 +135,14 @@ class Balanced:
 
 
 def _extent(block: Block) -> tuple[int, int]:
-    """The first row of a block, and the one behind its last; refused ones included."""
+    """The first row of a block and the end of its rows, including refused ones."""
     rows = [int(row) for row in (*np.asarray(block.rows)[:1], *np.asarray(block.rows)[-1:])]
     rows += [bad.row for bad in block.refused]
     return (min(rows), max(rows) + 1) if rows else (0, 0)
 
 
 def _until(block: Block, listed: int) -> Block:
-    """The block without rows that are not listed: a trial lists the first ones only, and repeats take their numbers."""
+    """The block without rows that are not listed: a trial lists only the first ones, and repeats take their numbers."""
     rows = np.asarray(block.rows, np.int64)
     if not len(rows) or rows.max() < listed:
         return block
@@ -153,7 +153,7 @@ def _until(block: Block, listed: int) -> Block:
 
 
 def _repeated(block: Block, base: Rows, numbers: Rows, *, is_repeat: bool = True) -> Iterator[Block]:
-    """Those rows of a block that are wanted, as often as they are, under the numbers that they have."""
+    """The wanted rows of a block, as often as they are wanted, under their new numbers."""
     rows = np.asarray(block.rows, np.int64)
     order = np.argsort(rows)
     at = np.searchsorted(rows[order], base)

@@ -1,4 +1,4 @@
-"""Balance: how many samples of each class the train split has. It is decided behind the split, in the plan."""
+"""Balance: how many samples of each class the train split has. It is decided after the split, in the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rows = NDArray[np.int64]
 
 
 def target_counts(counts: dict[int, int], balance: Balance) -> dict[int, int]:
-    """How many samples each class is to have; the smallest and the largest are then as the ratio says, or closer."""
+    """How many samples each class should have, so that smallest to largest is the ratio or closer to 1."""
     largest, smallest = max(counts.values()), min(counts.values())
     if balance.method == "undersample":
         most = max(1, floor(smallest / balance.ratio))
@@ -37,16 +37,16 @@ def target_counts(counts: dict[int, int], balance: Balance) -> dict[int, int]:
 
 
 def balance(draft: Draft, folder: Path) -> None:
-    """Take samples from the train split of a draft, or let some come again."""
+    """Remove samples from the train split of a draft, or add to them."""
     asked, labels = draft.recipe.balance, draft.listed.labels
     assert asked is not None
     if draft.classes is None or labels is None:
         task = "none" if labels is None else labels.task.replace("_", "-")
-        raise BushelError(f"balance needs a label of one class a sample, and the task is {task}")
+        raise BushelError(f"balance needs one class per sample, and the task is {task}")
     codes, names = draft.classes
     if draft.train not in draft.ordered:
         raise BushelError(
-            f"the split {draft.train!r} is balanced, and there is none; there are {', '.join(draft.ordered)}"
+            f"the split {draft.train!r} is balanced, but it does not exist; the splits are {', '.join(draft.ordered)}"
         )
     rows = draft.ordered[draft.train]
     rows = rows[codes[rows] >= 0]  # a sample without a label is refused later
@@ -91,7 +91,7 @@ def _make(
     wanted: dict[int, int],
     folder: Path,
 ) -> dict[int, int]:
-    """Add samples made from others; how many each class has then, since not every sampler makes as many as asked."""
+    """Add samples made from others. Returns how many each class has then, since not every sampler makes all."""
     from bushel.building.planning.synthesis import add_made
 
     fresh, classes = add_made(draft, rows, codes, wanted, folder)
@@ -116,7 +116,7 @@ def _repeat(
     numbers: list[Rows] = []
     for code, count in wanted.items():
         own = rows[codes[rows] == code]
-        # Whole rounds of all samples first, then a part of them that the seed chooses.
+        # Full rounds of all samples first, then some that the seed chooses.
         order = own[np.argsort(draw(listed.hashes[own], draft.recipe.seed, "balance"), kind="stable")]
         extra = np.arange(count - before[code])
         chosen.append(order[extra % len(order)])
@@ -130,7 +130,7 @@ def _repeat(
 
 
 def _add_repeats(draft: Draft, picked: Rows, numbers: Rows, folder: Path) -> None:
-    """Give each repeat a row behind those of its partition, a key and a place in the order."""
+    """Give each repeat a row after those of its partition, a key and a place in the order."""
     listed = draft.listed
     starts = np.concatenate([[0], np.cumsum(listed.partition_rows, dtype=np.int64)])
     partitions = np.searchsorted(starts, picked, side="right") - 1
@@ -171,7 +171,7 @@ def _more_keys(folder: Path, partition: int, rows: Rows, numbers: Rows) -> Bytes
 
 
 def _put_in_order(draft: Draft, fresh: Rows) -> None:
-    """Spread what was added over the train split, whatever the order of the rest is."""
+    """Spread what was added over the train split, whatever the order of the rest."""
     recipe, hashes, train = draft.recipe, draft.listed.hashes, draft.ordered[draft.train]
     if recipe.order == "shuffled":
         joined = np.concatenate([train, fresh])

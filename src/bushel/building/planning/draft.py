@@ -1,4 +1,4 @@
-"""Making a plan: listing the source, finding what is wrong with its keys, and deciding where each sample goes."""
+"""Drafting a plan: list the source, check its keys, and decide where each sample goes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _IMBALANCED = 10  # times as many samples
 
 
 class Frozen(msgspec.Struct, frozen=True, kw_only=True):
-    """What an addition to a dataset may not change."""
+    """What an addition to a dataset must not change."""
 
     generation: int
     label: Label | None
@@ -60,7 +60,7 @@ class Listed:
 def list_source(
     source: Source, recipe: Recipe, folder: Path, frozen: Frozen | None = None, helpers: Helpers = None
 ) -> Listed:
-    """List every partition: keys go to files in `folder`, the few columns that decide are kept."""
+    """List every partition: keys go to files in `folder`; only the columns that decide the split stay in memory."""
     features = source.schema().features
     own: str | None = getattr(source, "label", None)
     label = recipe.label or own or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
@@ -147,12 +147,12 @@ def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[st
     for name in names:
         if name is not None and name in features and features[name].encoding == "sparse":
             help = ["Make it dense: x.toarray()"]
-            raise SchemaMismatch("what is sparse cannot be a label, a split or a group", at=name, help=help)
+            raise SchemaMismatch("a sparse feature cannot be a label, a split or a group", at=name, help=help)
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
 def _split_column(source: Source, recipe: Recipe) -> str | None:
-    """The column that says the split: the one asked for, or the source's own if no shares are."""
+    """The column of splits: the one asked for, or that of the source if no shares are given."""
     shares = splits.parse_shares(recipe.split)
     if isinstance(shares, str):
         return shares
@@ -161,17 +161,17 @@ def _split_column(source: Source, recipe: Recipe) -> str | None:
 
 
 def group_of(source: Source, recipe: Recipe) -> str | None:
-    """The column that holds samples together: the one asked for, or the source's own where shares are drawn."""
+    """The column of groups: the one asked for, or that of the source where shares are drawn."""
     own: str | None = getattr(source, "group", None)
     if recipe.group is not None or own is None or recipe.split is None or _split_column(source, recipe) is not None:
         return recipe.group
     if recipe.stratify is not None:
-        raise ValueError(f"stratify must not be given: samples of this source are split by {own!r}, never one by one")
+        raise ValueError(f"stratify must not be given: this source is split by {own!r}, not sample by sample")
     return own
 
 
 def _kept(source: Source, rows: int, rows_left: int | None) -> int:
-    """How many rows of a partition a trial takes: the first ones, where others would cost reading all."""
+    """How many rows of a partition a trial takes: the first ones, where others would mean reading all."""
     return rows if rows_left is None or source.reads == "random" else min(rows, rows_left)
 
 
@@ -180,7 +180,7 @@ def _left_out(counted: Counter[str]) -> list[str]:
 
 
 def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
-    """Refuse a source in which two samples have one key: neither splits nor additions could tell them apart."""
+    """Refuse a source in which two samples have the same key: splits and additions could not distinguish them."""
     ordered = np.sort(listed.hashes)
     twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(twice):
@@ -190,18 +190,18 @@ def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     parts = (np.searchsorted(starts, rows, side="right") - 1).tolist()
     places = [(part, int(row - starts[part])) for part, row in zip(parts, rows, strict=True)]
     keys = [plans.load_keys(folder, part)[row] for part, row in places]
-    if keys[0] != keys[1]:  # two keys of one hash: all that is lost is that an addition could take one for the other
+    if keys[0] != keys[1]:  # two keys with one hash: at worst, an addition takes one for the other
         return
     said = " and ".join(source.locate(part, row) for part, row in places)
     raise BushelError(
         f"{quantity(len(twice), 'key')} stand{'s' * (len(twice) == 1)} for more than one sample; "
         f"the first is {text_of(keys[0])!r}: {said}",
-        help=["Choose a column that tells samples apart (--key COL), or none: then the row number is the key."],
+        help=["Choose a column with unique values (--key COL), or none: then the row number is the key."],
     )
 
 
 def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | None, known: Any = None) -> Draft:
-    """Decide split and order of every sample. `known` are hashes of keys that the dataset has already."""
+    """Decide the split and order of every sample. `known` are hashes of keys that the dataset already has."""
     rows = np.arange(len(listed.hashes), dtype=np.int64)
     if known is not None:
         rows = rows[~np.isin(listed.hashes, known)]
@@ -268,7 +268,7 @@ class Draft:
 
     @property
     def group(self) -> str | None:
-        """The column that holds samples together."""
+        """The column of groups."""
         return group_of(self.source, self.recipe)
 
     def _column(self, name: str) -> Categories:
@@ -279,7 +279,7 @@ class Draft:
         groups = self._column(self.group)
         if len(groups.missing):
             raise BushelError(
-                f"samples without {self.group!r} belong to no group, and there are {len(groups.missing):,}",
+                f"{len(groups.missing):,} samples have no {self.group!r}, so they belong to no group",
                 help=[f"The first is row {groups.missing[0]} of the source."],
             )
         return groups.hashes
@@ -288,7 +288,7 @@ class Draft:
         values = self._column(column)
         if len(values.missing):
             count = len(values.missing)
-            raise BushelError(f"samples without {column!r} have no split, and there are {count:,}")
+            raise BushelError(f"{count:,} samples have no {column!r}, so they have no split")
         usual = splits.common_names(values.names(), self.frozen.splits if self.frozen else ())
         self.names = splits.in_order({splits.check_name(name) for name in usual.values()})
         in_order = np.array([self.names.index(usual[name]) for name in values.names()], np.uint8)
@@ -324,7 +324,7 @@ class Draft:
         return splits.assign_stratified(draws, bounds, classes, splits.bounds_of(parts))
 
     def find_problems(self) -> None:
-        """Note what is likely wrong, though it can be built."""
+        """Note what is probably wrong although it can be built."""
         empty = [name for name, rows in self.ordered.items() if not len(rows)]
         self.problems += [f"split {name!r} gets no sample" for name in empty if self.frozen is None]
         self.ordered = {name: rows for name, rows in self.ordered.items() if len(rows)}
@@ -355,7 +355,7 @@ class Draft:
         return counts
 
     def note_imbalance(self) -> None:
-        """Say it where one class of the train split has ten times as many samples as another."""
+        """Note a class of the train split that has ten times as many samples as another."""
         counts = {name: count for name, count in self.label_counts.get(self.train, {}).items() if count}
         if len(counts) < 2 or self.frozen is not None:
             return
@@ -372,7 +372,7 @@ class Draft:
         return sum(len(rows) for rows in self.ordered.values())
 
     def to_probe(self) -> ToProbe:
-        """What a look at a few samples needs to know."""
+        """What is needed to probe a few samples."""
         order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
         begin = 0
         train = (0, 0)

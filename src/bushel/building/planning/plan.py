@@ -1,6 +1,6 @@
 """The plan of a build: split, order, shard and place of every sample, decided before payload is read.
 
-It is arrays in files that workers map; there is no Python object a sample.
+It is arrays in files that workers map; no sample has a Python object.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bushel.storage.compression import SHARD_CODECS
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
 
 MIN_SAMPLES = 8  # expected in a shard
-REPEATS_NAME = "repeats.npy"  # partition, row and number of each sample that comes again, by partition
+REPEATS_NAME = "repeats.npy"  # partition, row and number of each repeated sample, by partition
 Rows = NDArray[np.int64]
 
 
@@ -54,10 +54,10 @@ class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan knows beside its arrays."""
+    """What a plan holds in addition to its arrays."""
 
     partition_rows: list[int]
-    planned: list[int]  # samples of each partition; the others are left out
+    planned: list[int]  # samples of each partition that are used
     shards: list[ShardPlan]
     sample_bytes: float  # of one record, estimated
     sample_seconds: float  # to read and encode one
@@ -69,7 +69,7 @@ class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
     bounds: dict[str, list[int]] = {}  # of stratified splits, by class
     originals: list[int] = []  # rows of each partition that are of the source, where balance added more
     balance: Balanced | None = None
-    is_fitted: bool = True  # transforms know what they have to, and shards are cut by what they make
+    is_fitted: bool = True  # transforms are fitted, and shards are cut by what they make
 
 
 class Plan:
@@ -97,12 +97,12 @@ class Plan:
 
     @cached_property
     def sizes(self) -> Rows | None:
-        """Bytes of each row as the source told them; None where it did not."""
+        """Bytes of each row, as the source lists them; None if it does not."""
         path = self.folder / "sizes.npy"
         return load_array(path) if path.exists() else None
 
     def origins(self, partitions: Rows, rows: Rows) -> tuple[Rows, NDArray[np.int32] | None]:
-        """The rows of the source that planned rows stand for, and for which time; None where none comes again."""
+        """The rows of the source that planned rows stand for, and which repeat each is; None without repeats."""
         if not self.facts.originals:
             return rows, None
         listed = np.array([*self.facts.originals, 0])[np.minimum(partitions, len(self.facts.originals))]
@@ -127,7 +127,7 @@ class Plan:
 
     @property
     def bytes(self) -> int:
-        """How large all shards will be, about."""
+        """About how large all shards will be."""
         return sum(shard.bytes for shard in self.facts.shards)
 
     def partition_of(self, rows: Rows) -> Rows:
@@ -183,7 +183,7 @@ def load_plan(folder: Path) -> Plan | None:
 
 
 def save_plan(plan: Plan) -> None:
-    """Write what says that the plan is finished; its arrays are there."""
+    """Write the file that marks the plan as finished; its arrays are written already."""
     with write_whole(plan.folder / "plan.json") as file:
         file.write(msgspec.json.encode(plan.facts))
 
@@ -221,7 +221,7 @@ def cut_all(
 
 
 def recut(plan: Plan, sizes: Rows, schema: Schema, *, shard_size: int, shards: int | None) -> Plan:
-    """The plan with its shards cut anew, now that sizes and schema are those of fitted transforms; it is saved."""
+    """The plan with its shards cut again by the sizes and schema that fitted transforms give; it is saved."""
     before = plan.facts.shards
     splits = {}
     for name in dict.fromkeys(shard.split for shard in before):

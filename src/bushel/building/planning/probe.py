@@ -1,4 +1,4 @@
-"""A look at a few samples, so that shards can be cut to size before all of them are read."""
+"""Probing a few samples, so that shards can be cut to size before all samples are read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BYTES = 64 << 20  # fewer samples are enough if they are this large
 
 @dataclass(frozen=True)
 class Probe:
-    """What a few samples told."""
+    """What was found from a few samples."""
 
     schema: Schema  # of records
     sizes: NDArray[np.int64]  # of every row of the source, as a record, estimated
@@ -42,14 +42,14 @@ class Probe:
 
 
 class ToProbe(NamedTuple):
-    """What is planned, of which a few samples are looked at."""
+    """What is planned, of which a few samples are probed."""
 
     source: Source
     order: Rows  # the rows that are planned, in their order
     train: tuple[int, int]  # where the train split is in that order
     partition_rows: list[int]
     hashes: NDArray[np.uint64]
-    sizes: Rows | None  # of every row, where the source told
+    sizes: Rows | None  # of every row, if the source lists them
 
     @property
     def starts(self) -> Rows:
@@ -58,7 +58,7 @@ class ToProbe(NamedTuple):
 
 
 def probe_plan(source: Source, plan: Plan, encoder: BlockEncoder) -> Probe:
-    """Look again, at the same samples, once transforms know what they have to."""
+    """Probe the same samples again, once transforms are fitted."""
     name = find((shard.split for shard in plan.facts.shards), TRAIN)
     train = [shard for shard in plan.facts.shards if shard.split == name]
     places = (train[0].first, train[-1].end) if train else (0, 0)
@@ -210,7 +210,7 @@ def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
 
 
 def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
-    """A schema told from samples, with what transforms say that they make, unless a later one changes it."""
+    """A schema found from samples, with what transforms declare, unless a later one changes it."""
     declared: dict[str, Feature] = {}
     for transform in transforms:
         names = touched(transform)
@@ -227,9 +227,9 @@ def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
 def _sizes(given: ToProbe, rows: Rows, lengths: Rows) -> Rows:
     """Of all rows, from those that were encoded. In integers, so that every machine cuts the same shards."""
     mean = int(lengths.sum()) // len(lengths)
-    told = given.sizes
-    if told is not None:
-        beside = int(np.sort(lengths - told[rows])[len(rows) // 2])
-        if np.abs(told[rows] + beside - lengths).sum() < np.abs(mean - lengths).sum():
-            return np.maximum(told + beside, 1)
+    listed = given.sizes
+    if listed is not None:
+        more = int(np.sort(lengths - listed[rows])[len(rows) // 2])
+        if np.abs(listed[rows] + more - lengths).sum() < np.abs(mean - lengths).sum():
+            return np.maximum(listed + more, 1)
     return np.broadcast_to(np.int64(max(mean, 1)), len(given.hashes))

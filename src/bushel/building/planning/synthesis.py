@@ -62,10 +62,10 @@ def _usable(draft: Draft, label: str) -> dict[str, Feature]:
         is_category = method == "smotenc" and feature.dtype == "str" and feature.shape == ()
         if not is_category and (is_text or feature.is_ragged or feature.sequence or feature.encoding == "sparse"):
             kinds = "numbers and categories" if method == "smotenc" else "numbers"
-            help = ["Leave it out (--columns A,B), or let samples come again: --balance oversample"]
+            help = ["Leave it out (--columns A,B), or repeat samples: --balance oversample"]
             if feature.dtype == "str" and feature.shape == () and method == "smote":
-                help.append("Text can be a category, which is kept as it is: --balance smotenc")
-            raise BushelError(f"{method} makes samples of {kinds} alone, and {name!r} is {_what(feature)}", help=help)
+                help.append("Text can be a category, which is kept unchanged: --balance smotenc")
+            raise BushelError(f"{method} makes samples only from {kinds}, and {name!r} is {_what(feature)}", help=help)
         found[name] = feature
     return found
 
@@ -90,16 +90,16 @@ def _categories(draft: Draft, features: dict[str, Feature]) -> list[str]:
     found = [name for name, feature in features.items() if feature.dtype == "str" or name in asked]
     for name in found:
         if features[name].shape != () or np.dtype(features[name].dtype).kind not in "biuU":
-            raise BushelError(f"categories are one text or whole number a sample, and {name!r} is not")
+            raise BushelError(f"a category must be one text or integer per sample, and {name!r} is not")
     if not found:
         raise BushelError(
-            "smotenc is for numbers beside categories, and no feature is one",
-            help=["Name those that are whole numbers (--balance-categories A,B), or use --balance smote"],
+            "smotenc needs numbers and categories, and no feature is a category",
+            help=["Name the integer features that are categories (--balance-categories A,B), or use --balance smote"],
         )
     if len(found) == len(features):
         raise BushelError(
-            "smotenc is for numbers beside categories, and no feature is a number",
-            help=["Let samples come again: --balance oversample"],
+            "smotenc needs numbers and categories, and no feature is a number",
+            help=["Repeat samples instead: --balance oversample"],
         )
     return found
 
@@ -149,8 +149,8 @@ def _table(columns: dict[str, Column], features: dict[str, Feature], seen: Codes
             column = np.array([codes.setdefault(value, len(codes)) for value in given], np.float64)
         if not isinstance(column, np.ndarray) or not np.isfinite(column).all():
             raise BushelError(
-                f"samples are made from whole ones, and {name!r} is missing in some",
-                help=["Leave it out (--columns A,B), or let samples come again: --balance oversample"],
+                f"samples are made from complete ones, and {name!r} is missing in some",
+                help=["Leave it out (--columns A,B), or repeat samples: --balance oversample"],
             )
         parts.append(column.reshape(len(column), -1).astype(np.float64))
     return np.concatenate(parts, axis=1)
@@ -187,7 +187,7 @@ def _check_room(neighbours: int, places: dict[int, int]) -> None:
         raise BushelError(
             f"smotenc would need {neighbours * sum(places.values()) * 8 / 1e9:.0f} GB for the "
             f"{sum(places.values()):,} categories of this data",
-            help=["Leave out what is no category (--columns A,B), or let samples come again: --balance oversample"],
+            help=["Leave out what is not a category (--columns A,B), or repeat samples: --balance oversample"],
         )
 
 

@@ -1,4 +1,4 @@
-"""One shard: records put into their planned order and written, with their digests and their index."""
+"""One shard: records in their planned order, their digests, index and keys."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def write_all(file: IO[bytes], data: Any) -> int:
 def order_of(places: NDArray[np.int64]) -> NDArray[np.int64]:
     """The order that sorts places, no two of which are the same."""
     low, high = (int(places.min()), int(places.max())) if len(places) else (0, -1)
-    if high - low < 4 * len(places):  # most places in between are there: each says where it belongs
+    if high - low < 4 * len(places):  # most places in between are taken: each says where it belongs
         rows = np.full(high - low + 1, -1, np.int64)
         rows[places - low] = np.arange(len(places))
         return rows[rows >= 0] if len(rows) > len(places) else rows
@@ -200,7 +200,7 @@ def keys_path(path: Path) -> Path:
 
 
 def load_keys(path: Path) -> BytesColumn | None:
-    """The keys of a shard's records, mapped, if they are there."""
+    """The keys of a shard's records, mapped; None if they were not kept."""
     place = keys_path(path)
     if not place.exists():
         return None

@@ -1,4 +1,4 @@
-"""Runs: what a partition that is read once leaves for the shards. Each is sorted by planned place."""
+"""Sorted runs: what a partition that is read once leaves for the shards, sorted by planned place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunWriter:
     """Sorts the records of one partition, as much as memory holds at a time, and writes them to one file.
 
     Runs are merged and removed soon after: those that are not `durable` may never reach the disk, and are not trusted
-    once the machine was started anew.
+    once the machine has restarted.
     """
 
     stem: Path
@@ -184,7 +184,7 @@ def _windows(parts: Sequence[_Part], planned: ShardPlan) -> NDArray[np.int64]:
 
 
 def _read_window(parts: Sequence[_Part], ranges: Sequence[list[int]], memory: NDArray[np.uint8]) -> None:
-    """What each part holds of the window, one behind the other. One file is open at a time."""
+    """What each part holds of the window, one after the other. One file is open at a time."""
     at, file, stem = 0, None, None
     view = memory.data
     try:

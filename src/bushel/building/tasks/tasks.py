@@ -1,4 +1,4 @@
-"""What one worker does alone: a shard from a source that reads at random, a partition to runs, runs to a shard."""
+"""What one worker does alone: write a shard from a source, a partition to sorted runs, or sorted runs to a shard."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Task(NamedTuple):
 
 @dataclass
 class Job:
-    """All that tasks need to know; pickled once a build."""
+    """Everything that tasks need to know; pickled once per stage."""
 
     source: Source | None  # None where only runs are merged
     encoder: BlockEncoder
@@ -77,7 +77,7 @@ class Job:
 
     @property
     def journal(self) -> Journal:
-        """Of the build."""
+        """The journal of the build."""
         return Journal(self.out)
 
     @cached_property
@@ -87,7 +87,7 @@ class Job:
 
     @cached_property
     def plan(self) -> Plan:
-        """Where each sample goes; read once a worker."""
+        """Where each sample goes; loaded once per worker."""
         plan = load_plan(self.journal.plan)
         assert plan is not None, "a task is made from a plan"
         return plan
