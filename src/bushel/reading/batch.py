@@ -181,7 +181,8 @@ class Maker:
         while low > 0 or high < size:
             for begin, end in ((high, min(high + count, size)), (max(low - count, 0), low)):
                 rows = self.sampler.rows(group.epoch, np.arange(begin, end, dtype=np.int64))
-                faults = {row for row, _, _ in self.split.decode(rows, self.wanted).faults} if len(rows) else set()
+                found = self.split.shards.decode(rows, self.wanted).faults if len(rows) else []
+                faults = {row for row, _, _ in found}
                 if len(faults) < len(rows):
                     return int(next(row for at, row in enumerate(rows.tolist()) if at not in faults))
             low, high = max(low - count, 0), min(high + count, size)
