@@ -125,7 +125,7 @@ def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
     [
         ("To replace it: --overwrite", "To replace it: run=Run(overwrite=True)"),
         ("Leave it out (--columns A,B)", "Leave it out (columns=[A, B])"),
-        ("Split by it: --split 80/10/10 --group p", 'Split by it: split="80/10/10" group="p"'),
+        ("Split by it: --split 80/10/10 --group p", 'Split by it: split="80/10/10", group="p"'),
         ("With a larger --max-bad it continues.", "With a larger max_bad of Run it continues."),
         ("Start one with `ray start --head`.", "Start one with `ray start --head`."),
         ("bushel index x --label y", "bushel index x --label y"),

@@ -111,7 +111,7 @@ def in_python(text: str) -> str:
         is_plain = value.upper() == value and "/" not in value
         return f"{name}={value}" if is_plain else f'{name}="{value}"'
 
-    return _FLAG.sub(replace, text)
+    return re.sub(r'(\w+="[^"]*") (?=\w+=)', r"\1, ", _FLAG.sub(replace, text))
 
 
 class BushelError(Exception):

@@ -357,7 +357,9 @@ def test_the_failure_is_found_at_its_line(
 
 
 def test_every_rule_about_scripts_has_a_script_that_shows_it() -> None:
-    assert {rule.id for rule in all_rules() if rule.subject == "script"} == {rule for _, rule, _, _ in CASES}
+    about_scripts = {rule.id for rule in all_rules() if rule.subject == "script"}
+    of_keras_3 = {rule for rule in about_scripts if rule.startswith("KER")}  # shown in test_keras3_rules.py
+    assert about_scripts - of_keras_3 == {rule for _, rule, _, _ in CASES}
 
 
 CORRECT = sorted(

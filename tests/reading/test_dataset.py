@@ -95,7 +95,13 @@ def test_a_missing_split_is_named_with_those_there_are(numbered: Path) -> None:
 
 def test_a_manifest_says_which_files_are_which(numbered: Path) -> None:
     shards = [
-        Shard(path=path.name, records=0, bytes=path.stat().st_size, sha256="", digest="")
+        Shard(
+            path=path.name,
+            records=sum(1 for _ in bushel.payloads(path)),
+            bytes=path.stat().st_size,
+            sha256="",
+            digest="",
+        )
         for path in sorted(numbered.glob("*.tfrecord"))
     ]
     schema = bushel.infer_schema(numbered)
