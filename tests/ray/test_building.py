@@ -62,7 +62,7 @@ def everything(folder: Path) -> dict[str, object]:
 
 
 def end_of(told: list[Progress]) -> Progress:
-    """The last that was reported, without time. Slow samples are merged from parts, where no refusal is left to count."""
+    """The last report, without time. Slow samples are merged from parts, where no refusal is left to count."""
     last = told[-1]
     return dataclasses.replace(last, seconds=0, samples=last.samples - last.refused, refused=0)
 
