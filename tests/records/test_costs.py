@@ -103,7 +103,22 @@ def test_a_feature_that_is_the_same_everywhere_is_told(tmp_path):
         "x": normal(30),
     }
     path = write(tmp_path / "a.tfrecord", columns)
-    assert advice(path) == dict.fromkeys(["camera", "size"], "the same in all records that were looked at")
+    assert advice(path) == dict.fromkeys(["camera", "size"], "constant")
+
+
+def test_sizes_that_a_build_writes_beside_an_image_are_not_advised_against(tmp_path):
+    import io
+
+    from PIL import Image
+
+    data = io.BytesIO()
+    Image.new("RGB", (16, 16)).save(data, "PNG")
+    rows = [{"image": data.getvalue(), "image/height": 16, "image/width": 16, "x": [float(n)]} for n in range(30)]
+    path = tmp_path / "a.tfrecord"
+    with bushel.Writer(path) as writer:
+        for row in rows:
+            writer.write(row)
+    assert not {"image/height", "image/width"} & set(advice(path))
 
 
 def test_integers_that_fit_fewer_bytes_are_told(tmp_path):

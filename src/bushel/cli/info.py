@@ -60,8 +60,8 @@ def print_savings(spent: Costs) -> None:
 
     for number, saving in enumerate(spent.savings):
         click.echo(
-            ("\n" * (number == 0)) + f"could be smaller: {_printable(saving.feature)} is {saving.what}: "
-            f"{saving.how} saves about {readable_size(saving.bytes)} a record ({saving.share:.0%})"
+            ("\n" * (number == 0)) + f"tip: {_printable(saving.feature)} is {saving.what}; "
+            f"{saving.how} saves about {readable_size(saving.bytes)} per record ({saving.share:.0%})"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -79,6 +79,8 @@ def costs(
     samples = _samples(picked, declared or known) if features else []
     savings = []
     for name, feature in features.items():
+        if _describes_image(name, features):  # a build writes it for readers who do not decode
+            continue
         values = [sample[name] for sample in samples if name in sample]
         found = _saving(feature, known.statistics.get(name), values, len(samples), spent[name], read_at)
         if found is not None and found[2] >= max(_WORTH[0] * spent[name], _WORTH[1] * total):
@@ -123,6 +125,12 @@ def _samples(files: Sequence[Path], schema: Schema) -> list[Sample]:
     return found
 
 
+def _describes_image(name: str, features: Mapping[str, Feature]) -> bool:
+    image, _, what = name.rpartition("/")
+    is_image = any(f in features and features[f].encoding in IMAGE_ENCODINGS for f in (image, f"{image}/encoded"))
+    return is_image and what in ("channels", "format", "height", "width")
+
+
 Found = tuple[str, str, float] | None
 
 
@@ -138,7 +146,7 @@ def _saving(
     if not values:
         return None
     if len(values) == samples >= _ENOUGH and _is_constant(values, seen):
-        return "the same in all records that were looked at", "leave it out", spent
+        return "constant", "dropping it", spent
     if feature.encoding in IMAGE_ENCODINGS:
         return _large_images(values, spent, read_at)
     if feature.kind == BYTES_KIND and feature.encoding != "raw":
