@@ -136,7 +136,7 @@ def test_text_of_no_known_suffix_is_refused_with_the_options_that_open_it(tmp_pa
         open_source(path)
     assert str(caught.value).splitlines() == [
         f"{path}: cannot tell what this is (plain text)",
-        '  If it is a table: kind="table" format="csv"',
+        '  If it is a table: kind="table", format="csv"',
         '  If each line is a sample: kind="text"',
     ]
     assert "--kind table --set format=csv" in caught.value.on_command_line
