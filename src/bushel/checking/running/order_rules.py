@@ -209,7 +209,7 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
 
 @rule("EXE025", "reshuffled-split", needs="execution", rank=25)
 def reshuffled_split(run: Execution) -> Iterator[Finding]:
-    """`take` and `skip` on a dataset that is shuffled anew in each pass.
+    """`take` and `skip` on a dataset that is shuffled again in each pass.
 
     Why: in every epoch other records are taken, so that validation holds what was trained on.
     Example: `ds = ds.shuffle(1000); val = ds.take(200); train = ds.skip(200)`
