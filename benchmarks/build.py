@@ -31,7 +31,7 @@ import numpy as np
 
 import bushel
 from bushel import Recipe, Run, sources
-from bushel.parallel.threads import available_cores
+from bushel.parallel import available_cores
 
 
 def main() -> None:

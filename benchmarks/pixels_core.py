@@ -31,7 +31,7 @@ import numpy as np
 from PIL import Image
 
 from bushel import _native
-from bushel.pixels.decoding import decode_without_core
+from bushel.pixels.codecs import decode_without_core
 
 Run = Callable[[int], None]
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from build import Memory
 
-from bushel.parallel.threads import available_cores
+from bushel.parallel import available_cores
 
 SIZE, QUALITY = 224, 90
 KERNELS = {"area": "INTER_AREA", "bilinear": "INTER_LINEAR"}
@@ -88,7 +88,7 @@ def measure(who: str, photos: Path, out: Path, kernel: str, workers: int) -> tup
 def same_output(folder: Path, count: int) -> dict[str, dict[str, float]]:
     """Compare what all wrote: as many images, of the same size, and nearly the same pixels."""
     import bushel
-    from bushel.pixels.decoding import decode_pixels
+    from bushel.pixels.codecs import decode_pixels
 
     written = {}
     for who in RUNS:

@@ -21,8 +21,7 @@ import tensorflow as tf
 from tensorflow_feed import photo
 
 import bushel
-from bushel.feeding.preparation import arrange, inputs_of
-from bushel.feeding.target import encode_labels
+from bushel.feeding.preparation import arrange, encode_labels, inputs_of
 from bushel.training import Options
 from bushel.training.inputs.feeds import feed_of
 from bushel.training.setup import set_up

@@ -10,7 +10,7 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 PATHS = sorted(set(re.findall(r"`((?:src|tests|docs)/[\w./-]+)`", PAGE)))
 NAMES = {
     "_OPENERS": "src/bushel/sources/tables/table.py",
-    "CODECS": "src/bushel/storage/compression.py",
+    "CODECS": "src/bushel/storage/file_kinds.py",
     "SOURCES": "src/bushel/sources/opening.py",
     "FolderSource": "src/bushel/sources/folders.py",
     "BUILD_FLAGS": "src/bushel/cli/build_flags.py",

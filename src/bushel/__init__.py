@@ -59,7 +59,7 @@ _HOMES = {
     "check": "bushel.checking",
     "explain": "bushel.checking",
     "infer_schema": "bushel.records.survey",
-    "costs": "bushel.records.costs",
+    "costs": "bushel.records.survey",
     "info": "bushel.records.survey",
     "load_index": "bushel.records.index",
     "measure": "bushel.reading",
@@ -84,7 +84,7 @@ _MODULES = ("contract", "keras", "ray", "sources", "tensorflow", "transforms")
 # Modules of earlier versions, and where their content is now.
 _MOVED = {
     "columns": "bushel.data.columns",
-    "economy": "bushel.records.costs",
+    "economy": "bushel.records.survey",
     "files": "bushel.records.files",
     "index": "bushel.records.index",
     "manifest": "bushel.records.manifest",
@@ -160,7 +160,6 @@ if TYPE_CHECKING:
     from bushel.reading import measure as measure
     from bushel.reading import mix as mix
     from bushel.reading import open as open
-    from bushel.records.costs import costs as costs
     from bushel.records.index import Index as Index
     from bushel.records.index import load_index as load_index
     from bushel.records.index import write_index as write_index
@@ -169,6 +168,7 @@ if TYPE_CHECKING:
     from bushel.records.scan import payloads as payloads
     from bushel.records.scan import read as read
     from bushel.records.scan import scan as scan
+    from bushel.records.survey import costs as costs
     from bushel.records.survey import infer_schema as infer_schema
     from bushel.records.survey import info as info
     from bushel.training import evaluate as evaluate

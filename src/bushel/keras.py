@@ -14,7 +14,7 @@ from bushel.data.schema import Schema
 from bushel.errors import FileProblem, missing_package
 from bushel.feeding.preparation import dense_array
 from bushel.feeding.request import Data, Request, fields_of, open_split, probe, request_of, row_weights
-from bushel.parallel.threads import available_cores
+from bushel.parallel import available_cores
 from bushel.reading import Order, Workers
 from bushel.reading.batch import Group, OnFault, Part, Place
 from bushel.reading.layout import Layout

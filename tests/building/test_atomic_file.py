@@ -4,7 +4,7 @@ import random
 import zlib
 from itertools import pairwise
 
-from bushel.building.output.atomic_file import compressor
+from bushel.building.output.writer import compressor
 
 
 def test_compressed_bytes_do_not_depend_on_how_they_were_handed_over() -> None:

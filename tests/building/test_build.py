@@ -10,7 +10,7 @@ from making import CLASSES, Numbers, digests, numbers_in
 import bushel
 from bushel import Run, build
 from bushel.building.engines import LocalEngine
-from bushel.building.output.quarantine import read_quarantine
+from bushel.building.output.journal import read_quarantine
 from bushel.building.tasks.shard_files import load_keys
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, BushelWarning, FileProblem, MissingName, TooManyRefused

@@ -13,8 +13,7 @@ import pytest
 from making import Numbers, digests, numbers_in
 
 from bushel import Run, build
-from bushel.building.engines import LocalEngine
-from bushel.building.progress import Progress
+from bushel.building.engines import LocalEngine, Progress
 from bushel.building.tasks.sorted_runs import RunWriter
 from bushel.errors import FileProblem
 
@@ -106,7 +105,7 @@ def test_workers_end_when_the_build_is_killed_alone(tmp_path):
 
 
 def children(parent: int) -> list[int]:
-    return [int(line.split()[0]) for line in ps("pid=,args=", "--ppid", parent) if "parallel.processes" in line]
+    return [int(line.split()[0]) for line in ps("pid=,args=", "--ppid", parent) if "parallel import serve" in line]
 
 
 def is_running(process: int) -> bool:

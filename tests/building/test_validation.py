@@ -9,7 +9,7 @@ from making import Numbers, digests, numbers_in
 import bushel
 from bushel import Constraint, Feature, Run, build
 from bushel import transforms as t
-from bushel.building.output.quarantine import read_quarantine
+from bushel.building.output.journal import read_quarantine
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.schema import Schema
 from bushel.errors import BushelError, FileProblem, MissingName

@@ -16,7 +16,7 @@ from pictures import encode_image, photo
 import bushel
 from bushel import Feature, FormatError, Pad, Schema, contract
 from bushel import transforms as t
-from bushel.contract.stored import load_array, load_sample, store_array
+from bushel.contract.document import load_array, load_sample, store_array
 
 SIDE = 24
 TO_MODEL = (

@@ -16,7 +16,7 @@ from PIL import Image
 
 from bushel import _native
 from bushel._native import Change, Outcome, Painting
-from bushel.pixels.decoding import decode_without_core
+from bushel.pixels.codecs import decode_without_core
 from bushel.pixels.geometry import KERNELS, Kernel, resize_pixels
 from bushel.transforms import augment
 from bushel.transforms.protocol import Draw

@@ -16,8 +16,7 @@ from making import Numbers, digests
 
 import bushel.ray
 from bushel import Run, build
-from bushel.building.engines import LocalEngine
-from bushel.building.progress import Progress
+from bushel.building.engines import LocalEngine, Progress
 from bushel.errors import BushelError, FileProblem
 from bushel.records.manifest import read_manifest
 

@@ -8,7 +8,7 @@ import pytest
 
 import bushel
 from bushel import Feature, Schema
-from bushel.data.labels import Label
+from bushel.data.categories import Label
 from bushel.records.index import index_path
 from bushel.records.manifest import Manifest, Shard, write_manifest
 from bushel.records.manifest import Split as ManifestSplit

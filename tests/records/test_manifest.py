@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bushel.data.labels import Label
+from bushel.data.categories import Label
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, FormatError, MissingName
 from bushel.records.manifest import Manifest, Shard, Split, read_manifest, write_manifest

@@ -14,7 +14,7 @@ from PIL import Image
 import bushel
 from bushel import sources
 from bushel.errors import FileProblem
-from bushel.pixels.decoding import turn_pixels
+from bushel.pixels.codecs import turn_pixels
 from bushel.sources.detection.annotations import turn_boxes
 from bushel.sources.opening import kind_of
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bushel import sources
-from bushel.parallel.helpers import do_all
+from bushel.parallel import do_all
 from bushel.sources.folders import walk
 
 

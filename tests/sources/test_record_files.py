@@ -9,7 +9,7 @@ import pytest
 from gather import keys_of, listed, read_all
 
 import bushel
-from bushel.data.labels import Label
+from bushel.data.categories import Label
 from bushel.errors import FileProblem, MissingName
 from bushel.records.manifest import Manifest, Shard, Split, write_manifest
 from bushel.sources import records

@@ -19,7 +19,7 @@ from PIL import Image
 import bushel
 from bushel import sources
 from bushel.errors import FileProblem
-from bushel.pixels.decoding import decode_pixels
+from bushel.pixels.codecs import decode_pixels
 from bushel.pixels.tiff import TiffReader
 
 NOISE = np.random.default_rng(0).integers(0, 256, (150, 230, 3), np.uint8)

@@ -15,7 +15,7 @@ from making import digests
 import bushel
 from bushel import sources, transforms
 from bushel.errors import FileProblem
-from bushel.pixels.decoding import decode_pixels
+from bushel.pixels.codecs import decode_pixels
 from bushel.sources.opening import kind_of
 
 

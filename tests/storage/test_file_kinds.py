@@ -8,8 +8,18 @@ import pytest
 
 from bushel.data.schema import Encoding
 from bushel.pixels.headers import FORMATS
-from bushel.storage.compression import CODECS, SHARD_CODECS, Compression, without_compression
-from bushel.storage.file_kinds import CORE_IMAGES, IMAGES, KINDS, kind_of_bytes, kind_of_name, what_is
+from bushel.storage.file_kinds import (
+    CODECS,
+    CORE_IMAGES,
+    IMAGES,
+    KINDS,
+    SHARD_CODECS,
+    Compression,
+    kind_of_bytes,
+    kind_of_name,
+    what_is,
+    without_compression,
+)
 
 NATIVE = Path(__file__).parent.parent.parent / "src" / "native" / "survey.h"
 

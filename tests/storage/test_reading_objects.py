@@ -13,7 +13,7 @@ from storage_server import forget_clients
 import bushel
 from bushel.errors import CorruptRecord
 from bushel.reading import Workers
-from bushel.reading import fetched_shards as reading
+from bushel.reading import shards as reading
 from bushel.records.index import StaleIndex, load_index
 from bushel.storage import as_path, cache, stores
 from bushel.storage.objects import ObjectPath

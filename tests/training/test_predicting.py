@@ -15,7 +15,7 @@ from pictures import encode_image, photo
 import bushel
 from bushel import contract
 from bushel import transforms as t
-from bushel.feeding.target import output_kind, probabilities
+from bushel.feeding.preparation import output_kind, probabilities
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

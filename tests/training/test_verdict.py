@@ -9,7 +9,7 @@ import pytest
 import bushel
 from bushel.checking.rules.registry import all_rules
 from bushel.checking.rules.run_rules import RunFacts
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Target
 from bushel.training import Options, train
 from bushel.training.predictions import Predictions
 from bushel.training.verdict.metrics import auc, bootstrap, metrics, wilson

@@ -16,8 +16,7 @@ import bushel
 from bushel import sources
 from bushel import transforms as t
 from bushel.errors import SchemaMismatch
-from bushel.pixels.decoding import decode_pixels
-from bushel.pixels.depth import decode_wide, encode_wide, is_wide
+from bushel.pixels.codecs import decode_pixels, decode_wide, encode_wide, is_wide
 from bushel.sources.images.image_checks import ImageCheck
 from bushel.transforms.chain import Chain
 

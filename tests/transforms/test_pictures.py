@@ -15,7 +15,7 @@ import bushel
 from bushel import transforms as t
 from bushel.building.recipe import read_recipe
 from bushel.errors import SchemaMismatch
-from bushel.pixels.decoding import decode_pixels
+from bushel.pixels.codecs import decode_pixels
 
 DRAW = t.Draw(seed=3, epoch=0, record=5)
 SIZES = [(96, 128, 48, 64), (97, 131, 40, 61), (60, 90, 224, 224), (31, 200, 64, 64), (1, 5, 3, 2)]

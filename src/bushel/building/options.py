@@ -11,15 +11,13 @@ from typing import Any
 
 import msgspec
 
-from bushel.building.engines import Engine, LocalEngine
+from bushel.building.engines import Engine, LocalEngine, ProgressHandler
 from bushel.building.output.journal import versions
 from bushel.building.output.output_folder import OutputFolder
 from bushel.building.planning.plan import Plan
-from bushel.building.progress import ProgressHandler
 from bushel.building.recipe import Recipe
 from bushel.errors import FileProblem
-from bushel.parallel.helpers import Helpers
-from bushel.parallel.threads import available_cores
+from bushel.parallel import Helpers, available_cores
 from bushel.sources.protocol import Source
 from bushel.storage import AnyPath, as_path, local_paths
 from bushel.storage.file_kinds import suffixes_of

@@ -27,18 +27,24 @@ from bushel.building.encode.fitting import (
     save_fits,
 )
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.engines import Engine, LocalEngine
+from bushel.building.engines import Counters, Engine, LocalEngine, watch, watch_plan
 from bushel.building.options import Run, check_outside, check_schema, helpers_of, paths_in, same_recipe
-from bushel.building.output.journal import Identity, Journal, Outcome, versions
-from bushel.building.output.output_store import open_output
+from bushel.building.output.journal import (
+    QUARANTINE_NAME,
+    Identity,
+    Journal,
+    Outcome,
+    join_quarantines,
+    read_quarantine,
+    versions,
+)
+from bushel.building.output.output_folder import open_output
 from bushel.building.output.publish import largest_narrowings, publish
-from bushel.building.output.quarantine import QUARANTINE_NAME, join_quarantines, read_quarantine
-from bushel.building.planning.balanced_source import balanced_source
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan, load_plan, recut
 from bushel.building.planning.planner import NothingToAdd, encoder_of, open_any, plan_build
 from bushel.building.planning.probe import probe_plan
-from bushel.building.progress import Counters, watch, watch_plan
+from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
 from bushel.building.tasks.tasks import Job, Task, memory_of, perform
 from bushel.errors import BushelWarning, FileProblem, TooManyRefused, in_python, quantity, readable_size

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bushel.building import Built, Outline, Recipe
-    from bushel.building.progress import Progress
+    from bushel.building.engines import Progress
 
 _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 
@@ -167,7 +167,7 @@ def _show_built(built: Built, *, as_json: bool) -> None:
 
 
 def _print_refused(built: Built) -> None:
-    from bushel.building.output.quarantine import QUARANTINE_NAME, read_quarantine
+    from bushel.building.output.journal import QUARANTINE_NAME, read_quarantine
     from bushel.errors import quantity
     from bushel.storage import as_path
 

@@ -16,7 +16,7 @@ from bushel.pixels.geometry import Fit, Kernel
 from bushel.pixels.headers import FORMATS
 from bushel.sources.opening import SOURCES, kind_of
 from bushel.sources.options import options_of
-from bushel.storage.compression import SHARD_CODECS
+from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources"]
 

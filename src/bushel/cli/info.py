@@ -14,7 +14,7 @@ import click
 from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument
 
 if TYPE_CHECKING:
-    from bushel.records.costs import Costs
+    from bushel.records.survey import Costs
 
 
 @click.command(cls=Grouped)

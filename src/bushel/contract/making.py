@@ -12,13 +12,22 @@ import msgspec
 import numpy as np
 
 from bushel import __version__
-from bushel.contract.document import Contract, Golden, arrange, row_value, store_preparation
-from bushel.contract.stored import StoredArray, StoredValue, store_array, store_bytes, store_sample
+from bushel.contract.document import (
+    Contract,
+    Golden,
+    StoredArray,
+    StoredValue,
+    arrange,
+    row_value,
+    store_array,
+    store_bytes,
+    store_preparation,
+    store_sample,
+)
 from bushel.data.samples import sample_at
 from bushel.data.schema import Schema
 from bushel.errors import MissingName
-from bushel.feeding.preparation import Input, Preparation, Resizing, as_array
-from bushel.feeding.target import OutputKind, Target
+from bushel.feeding.preparation import Input, OutputKind, Preparation, Resizing, Target, as_array
 from bushel.reading import Dataset, Split, Workers, batches
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.storage import as_path

@@ -7,10 +7,20 @@ from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from bushel.contract.comparing import compare_classes, compare_values
-from bushel.contract.document import Contract, Golden, arrange, prepare, read, row_value
-from bushel.contract.stored import StoredValue, is_same, load_array, load_sample
+from bushel.contract.document import (
+    Contract,
+    Golden,
+    StoredValue,
+    arrange,
+    is_same,
+    load_array,
+    load_sample,
+    prepare,
+    read,
+    row_value,
+)
 from bushel.data.samples import Sample
 from bushel.errors import BushelError
 from bushel.feeding.preparation import prepare_samples
@@ -18,7 +28,215 @@ from bushel.keras import as_tensors, load_model
 from bushel.storage import AnyPath
 from bushel.transforms import Draw, Transform, resize
 
-__all__ = ["Difference", "verify"]
+__all__ = ["Difference", "compare_arrays", "compare_classes", "compare_values", "verify"]
+
+
+_CLOSE = 1e-3  # of the spread of the values: how near two tensors must be for one to explain the other
+_ROUNDING = 0.02  # of the spread: what another decoder or another order of sums may do
+
+
+def compare_values(expected: Any, got: Any, others: Mapping[str, Any] | None = None) -> str | None:
+    """What is different in one row of an input; None where nothing is. `others` are made in ways known to be wrong."""
+    if isinstance(expected, np.ndarray):
+        try:
+            array = np.asarray(got)
+        except ValueError as error:
+            return f"is not an array: {error}"
+        return compare_arrays(expected, array, others or {})
+    if isinstance(got, np.ndarray):
+        got = got.tolist()
+    if isinstance(got, str):
+        got = got.encode()
+    return None if got == expected else f"is {_short(got)}; the model saw {_short(expected)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def compare_arrays(expected: NDArray[Any], got: NDArray[Any], others: Mapping[str, Any]) -> str | None:
+    """What is different between two arrays; None where they are the same bit for bit."""
+    if got.ndim == expected.ndim + 1 and got.shape[0] == 1:
+        got = got[0]  # a batch of one
+    if got.dtype.kind not in "biuf":
+        return f"holds {got.dtype}; the model saw {expected.dtype}"
+    if got.shape != expected.shape:
+        return _other_shape(expected, got)
+    if got.dtype == expected.dtype and got.tobytes() == expected.tobytes():
+        return None
+    values = np.array_equal(got, expected, equal_nan=expected.dtype.kind == "f" and got.dtype.kind == "f")
+    if values and got.dtype == expected.dtype:
+        return "differs only in the sign of zeros or in the bits of NaN"
+    if values:
+        return f"is {got.dtype}; the model saw the same values as {expected.dtype}"
+    cause = next(_causes(expected.astype(np.float64), got.astype(np.float64), others), None)
+    return cause or _unexplained(expected, got)
+
+
+def _other_shape(expected: NDArray[Any], got: NDArray[Any]) -> str:
+    text = f"has shape {list(got.shape)}; the model saw {list(expected.shape)}"
+    if got.ndim == expected.ndim == 3:
+        for axes, words in (((1, 2, 0), "channels come first"), ((1, 0, 2), "height and width are swapped")):
+            if got.transpose(axes).shape == expected.shape:
+                return f"{text}: {words}"
+    if got.ndim == expected.ndim == 1:
+        shared = min(len(got), len(expected))
+        if np.array_equal(got[:shared], expected[:shared]):
+            return f"{text}: it is {'cut' if len(got) < shared + 1 else 'padded'} to another length"
+    if got.size == expected.size:
+        return f"{text}: the same number of values in another shape"
+    return text
+
+
+def _causes(expected: NDArray[Any], got: NDArray[Any], others: Mapping[str, Any]) -> Iterator[str]:
+    """Explanations, the simplest first."""
+    if not np.isfinite(got).all() and np.isfinite(expected).all():
+        yield f"has {int((~np.isfinite(got)).sum())} values that are NaN or infinite; the model saw none"
+    scale = _spread(expected)
+    for words, turned in _turned(expected):
+        if _is_near(got, turned, scale):
+            yield words
+    for words, turned in [("", expected), *_turned(expected)]:
+        if (line := _line(turned, got)) is not None:
+            yield line + (f", and {words}" if words else "")
+    yield from _nearest_other(expected, got, others)
+    if expected.ndim <= 1:
+        yield from _other_tokens(expected, got)
+
+
+def _turned(expected: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The same picture, channels or rows in another order."""
+    if expected.ndim != 3:
+        return
+    if expected.shape[2] in (3, 4):
+        swapped = expected[..., [2, 1, 0, *range(3, expected.shape[2])]]
+        yield "the channels are in the order BGR; the model saw RGB", swapped
+    yield "the image is upside down", expected[::-1]
+    yield "the image is mirrored, left to right", expected[:, ::-1]
+    if expected.shape[0] == expected.shape[1]:
+        for turns, words in ((1, "a quarter turn anticlockwise"), (2, "half a turn"), (3, "a quarter turn clockwise")):
+            yield f"the image is turned by {words}: is its EXIF rotation applied?", np.rot90(expected, turns)
+        yield "height and width are swapped", expected.transpose(1, 0, 2)
+
+
+def _spread(values: NDArray[Any]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.ptp(finite)) or 1.0 if finite.size else 1.0
+
+
+def _is_near(got: NDArray[Any], other: NDArray[Any], scale: float, *, within: float = _CLOSE) -> bool:
+    return got.shape == other.shape and bool(np.nanmax(np.abs(got - other), initial=0) <= within * scale)
+
+
+def _line(expected: NDArray[Any], got: NDArray[Any]) -> str | None:
+    """Whether the values are the expected ones times one number plus another, for all or for each channel."""
+    if expected.size < 2 or not (np.isfinite(expected).all() and np.isfinite(got).all()):
+        return None
+    fitted = _fit(expected.reshape(-1), got.reshape(-1))
+    if fitted is not None:
+        return _line_words([fitted], expected, got)
+    channels = expected.shape[-1] if expected.ndim else 0
+    if expected.ndim < 2 or not 2 <= channels <= 16:
+        return None
+    each = [_fit(expected[..., c].reshape(-1), got[..., c].reshape(-1)) for c in range(channels)]
+    return None if any(fit is None for fit in each) else _line_words([fit for fit in each if fit], expected, got)
+
+
+def _fit(expected: NDArray[Any], got: NDArray[Any]) -> tuple[float, float] | None:
+    spread = float(np.ptp(expected))
+    if spread == 0 or np.ptp(got) == 0:
+        return None
+    factor, shift = np.polyfit(expected, got, 1)
+    is_line = np.abs(got - (factor * expected + shift)).max() <= _CLOSE * np.ptp(got)
+    if abs(factor - 1) <= _CLOSE and abs(shift) <= _CLOSE * spread:
+        return None  # the values are the same but for noise, which no factor explains
+    return (float(factor), float(shift)) if is_line else None
+
+
+def _line_words(lines: list[tuple[float, float]], expected: NDArray[Any], got: NDArray[Any]) -> str:
+    ranges = (
+        f"the range is {got.min():.4g} to {got.max():.4g}; the model saw {expected.min():.4g} to {expected.max():.4g}"
+    )
+    parts = [
+        f"times {factor:.4g}" + (f" {'+' if shift > 0 else '-'} {abs(shift):.4g}" if abs(shift) > 1e-6 else "")
+        for factor, shift in lines
+    ]
+    parts = list(dict.fromkeys(parts))
+    each = " (one for each channel)" if len(parts) > 1 else ""
+    return f"{ranges} (its values are those {', '.join(parts)}{each})"
+
+
+def _nearest_other(expected: NDArray[Any], got: NDArray[Any], others: Mapping[str, Any]) -> Iterator[str]:
+    """The known wrong way whose result is this tensor, or by far nearer to it than the right one."""
+    away = float(np.abs(got - expected).mean())
+    best, name = away / 5, None
+    for words, other in others.items():
+        if np.shape(other) != got.shape:
+            continue
+        distance = float(np.abs(got - np.asarray(other, np.float64)).mean())
+        if distance < best:
+            best, name = distance, words
+    if name is not None:
+        yield f"{name}: values differ by {away:.3g} on average, and by {best:.2g} from those made so"
+
+
+def _other_tokens(expected: NDArray[Any], got: NDArray[Any]) -> Iterator[str]:
+    """Sequences of whole numbers: padded on the other side, cut on the other side, or of another vocabulary."""
+    if expected.ndim == 0 or not (_is_whole(expected) and _is_whole(got)):
+        return
+    fill = expected[-1]
+    trimmed = np.trim_zeros(expected - fill, "b") + fill
+    if len(trimmed) < len(expected) and np.array_equal(got[len(got) - len(trimmed) :], trimmed):
+        yield "the padding comes before the values; the model saw it after them"
+    if len(trimmed) and len(trimmed) < len(expected) and np.array_equal(got[: len(trimmed)], trimmed):
+        yield f"it is padded with {got[-1]:g}; the model saw {fill:g}"
+    real = slice(0, len(trimmed))
+    if len(set(zip(expected[real], got[real], strict=True))) == len(set(expected[real])) == len(set(got[real])) > 1:
+        first = int(np.flatnonzero(expected != got)[0])
+        yield (
+            "every number stands for another, as with another vocabulary: "
+            f"where the model saw {expected[first]:g} there is {got[first]:g}"
+        )
+
+
+def _is_whole(values: NDArray[Any]) -> bool:
+    return bool(np.isfinite(values).all() and np.array_equal(values, np.rint(values)))
+
+
+def _unexplained(expected: NDArray[Any], got: NDArray[Any]) -> str:
+    wide, now = expected.astype(np.float64), got.astype(np.float64)
+    away = np.abs(now - wide)
+    differing = int((now != wide).sum())
+    largest = float(np.nanmax(away, initial=0))
+    text = f"{differing:,} of {expected.size:,} values differ, by up to {largest:.3g}"
+    if largest <= _ROUNDING * _spread(wide):
+        text += ": as small as another decoder, kernel or rounding makes it"
+    if got.dtype != expected.dtype:
+        text += f"; it is {got.dtype}, and the model saw {expected.dtype}"
+    return text
+
+
+def compare_classes(expected: list[str], got: list[str]) -> str | None:
+    """What is different between two lists of classes; None where nothing is."""
+    if got == expected:
+        return None
+    if sorted(got) == sorted(expected):
+        at = next(number for number, (one, other) in enumerate(zip(expected, got, strict=True)) if one != other)
+        how = "sorted" if got == sorted(got) else "in another order"
+        return f"the same {len(expected)} classes {how}: {at} is {got[at]!r}, and was {expected[at]!r} in training"
+    missing, extra = [n for n in expected if n not in got], [n for n in got if n not in expected]
+    if not missing and got[-len(expected) :] == expected:
+        return f"every code is moved by {len(extra)}: {_names(extra)} comes first, and was not there in training"
+    parts = [f"lacks {_names(missing)}"] * bool(missing) + [f"has {_names(extra)} that training had not"] * bool(extra)
+    return (
+        " and ".join(parts) if parts else f"has {len(got)} classes with some named twice; training had {len(expected)}"
+    )
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
 
 Prepare: TypeAlias = Callable[[Sample], Any]
 _SAME_OUTPUT = 1e-3  # how far outputs of the same model may be apart on another machine, of their largest value

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.pixels.colours import as_pixels
+from bushel.pixels.codecs import as_pixels
 
 __all__ = ["FITS", "KERNELS", "Boxes", "Fit", "Kernel", "Move", "moved", "place", "resize_pixels"]
 

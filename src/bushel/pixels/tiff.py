@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.pixels.depth import decode_wide
+from bushel.pixels.codecs import decode_wide
 from bushel.pixels.headers import BadImage
 
 __all__ = ["TiffReader", "is_tiff"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from bushel import __version__
 from bushel.errors import BushelError, FileProblem, missing_package
-from bushel.parallel.threads import available_cores
+from bushel.parallel import available_cores
 from bushel.storage import fixed_part, local_paths, paths_below
 
 __all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray"]

@@ -18,9 +18,16 @@ from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidec
 from bushel.data.splits import choose, find, group_files
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.printing import html_table
-from bushel.reading.fetched_shards import FetchedShards
-from bushel.reading.inflated_shards import InflatedShards
-from bushel.reading.shards import Decoded, MappedShards, Shard, ShardSet, Wanted, load_indexes
+from bushel.reading.shards import (
+    Decoded,
+    FetchedShards,
+    InflatedShards,
+    MappedShards,
+    Shard,
+    ShardSet,
+    Wanted,
+    load_indexes,
+)
 from bushel.records.index import hash_keys, row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.records.manifest import Shard as Promised

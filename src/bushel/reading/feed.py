@@ -15,7 +15,7 @@ import msgspec
 
 from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, MissingName
-from bushel.parallel.threads import Ahead
+from bushel.parallel import Ahead
 from bushel.reading.batch import Batch, Made, OnFault, Place
 from bushel.reading.dataset import Dataset, Split, open
 from bushel.reading.layout import Bucket, Layout

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bushel.parallel.processes import Worker
-from bushel.parallel.threads import Ahead, available_cores
+from bushel.parallel import Ahead, Worker, available_cores
 from bushel.reading.batch import Made, Maker, OnFault, Place
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack, bucketed, check_layout

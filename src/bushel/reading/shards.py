@@ -1,25 +1,41 @@
-"""Records of many shards by one number, decoded where they lie."""
+"""Records of many shards by one number: mapped, fetched block by block, or inflated window by window."""
 
 from __future__ import annotations
 
+import threading
+import warnings
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.errors import CorruptRecord, Fault, FileProblem, quantity
-from bushel.records.files import FOOTER, HEADER, Skipped
+from bushel.errors import CorruptRecord, Fault, FileProblem, quantity, readable_size
+from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, obtain_index
 from bushel.records.manifest import Shard as Promised
-from bushel.storage import describe_os_error, status_of
+from bushel.storage import cache, describe_os_error, status_of
+from bushel.storage.cache import Block, Blocks, the_cache
 
-__all__ = ["Decoded", "MappedShards", "Shard", "ShardSet", "Wanted", "load_indexes"]
+__all__ = [
+    "Decoded",
+    "FetchedShards",
+    "InflatedShards",
+    "MappedShards",
+    "Shard",
+    "ShardSet",
+    "StoreShuffle",
+    "Wanted",
+    "load_indexes",
+]
+
 
 Ints: TypeAlias = NDArray[np.int64]
 Wanted: TypeAlias = list[tuple[str, bool, int]]  # name, is a feature list, kind
@@ -207,3 +223,224 @@ class MappedShards(ShardSet):
         """Decode features of the records, in the order given."""
         columns, faults, seconds = self._core.decode(rows, wanted)
         return Decoded(columns, self.with_damage(rows, faults), seconds)
+
+
+_AHEAD = 24  # blocks under way before they are needed
+
+
+class StoreShuffle(UserWarning):
+    """A shuffle that fetches the blocks of an object store many times over."""
+
+
+class FetchedShards(ShardSet):
+    """Shards in a store whose records are numbered consecutively."""
+
+    def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
+        super().__init__(shards, counts)
+        self._blocks = Blocks([shard.path for shard in shards])
+        self._doubted: set[Block] = set()  # what was read a second time, and need not be a third
+
+    def begin(self, *, shuffled_among: int | None) -> None:
+        """Warn if a shuffle over all records would fetch the same blocks again and again."""
+        if shuffled_among:
+            self.hold(shuffled_among)
+        size, limit = sum(shard.size for shard in self.shards), the_cache().limit
+        if shuffled_among is None and size > limit:
+            warnings.warn(
+                f"{self.shards[0].path.parent}: {readable_size(size)} are shuffled record by record through a cache of "
+                f"{readable_size(limit)}, so blocks are fetched many times: set BUSHEL_CACHE_SIZE to hold all of it, "
+                "or shuffle in blocks with Order(shuffle=True, block=..., window=...)",
+                StoreShuffle,
+                stacklevel=6,
+            )
+
+    def hold(self, records: int) -> None:
+        """Keep what holds this many records at hand, twice over: a shuffle in blocks goes back and forth among them."""
+        size = sum(shard.size for shard in self.shards) / max(1, len(self))
+        self._blocks.most = max(self._blocks.most, int(2 * records * size / cache.BLOCK_BYTES))
+
+    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        """Decode features of the records, in the order given."""
+        begin = perf_counter()
+        owners, offsets, lengths = self._places(rows)
+        memory, extents = self._gather(owners, offsets, lengths)
+        seconds = perf_counter() - begin
+        columns, faults, _ = _native.decode(memory, extents, wanted)
+        if faults and self._read_again(owners, offsets, lengths, faults):
+            memory, extents = self._gather(owners, offsets, lengths)
+            columns, faults, _ = _native.decode(memory, extents, wanted)
+        return Decoded(columns, self.with_damage(rows, faults), seconds)
+
+    def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:
+        """The same tasks; the blocks that the following ones need are fetched in the meantime."""
+        coming: deque[tuple[T, int]] = deque()
+        under_way = 0
+        for task in tasks:
+            blocks = _blocks_of(*self._places(rows_of(task)))[0]
+            self._blocks.ask_for(blocks[: self._blocks.most // 2])  # what is under way must not push itself out
+            coming.append((task, len(blocks)))
+            under_way += len(blocks)
+            while under_way > _AHEAD and len(coming) > 1:
+                first, done = coming.popleft()
+                under_way -= done
+                yield first
+        yield from (task for task, _ in coming)
+
+    def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
+        """Shard of each record, where it begins there, and its length with framing."""
+        if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
+            raise IndexError(f"records must be below {len(self)}, got {int(rows.min())} to {int(rows.max())}")
+        owners: Ints = np.searchsorted(self.first, rows, side="right") - 1
+        numbers = np.unique(owners).tolist()
+        self.load_indexes(numbers)
+        offsets, lengths = np.empty_like(owners), np.empty_like(owners)
+        for number in numbers:
+            here = np.flatnonzero(owners == number)
+            index, records = self.shards[number].index, rows[here] - self.first[number]
+            offsets[here] = index.offsets[records]
+            lengths[here] = index.lengths[records].astype(np.int64) + HEADER + FOOTER
+        return owners, offsets, lengths
+
+    def _gather(self, owners: Ints, offsets: Ints, lengths: Ints) -> tuple[Any, Any]:
+        """Memory that holds the framed records one after the other, and where each is."""
+        blocks, which, starts, sizes = _blocks_of(owners, offsets, lengths)
+        memory = _native.gather(self._blocks.get(blocks), which, starts, sizes)
+        begins = np.cumsum(lengths) - lengths
+        return memory, np.stack([begins, lengths - HEADER - FOOTER], axis=1).astype(np.uint64)
+
+    def _read_again(self, owners: Ints, offsets: Ints, lengths: Ints, faults: RowFaults) -> bool:
+        """Fetch what holds records at fault again, unless that was done before."""
+        bad = np.array([row for row, fault, _ in faults if fault < Fault.WRONG_KIND], np.int64)
+        blocks = set(_blocks_of(owners[bad], offsets[bad], lengths[bad])[0]) - self._doubted
+        self._doubted |= blocks
+        self._blocks.forget(blocks)
+        return bool(blocks)
+
+
+def _blocks_of(owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Block], Ints, Ints, Ints]:
+    """The blocks that hold records; and the pieces of these records: block, offset in it, length."""
+    size = cache.BLOCK_BYTES
+    first, last = offsets // size, (offsets + lengths - 1) // size
+    counts = last - first + 1
+    record = np.repeat(np.arange(len(owners)), counts)
+    block = first[record] + np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
+    begin = np.maximum(offsets[record], block * size)
+    end = np.minimum((offsets + lengths)[record], (block + 1) * size)
+    pairs, which = np.unique(np.stack([owners[record], block], axis=1), axis=0, return_inverse=True)
+    blocks = [(shard, number) for shard, number in pairs.tolist()]
+    return blocks, which.reshape(-1).astype(np.int64), begin - block * size, end - begin
+
+
+_FRAMING = HEADER + FOOTER
+_CHUNK_BYTES = 4 << 20
+_HELD_BYTES = 64 << 20  # inflated and kept, in addition to the chunk in use
+
+
+@dataclass
+class _Reading:
+    """One pass over a shard, which goes on where it stopped."""
+
+    chunks: Iterator[Chunk]
+    done: int = 0  # records read so far
+
+
+class InflatedShards(ShardSet):
+    """Compressed shards, by the number of their records. Cheap where the numbers are close together and go up.
+
+    Safe to use from several threads, one of which reads at a time.
+    """
+
+    is_sequential = True
+
+    def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
+        super().__init__(shards, counts)
+        self._held_bytes = _HELD_BYTES
+        self._held: OrderedDict[tuple[int, int], Chunk] = OrderedDict()
+        self._size = 0
+        self._readings: dict[int, _Reading] = {}
+        self._lock = threading.Lock()
+
+    def hold(self, records: int) -> None:
+        """Keep this many records inflated: a shuffle needs its whole buffer at once."""
+        mean = sum(int(shard.index.lengths.sum()) for shard in self.shards) / len(self) + _FRAMING
+        self._held_bytes = max(self._held_bytes, int(records * mean))
+
+    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        """Decode features of the records, in the order given."""
+        memory, extents, lost = self._gather(rows)
+        columns, faults, _ = _native.decode(memory, extents, wanted)
+        if lost:
+            cut = [(place, int(Fault.TRUNCATED_STREAM), -1) for place in lost]
+            faults = sorted([fault for fault in faults if fault[0] not in lost] + cut)
+        return Decoded(columns, self.with_damage(rows, faults), 0.0)
+
+    def _gather(self, rows: Ints) -> tuple[Any, Any, set[int]]:
+        """Memory that holds the framed records, where each is, and which are no longer there."""
+        places = np.argsort(rows, kind="stable")
+        ordered = rows[places]
+        pieces: list[Any] = [b""] * len(rows)
+        lost: set[int] = set()
+        at = 0
+        while at < len(rows):
+            shard = int(np.searchsorted(self.first, ordered[at], side="right")) - 1
+            base = int(self.first[shard])
+            if int(ordered[at]) - base in self.shards[shard].damage:
+                at += 1  # there is no such record; its place is at fault
+                continue
+            with self._lock:
+                chunk = self._chunk_with(shard, int(ordered[at]) - base)
+            if chunk is None:
+                lost.add(int(places[at]))
+                at += 1
+                continue
+            first = base + chunk.first
+            end = int(np.searchsorted(ordered, first + len(chunk.extents)))
+            if end - at == len(rows):
+                return chunk.memory, chunk.extents[rows - first], lost
+            view = memoryview(chunk.memory)
+            starts, lengths = chunk.extents[ordered[at:end] - first].T.tolist()
+            for place, start, length in zip(places[at:end].tolist(), starts, lengths, strict=True):
+                pieces[place] = view[start : start + length + _FRAMING]
+            at = end
+        return *_joined(pieces), lost
+
+    def _chunk_with(self, shard: int, record: int) -> Chunk | None:
+        """The chunk that holds a record; None if the file ends before it: it was cut since it was indexed."""
+        for (owner, first), chunk in reversed(self._held.items()):
+            if owner == shard and first <= record < first + len(chunk.extents):
+                return chunk
+        reading = self._readings.get(shard)
+        if reading is None or record < reading.done:
+            reading = self._restart(shard)
+        for chunk in reading.chunks:
+            reading.done = chunk.first + len(chunk.extents)
+            self._keep(shard, chunk)
+            if record < reading.done:
+                return chunk
+        return None
+
+    def _restart(self, shard: int) -> _Reading:
+        while len(self._readings) > 2:
+            self._readings.pop(next(iter(self._readings)))
+        file = open_file(self.shards[shard].path)
+        self._readings[shard] = _Reading(file.chunks(on_fault=lambda _: None, max_bytes=_CHUNK_BYTES))
+        return self._readings[shard]
+
+    def _keep(self, shard: int, chunk: Chunk) -> None:
+        self._held[shard, chunk.first] = chunk
+        self._size += _bytes_of(chunk)
+        while self._size > self._held_bytes and len(self._held) > 1:
+            _, old = self._held.popitem(last=False)
+            self._size -= _bytes_of(old)
+
+
+def _joined(pieces: list[Any]) -> tuple[bytes, Any]:
+    sizes = np.array([len(piece) for piece in pieces], np.uint64)
+    extents = np.zeros((len(pieces), 2), np.uint64)
+    np.cumsum(sizes[:-1], out=extents[1:, 0])
+    extents[:, 1] = np.maximum(sizes, _FRAMING) - np.uint64(_FRAMING)
+    return b"".join(pieces), extents
+
+
+def _bytes_of(chunk: Chunk) -> int:
+    return int(chunk.extents[:, 1].sum()) + _FRAMING * len(chunk.extents)

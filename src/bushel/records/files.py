@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem
-from bushel.parallel.threads import iterate_ahead
+from bushel.parallel import iterate_ahead
 from bushel.storage import describe_os_error, open_in_order
-from bushel.storage.compression import SHARD_CODECS, Compression
-from bushel.storage.file_kinds import what_is
+from bushel.storage.file_kinds import SHARD_CODECS, Compression, what_is
 
 __all__ = ["Chunk", "Compression", "OnFault", "RecordFile", "Skipped", "open_file"]
 

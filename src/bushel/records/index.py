@@ -32,7 +32,7 @@ from bushel.storage import (
     status_of,
     write_whole,
 )
-from bushel.storage.compression import SHARD_CODECS
+from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
 

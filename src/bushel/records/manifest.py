@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from bushel.data.labels import Label
+from bushel.data.categories import Label
 from bushel.data.schema import Schema
 from bushel.errors import FileProblem, FormatError, MissingName, printable
 from bushel.storage import AnyPath, as_path, leaves, write_whole
-from bushel.storage.compression import Compression
+from bushel.storage.file_kinds import Compression
 
 __all__ = [
     "ARTIFACTS_NAME",

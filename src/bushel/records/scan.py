@@ -26,7 +26,7 @@ from bushel.data.columns import (
 from bushel.data.samples import Sample
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.errors import CorruptRecord, Fault, MissingName, SchemaMismatch
-from bushel.parallel.threads import available_cores
+from bushel.parallel import available_cores
 from bushel.records.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skipped, open_file
 from bushel.storage import AnyPath, list_files
 

@@ -15,10 +15,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, with_missing
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.columns import BytesColumn, Column, is_spooled, load_columns, spool_columns, with_missing
 from bushel.data.splits import split_of_name
-from bushel.parallel.helpers import Helpers, do_all
+from bushel.parallel import Helpers, do_all
 from bushel.sources.protocol import fingerprint_of
 from bushel.storage import Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of

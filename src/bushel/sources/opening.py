@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bushel.errors import FileProblem, nearest
-from bushel.parallel.helpers import Helpers
+from bushel.parallel import Helpers
 from bushel.records.files import open_file
 from bushel.sources.detection.box_tables import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo

@@ -26,8 +26,7 @@ from bushel.sources.memory.census import Census, misfit
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files, local_copy
-from bushel.storage.compression import CODECS
-from bushel.storage.file_kinds import suffixes_of
+from bushel.storage.file_kinds import CODECS, suffixes_of
 
 __all__ = ["TarSource", "webdataset"]
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bushel.errors import FileProblem
-from bushel.parallel.threads import Ahead, in_background
+from bushel.parallel import Ahead, in_background
 from bushel.storage.objects import ObjectPath
 from bushel.storage.stores import Status, get
 

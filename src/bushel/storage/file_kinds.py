@@ -1,15 +1,76 @@
-"""Kinds of files, told by their names and their first bytes. Every list of suffixes is made from this table."""
+"""Kinds of files and compressions, by name and first bytes. Every list of suffixes is made from these tables."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
-from typing import NamedTuple
+from pathlib import Path, PurePath
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
-from bushel.storage.compression import without_compression
+__all__ = [
+    "CODECS",
+    "CORE_IMAGES",
+    "IMAGES",
+    "KINDS",
+    "SHARD_CODECS",
+    "Compression",
+    "FileKind",
+    "compression_named",
+    "inflated",
+    "kind_of_bytes",
+    "kind_of_name",
+    "suffixes_of",
+    "what_is",
+    "without_compression",
+]
 
-__all__ = ["CORE_IMAGES", "IMAGES", "KINDS", "FileKind", "kind_of_bytes", "kind_of_name", "suffixes_of", "what_is"]
+
+Compression: TypeAlias = Literal["gzip", "zlib"]  # those that shards may have
+
+
+class Codec(NamedTuple):
+    """One compression."""
+
+    suffixes: tuple[str, ...]  # the first is the one that is written
+    magic: bytes = b""  # what a stream begins with; empty if its first bytes do not tell
+    is_text: bool = False  # text and tables may have it
+    window_bits: int = 0  # as zlib counts them, where shards may have it
+
+
+CODECS = {
+    "gzip": Codec((".gz", ".gzip"), b"\x1f\x8b", is_text=True, window_bits=31),
+    "zlib": Codec((".zz", ".zlib"), window_bits=15),
+    "bz2": Codec((".bz2",), b"BZ", is_text=True),
+    "zstd": Codec((".zst",), b"\x28\xb5", is_text=True),
+    "lz4": Codec((".lz4",), b"\x04\x22", is_text=True),
+    "xz": Codec((".xz",), b"\xfd7"),
+}
+SHARD_CODECS = {name: codec for name, codec in CODECS.items() if codec.window_bits}
+_SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
+
+
+def without_compression(name: str) -> str:
+    """A name without the suffix of a compression: `rows.csv` of `rows.csv.gz`."""
+    found = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), "")
+    return name[: len(name) - len(found)]
+
+
+def compression_named(name: str) -> str | None:
+    """The compression that the suffix of a file tells."""
+    suffix = Path(name).suffix.lower()
+    return next((name for name, codec in CODECS.items() if suffix in codec.suffixes), None)
+
+
+def inflated(file: IO[bytes] | str, compression: str) -> IO[bytes]:
+    """A compressed file as a stream of what it holds."""
+    if compression == "gzip":
+        from isal import igzip
+
+        return igzip.open(file, "rb")  # type: ignore[no-any-return]
+    import pyarrow as pa
+
+    stream: Any = pa.input_stream(file, compression=compression)
+    return stream  # type: ignore[no-any-return]
 
 
 class FileKind(NamedTuple):

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from bushel import _native
 from bushel.errors import FileProblem
-from bushel.parallel.threads import Ahead
+from bushel.parallel import Ahead
 from bushel.storage import stores
 from bushel.storage.listing import AnyPath, as_path, similar_names
 from bushel.storage.objects import ObjectFile, ObjectPath, take_parked

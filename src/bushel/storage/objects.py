@@ -15,7 +15,7 @@ from threading import Lock
 from typing import IO, Any
 
 from bushel.errors import FileProblem
-from bushel.parallel.threads import Ahead, iterate_ahead
+from bushel.parallel import Ahead, iterate_ahead
 from bushel.storage import stores
 from bushel.storage.stores import Key, Status
 

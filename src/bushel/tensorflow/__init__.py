@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bushel.keras import py_dataset
 from bushel.tensorflow.datasets import dataset
-from bushel.tensorflow.parsing import parse_fn, parse_spec
-from bushel.tensorflow.strings import keras_objects, text_vectorization
+from bushel.tensorflow.operations import keras_objects, text_vectorization
+from bushel.tensorflow.tensors import parse_fn, parse_spec
 
 __all__ = ["dataset", "keras_objects", "parse_fn", "parse_spec", "py_dataset", "text_vectorization"]

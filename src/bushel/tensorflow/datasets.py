@@ -16,7 +16,7 @@ from bushel.reading.batch import OnFault
 from bushel.reading.layout import Layout
 from bushel.reading.pipeline import Settings
 from bushel.tensorflow.graph import graph_dataset
-from bushel.tensorflow.specs import as_graph, assemble, components, flat_specs, load, plan
+from bushel.tensorflow.tensors import as_graph, assemble, components, flat_specs, load, plan
 from bushel.transforms import BatchTransform, Transform
 
 __all__ = ["dataset"]

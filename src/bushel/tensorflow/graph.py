@@ -19,8 +19,7 @@ from bushel.reading.schedule import Steps
 from bushel.records.files import open_file
 from bushel.storage import local_paths
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
-from bushel.tensorflow.parsing import parse_fn
-from bushel.tensorflow.specs import as_graph, load, plan
+from bushel.tensorflow.tensors import as_graph, load, parse_fn, plan
 
 __all__ = ["graph_dataset"]
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.feeding.preparation import Problem, arrange, inputs_of
-from bushel.feeding.target import OutputKind, Target, encode_labels, probabilities
+from bushel.feeding.preparation import OutputKind, Problem, Target, arrange, encode_labels, inputs_of, probabilities
 from bushel.reading import Feed
 
 __all__ = ["Predictions", "Predictor"]

@@ -15,7 +15,7 @@ import msgspec
 
 from bushel.checking import Finding
 from bushel.errors import FileProblem, FormatError
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Target
 from bushel.printing import html_table
 from bushel.storage import write_whole
 from bushel.training.loop.checkpoints import CHECKPOINT

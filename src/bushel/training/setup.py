@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from bushel.checking.rules.model_rules import look_at_model
 from bushel.errors import SchemaMismatch
-from bushel.feeding.preparation import Input, Preparation, Problem, arrange
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Input, Preparation, Problem, Target, arrange
 from bushel.reading import Dataset
 from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of

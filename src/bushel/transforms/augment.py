@@ -13,7 +13,7 @@ from bushel._native import Change
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.pixels.colours import as_pixels, full_of
+from bushel.pixels.codecs import as_pixels, full_of
 from bushel.pixels.geometry import Move, resize_pixels
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.image import cut_canvas, cut_sample, follow_rotation, moved_sample

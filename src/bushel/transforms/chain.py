@@ -18,7 +18,7 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, take
 from bushel.data.samples import Sample, Stack, sample_at
 from bushel.data.schema import Feature
-from bushel.pixels.depth import is_wide
+from bushel.pixels.codecs import is_wide
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.encoded import EncodeImage, own_form
 from bushel.transforms.image import base_of, decoded, size_names

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 
 from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
-from bushel.pixels.colours import as_pixels
-from bushel.pixels.decoding import format_of, orientation_of
-from bushel.pixels.depth import is_wide
-from bushel.pixels.encoding import ENCODED, encode_pixels
+from bushel.pixels.codecs import ENCODED, as_pixels, encode_pixels, format_of, is_wide, orientation_of
 from bushel.pixels.geometry import Fit, Kernel, moved, place
 from bushel.transforms.image import Depth, base_of, bytes_of, check_depth, check_size, decoded, moved_sample, sized
 from bushel.transforms.protocol import Draw, image_of

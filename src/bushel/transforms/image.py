@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 
 from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
-from bushel.pixels.colours import to_channels
-from bushel.pixels.decoding import MODES, decode_pixels
-from bushel.pixels.depth import decode_wide, is_wide
-from bushel.pixels.encoding import encode_pixels
+from bushel.pixels.codecs import MODES, decode_pixels, decode_wide, encode_pixels, is_wide, to_channels
 from bushel.pixels.geometry import FITS, KERNELS, Boxes, Fit, Kernel, Move, moved, place
 from bushel.transforms.canvas import Canvas, Ints
 from bushel.transforms.protocol import Draw, Draws, image_of, value_of

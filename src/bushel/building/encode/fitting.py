@@ -23,7 +23,7 @@ from bushel.data.columns import Column, splits_of, take
 from bushel.data.samples import Sample, sample_at
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError
-from bushel.parallel.helpers import Helpers, do_all
+from bushel.parallel import Helpers, do_all
 from bushel.sources.protocol import Block, Source
 from bushel.storage import write_whole
 from bushel.transforms import Fit, Transform

@@ -1,4 +1,4 @@
-"""What a build has done so far, in files that a resumed build reads. Removed when the dataset is complete."""
+"""What a build has done so far, in files that a resumed build reads, and the samples that it refused."""
 
 from __future__ import annotations
 
@@ -11,17 +11,29 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from bushel import __version__
 from bushel.building.recipe import changed_code
 from bushel.errors import FileProblem, FormatError
-from bushel.storage import write_whole
+from bushel.storage import temporary_path, write_whole
 from bushel.storage.lock import boot_of_machine
 
-__all__ = ["JOURNAL_NAME", "Identity", "Journal", "Outcome", "versions"]
+__all__ = [
+    "JOURNAL_NAME",
+    "QUARANTINE_NAME",
+    "Identity",
+    "Journal",
+    "Outcome",
+    "Quarantine",
+    "Quarantined",
+    "join_quarantines",
+    "read_quarantine",
+    "versions",
+]
+
 
 JOURNAL_NAME = "_journal"
 _CODECS = ("isal", "pillow", "pyarrow", "simplejpeg")
@@ -242,3 +254,62 @@ class Journal:
             yield
         finally:
             os.close(descriptor)
+
+
+QUARANTINE_NAME = "_quarantine.jsonl"
+
+
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """One sample that is not in the dataset."""
+
+    source: str
+    key: str
+    split: str
+    stage: str  # read, decode, transform, schema
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.stage}: {self.reason}"
+
+
+class Quarantine:
+    """The refused samples of one task, written as they come; the file appears when the task is done."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._temporary = temporary_path(path)
+        self._file: IO[bytes] | None = None
+
+    def add(self, refused: Quarantined) -> None:
+        """Write one down."""
+        if self._file is None:
+            self._file = self._temporary.open("wb")
+        self._file.write(msgspec.json.encode(refused) + b"\n")
+        self.count += 1
+
+    def close(self) -> None:
+        """Give the file its name, if anything was refused. A task that is repeated writes it again."""
+        if self._file is not None:
+            self._file.close()
+            self._temporary.replace(self.path)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+def read_quarantine(path: Path) -> Iterator[Quarantined]:
+    """Every refused sample of a dataset, or of a task."""
+    if path.exists():
+        with path.open("rb") as file:
+            for line in file:
+                yield msgspec.json.decode(line, type=Quarantined)
+
+
+def join_quarantines(parts: Iterable[Path], into: Path, *, keep: bool) -> None:
+    """Join the files of all tasks, after what is in the target if that is to be kept."""
+    before = into.read_bytes() if keep and into.exists() else b""
+    with write_whole(into) as file:
+        file.write(before)
+        for path in parts:
+            if path.exists():
+                file.write(path.read_bytes())

@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.output.journal import Outcome, versions
+from bushel.building.output.journal import QUARANTINE_NAME, Outcome, join_quarantines, versions
 from bushel.building.output.output_folder import BOUNDS_NAME, OutputFolder
-from bushel.building.output.quarantine import QUARANTINE_NAME, join_quarantines
 from bushel.building.planning.plan import Plan
 from bushel.building.recipe import RECIPE_NAME, Recipe, write_recipe
-from bushel.data.labels import Labels
+from bushel.data.categories import Labels
 from bushel.data.schema import Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import FileProblem

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from bushel import _native
-from bushel.building.output.atomic_file import Sink
+from bushel.building.output.writer import Sink
 from bushel.errors import Fault, FileProblem
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.storage import AnyPath, as_path, list_files

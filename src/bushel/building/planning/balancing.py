@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.building.planning import plan as plans
-from bushel.building.planning.balanced_source import repeat_key, save_repeats
+from bushel.building.planning.synthesis import repeat_key, save_repeats
 from bushel.building.recipe import Balance
 from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn

@@ -22,11 +22,10 @@ from bushel.building.planning.plan import Plan, PlanFacts, Rows
 from bushel.building.planning.probe import Probe, ToProbe
 from bushel.building.recipe import Recipe
 from bushel.data import splits
-from bushel.data.categories import Categories, hash_values, text_of
+from bushel.data.categories import Categories, Label, Labels, hash_values, labels_of, text_of
 from bushel.data.columns import BytesColumn, cut
-from bushel.data.labels import Label, Labels, labels_of
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
-from bushel.parallel.helpers import Helpers, do_all
+from bushel.parallel import Helpers, do_all
 from bushel.records.manifest import Balanced
 from bushel.sources.protocol import Source
 

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.data.categories import Labels
 from bushel.data.columns import BytesColumn
-from bushel.data.labels import Labels
 from bushel.data.schema import Schema
 from bushel.data.splits import draw
-from bushel.parallel.threads import available_cores
+from bushel.parallel import available_cores
 from bushel.records.manifest import Balanced
 from bushel.storage import write_whole
-from bushel.storage.compression import SHARD_CODECS
+from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
 

@@ -13,15 +13,14 @@ import msgspec
 import numpy as np
 
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.planning.balanced_source import balanced_source
 from bushel.building.planning.balancing import balance
 from bushel.building.planning.draft import Frozen, list_source, make_plan
 from bushel.building.planning.plan import Plan
 from bushel.building.planning.probe import probe
+from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
-from bushel.parallel.helpers import Helpers
-from bushel.parallel.threads import available_cores
+from bushel.parallel import Helpers, available_cores
 from bushel.sources.protocol import Source
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms

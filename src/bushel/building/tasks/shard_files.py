@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.building.encode.record_encoding import FRAMING
-from bushel.building.output.atomic_file import compressor
 from bushel.building.output.journal import Journal, Outcome
+from bushel.building.output.writer import compressor
 from bushel.data.columns import BytesColumn
 from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file

@@ -20,14 +20,13 @@ from bushel import _native
 from bushel.building.encode.column_encoding import Narrowings
 from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
 from bushel.building.encode.record_encoding import BlockEncoder, Piece
-from bushel.building.output.journal import Journal, Outcome
-from bushel.building.output.quarantine import Quarantine, Quarantined
+from bushel.building.engines import Counters
+from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined
 from bushel.building.planning.plan import Plan, load_plan
-from bushel.building.progress import Counters
 from bushel.building.tasks.shard_files import Segment, ShardFile, deliver, read_back, write_beside, write_in_order
 from bushel.building.tasks.sorted_runs import RunWriter, merge_runs
+from bushel.data.categories import count_labels
 from bushel.data.columns import BytesColumn, Column
-from bushel.data.labels import count_labels
 from bushel.errors import BushelError, TooManyRefused
 from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source

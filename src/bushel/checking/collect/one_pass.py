@@ -25,7 +25,7 @@ from bushel.checking.collect.text_looks import TextLooks
 from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.schema import Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
-from bushel.parallel.threads import available_cores
+from bushel.parallel import available_cores
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest

@@ -12,7 +12,7 @@ from bushel.checking.report.findings import Finding, Location, count_of_things
 from bushel.checking.rules.registry import rule
 from bushel.errors import Fault, fault_words, readable_size
 from bushel.records.files import Skipped
-from bushel.storage.compression import compression_named
+from bushel.storage.file_kinds import compression_named
 
 __all__: list[str] = []
 

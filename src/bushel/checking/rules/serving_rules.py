@@ -16,10 +16,9 @@ from bushel.checking.collect.facts import Data
 from bushel.checking.report.findings import Finding, Location
 from bushel.checking.rules.registry import rule
 from bushel.contract import Contract, Difference, Golden
-from bushel.contract.comparing import compare_classes
-from bushel.contract.document import CONTRACT_NAME
+from bushel.contract.document import CONTRACT_NAME, load_array
 from bushel.contract.making import fingerprints_of
-from bushel.contract.stored import load_array
+from bushel.contract.verifying import compare_classes
 from bushel.data.schema import Feature
 from bushel.errors import BushelError
 from bushel.records.scan import scan

@@ -14,11 +14,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, take
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.columns import BytesColumn, Column, Ragged, is_spooled, load_columns, spool_columns, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.pixels.decoding import turn_pixels
+from bushel.pixels.codecs import turn_pixels
 from bushel.pixels.headers import BadImage, Header, parse_header
 from bushel.sources.detection.annotations import Annotations, BadBoxes, Unit, clean_boxes, turn_boxes
 from bushel.sources.detection.box_tables import read_boxes, with_suffixes

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column
 from bushel.data.schema import Feature
-from bushel.pixels.depth import decode_wide, encode_wide
+from bushel.pixels.codecs import decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, parse_header
 
 __all__ = ["CheckedImages", "ImageCheck", "Verify"]

@@ -13,11 +13,19 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, take
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns, write_columns
+from bushel.data.columns import (
+    BytesColumn,
+    Column,
+    Ragged,
+    is_spooled,
+    load_columns,
+    spool_columns,
+    take,
+    write_columns,
+)
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.parallel.helpers import Helpers
+from bushel.parallel import Helpers
 from bushel.sources.folders import (
     ClassFolder,
     FileList,

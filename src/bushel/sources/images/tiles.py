@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.parallel.helpers import Helpers
-from bushel.pixels.decoding import decode_pixels
-from bushel.pixels.depth import decode_wide, is_wide
-from bushel.pixels.encoding import Encoded, encode_pixels
+from bushel.parallel import Helpers
+from bushel.pixels.codecs import Encoded, decode_pixels, decode_wide, encode_pixels, is_wide
 from bushel.pixels.headers import FORMATS, BadImage
 from bushel.pixels.tiff import TiffReader, is_tiff
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys

@@ -13,8 +13,17 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, join_sparse, take
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.columns import (
+    BytesColumn,
+    Column,
+    Ragged,
+    SparseColumn,
+    is_spooled,
+    join_sparse,
+    load_columns,
+    spool_columns,
+    take,
+)
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch

@@ -11,12 +11,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, take, with_missing
-from bushel.data.mapped_columns import is_spooled, load_columns, spool_columns
+from bushel.data.columns import BytesColumn, Column, is_spooled, load_columns, spool_columns, take, with_missing
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import as_split
 from bushel.errors import BushelError, FileProblem, MissingName
-from bushel.parallel.helpers import Helpers
+from bushel.parallel import Helpers
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.sources.series.series_rows import (

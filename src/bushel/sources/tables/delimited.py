@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bushel.errors import FileProblem
-from bushel.parallel.threads import map_in_threads
+from bushel.parallel import map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables.arrow import BadRows, cast_text
 from bushel.sources.tables.table_columns import Capture, Field, Part, Piece, Survey, few_values, part_bytes

@@ -13,7 +13,7 @@ import numpy as np
 
 from bushel import _native
 from bushel.errors import FileProblem
-from bushel.parallel.threads import map_in_threads
+from bushel.parallel import map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import BadRows

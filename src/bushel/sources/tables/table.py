@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take, with_missing
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName
-from bushel.parallel.helpers import Helpers, do_all
+from bushel.parallel import Helpers, do_all
 from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
 from bushel.sources.images.image_columns import ImageColumn
 from bushel.sources.memory.values import number_keys, typed

@@ -15,7 +15,7 @@ import numpy as np
 from bushel import _native
 from bushel.errors import FileProblem
 from bushel.storage import open_to_read, openable
-from bushel.storage.compression import CODECS, inflated
+from bushel.storage.file_kinds import CODECS, inflated
 
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 

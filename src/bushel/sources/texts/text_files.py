@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.parallel.helpers import Helpers
+from bushel.parallel import Helpers
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.memory.values import number_keys
 from bushel.sources.options import check_values, recipe_table

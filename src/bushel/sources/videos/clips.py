@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem
-from bushel.parallel.helpers import Helpers
-from bushel.pixels.encoding import Encoded, encode_pixels
+from bushel.parallel import Helpers
+from bushel.pixels.codecs import Encoded, encode_pixels
 from bushel.pixels.geometry import Fit, Kernel, moved, place
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.options import check_values, recipe_table

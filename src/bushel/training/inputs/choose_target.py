@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn
 from bushel.data.schema import FLOAT_KIND, Schema
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.feeding.target import Target, TargetKind, encode_labels, flat_labels, text
+from bushel.feeding.preparation import Target, TargetKind, encode_labels, flat_labels, text
 from bushel.reading import Split
 from bushel.records.manifest import Manifest
 from bushel.training.inputs.splits import Splits

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.feeding.preparation import Problem, inputs_of
-from bushel.feeding.target import encode_labels
+from bushel.feeding.preparation import Problem, encode_labels, inputs_of
 from bushel.reading import Feed, Order, Split, Workers, batches
 from bushel.training.options import Options
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.feeding.preparation import Problem
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Problem, Target
 from bushel.training.loop.framework import is_tensorflow, load_tensorflow
 from bushel.training.models.compiling import Compiled
 from bushel.training.predictions import Predictor

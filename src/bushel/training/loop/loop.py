@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.feeding.preparation import arrange, inputs_of
-from bushel.feeding.target import encode_labels
+from bushel.feeding.preparation import arrange, encode_labels, inputs_of
 from bushel.reading import Batch, Feed, Split
 from bushel.training.inputs.feeds import feed_of
 from bushel.training.loop.checkpoints import State, save_checkpoint

@@ -8,7 +8,7 @@ import msgspec
 from numpy.typing import NDArray
 
 from bushel.checking.rules.model_rules import look_at_model
-from bushel.feeding.target import OutputKind, Target, output_kind
+from bushel.feeding.preparation import OutputKind, Target, output_kind
 from bushel.keras import load_keras
 from bushel.training.options import Options
 

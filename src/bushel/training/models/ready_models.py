@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bushel.feeding.preparation import Input, Problem, dense_array
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Input, Problem, Target, dense_array
 from bushel.keras import load_keras
 from bushel.reading import Split
 from bushel.training.inputs.splits import spread

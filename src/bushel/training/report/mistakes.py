@@ -11,8 +11,7 @@ import numpy as np
 
 from bushel.data.samples import sample_at
 from bushel.errors import BushelError
-from bushel.feeding.preparation import Preparation, Problem
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Preparation, Problem, Target
 from bushel.reading import Split
 from bushel.training.predictions import Predictions
 

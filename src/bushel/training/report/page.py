@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bushel.checking import Finding
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Target
 from bushel.printing import html_table
 from bushel.training.predictions import Predictions
 from bushel.training.report.charts import bars, lines

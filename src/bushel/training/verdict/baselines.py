@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.feeding.preparation import Input, Preparation
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Input, Preparation, Target
 from bushel.training.inputs.feeds import feature_rows
 from bushel.training.setup import Setup
 

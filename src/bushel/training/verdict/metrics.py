@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.feeding.target import Target, TargetKind
+from bushel.feeding.preparation import Target, TargetKind
 from bushel.training.predictions import Predictions
 
 __all__ = [

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bushel.checking import Finding
 from bushel.checking.rules.registry import Moment, causes_first, rules_for
 from bushel.checking.rules.run_rules import RunFacts
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Target
 from bushel.training.predictions import Predictions
 from bushel.training.verdict.baselines import Baselines, baseline_words
 from bushel.training.verdict.metrics import Interval, bootstrap, measure_of, metric_words, primary, wilson

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from bushel.checking.rules.model_rules import ModelFacts
 from bushel.checking.rules.run_rules import RunFacts
-from bushel.feeding.preparation import Problem
-from bushel.feeding.target import Target
+from bushel.feeding.preparation import Problem, Target
 from bushel.reading import Report
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions

@@ -1,1 +1,0 @@
-"""Work beside the caller: in threads, ahead of need, and in processes."""

@@ -1,0 +1,363 @@
+"""Images to pixels and back: encoded bytes decoded to 8 or 16 bits per channel, and pixels encoded."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+import sys
+import zlib
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.pixels.headers import FORMATS, BadImage, parse_header
+
+__all__ = [
+    "ENCODED",
+    "MOST_PIXELS",
+    "Encoded",
+    "as_pixels",
+    "decode_pixels",
+    "decode_wide",
+    "decode_without_core",
+    "encode_pixels",
+    "encode_wide",
+    "format_of",
+    "full_of",
+    "is_wide",
+    "orientation_of",
+    "to_channels",
+    "turn_pixels",
+]
+
+
+_GREY = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def full_of(dtype: np.dtype[Any]) -> int:
+    """White, and an alpha that lets nothing through: 65535 of uint16, 255 of uint8, and of floats that were uint8."""
+    return 65535 if dtype == np.uint16 else 255
+
+
+def as_pixels(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Floats as pixels of a dtype: rounded and clipped to its range, unless they may stay floats."""
+    if dtype == np.float32:
+        return values.astype(np.float32, copy=False)
+    return np.asarray(np.clip(np.rint(values), 0, full_of(dtype)), dtype)
+
+
+def to_channels(image: NDArray[Any], channels: int) -> NDArray[Any]:
+    """Pixels of 1, 3 or 4 channels with so many of them; alpha is dropped, or full."""
+    if image.shape[2] == channels:
+        return image
+    colours = image[..., :3] if image.shape[2] == 4 else image
+    if channels == 1:
+        if colours.shape[2] == 1:
+            return colours
+        grey = (colours @ _GREY)[..., None]
+        return grey.astype(np.float32) if image.dtype == np.float32 else np.floor(grey + 0.5).astype(image.dtype)
+    colours = np.repeat(colours, 3, axis=2) if colours.shape[2] == 1 else colours
+    if channels == 3:
+        return np.ascontiguousarray(colours)
+    return np.concatenate([colours, np.full_like(colours[..., :1], full_of(image.dtype))], axis=2)
+
+
+def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Pixels of an image turned upright, as EXIF asks."""
+    turned: dict[int, Any] = {
+        2: lambda: pixels[:, ::-1],
+        3: lambda: pixels[::-1, ::-1],
+        4: lambda: pixels[::-1],
+        5: lambda: pixels.swapaxes(0, 1),
+        6: lambda: pixels[::-1].swapaxes(0, 1),
+        7: lambda: pixels[::-1, ::-1].swapaxes(0, 1),
+        8: lambda: pixels.swapaxes(0, 1)[::-1],
+    }
+    found: NDArray[Any] = turned[orientation]() if orientation in turned else pixels
+    return found
+
+
+JPEG = b"\xff\xd8\xff"
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+MODES = {1: ("GRAY", "L"), 3: ("RGB", "RGB"), 4: ("RGBA", "RGBA")}
+_SCAN = b"\xff\xda"  # begins the pixels of a JPEG, and of a thumbnail within its EXIF data: those stand before both
+# Pixels are mostly resized and dropped: memory that was dropped is taken again, since the system clears what it gives.
+_POOL = _native.Pool(max(8, os.cpu_count() or 1))
+_POOLED_BYTES = 4 << 20  # larger images are too few, and too much to keep
+_BITS, _PLANAR = 258, 284  # tags of TIFFs
+MOST_PIXELS = 2**28  # an image of few bytes can ask for more memory than there is
+WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
+
+
+def decode_pixels(
+    data: bytes,
+    channels: int | None = None,
+    *,
+    upright: bool = True,
+    at_least: tuple[int, int] | None = None,
+    most_pixels: int = MOST_PIXELS,
+) -> NDArray[np.uint8]:
+    """Decode an image to height x width x channels; None: as many channels as it has.
+
+    With `at_least`, a JPEG that is twice this size or more is decoded at half, quarter or eighth size. Of a GIF, or an
+    animated WebP or TIFF, the first frame is taken. 16 bits per channel are cut to their upper 8; `depth.decode_wide`
+    has them all. Raises ValueError, OSError or SyntaxError for what cannot be decoded, damaged JPEGs included, which
+    other readers fill up with grey, and images of more than `most_pixels`.
+    """
+    painting = _native.Painting(upright=upright, at_least=at_least or (0, 0), most_pixels=most_pixels)
+    (found,), refused = _native.decode_each(np.array([0, len(data)]), data, channels or 0, painting)
+    if found is not None:
+        return cast("NDArray[np.uint8]", found)
+    if refused[0][1] == _native.Outcome.TOO_LARGE:
+        raise ValueError(f"it has more than {most_pixels:,} pixels")
+    return decode_without_core(data, channels, upright=upright, at_least=at_least)
+
+
+def decode_without_core(
+    data: bytes, channels: int | None = None, *, upright: bool = True, at_least: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
+    """The same for all kinds of images, or what is wrong with one: the core knows few kinds, and few words."""
+    if data[:3] == JPEG:
+        pixels = _decode_jpeg(data, channels, at_least)
+        if pixels is not None:
+            return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if upright else pixels
+    pixels = _decode_other(data, channels)
+    is_turned = upright and data[:4] not in TIFF  # Pillow turns TIFFs itself
+    return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if is_turned else pixels
+
+
+def orientation_of(data: bytes) -> int:
+    """The orientation that EXIF data ask for; 1 is upright."""
+    if data[:3] == JPEG and data.find(b"Exif\0\0", 0, data.find(_SCAN)) < 0:
+        return 1
+    try:
+        return parse_header(data).orientation
+    except BadImage:
+        return 1
+
+
+def format_of(data: bytes) -> str:
+    """The format of an image, by its bytes. Raises ValueError where it is none."""
+    if data[:3] == JPEG:
+        return "jpeg"
+    try:
+        return parse_header(data).format
+    except BadImage as error:
+        raise ValueError(str(error)) from None
+
+
+def _decode_jpeg(data: bytes, channels: int | None, at_least: tuple[int, int] | None) -> NDArray[np.uint8] | None:
+    """None where it is of a rare kind, which Pillow decodes."""
+    import simplejpeg
+
+    height, width = at_least or (0, 0)
+    scaled = {"min_height": height, "min_width": width, "min_factor": 2}
+    try:
+        *size, colours, _ = simplejpeg.decode_jpeg_header(data, **scaled)
+        wanted = channels or (1 if colours == "Gray" else 3)
+        buffer = _memory(size[0] * size[1] * wanted)
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, colorspace=MODES[wanted][0], **scaled, buffer=buffer)
+    except ValueError as error:
+        if _is_rare(data, error):
+            return None
+        raise ValueError(str(error).removeprefix("b'").rstrip("'")) from None
+    return pixels
+
+
+def _memory(size: int) -> Any:
+    """Memory for so many bytes, or a little more, so that images of nearly the same size share it; None: fresh."""
+    if size > _POOLED_BYTES:
+        return None
+    step = 1 << max(12, size.bit_length() - 4)
+    return _POOL.empty(-(-size // step) * step)
+
+
+def _is_rare(data: bytes, error: ValueError) -> bool:
+    try:
+        return "subsampling" in str(error) or parse_header(data).channels not in (1, 3)
+    except BadImage:
+        return False
+
+
+def _decode_other(data: bytes, channels: int | None) -> NDArray[np.uint8]:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        refuse_planes(image)
+        if image.mode in WIDE:
+            wide = np.asarray(image)
+            pixels = (np.clip(wide, 0, 65535) >> 8).astype(np.uint8)
+            return _grey_to(pixels, channels or 1)
+        pixels = np.array(image.convert(MODES[channels or _own_channels(image)][1]))
+    return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def refuse_planes(image: Any) -> None:
+    """Refuse TIFFs that keep channels of 16 bits apart, of which Pillow makes noise."""
+    tags = getattr(image, "tag_v2", {})
+    if tags.get(_PLANAR) == 2 and len(tags.get(_BITS, ())) > 1 and max(tags[_BITS]) > 8:
+        raise ValueError("a TIFF with a plane for each channel can have 8 bits per channel only")
+
+
+def _grey_to(pixels: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+    out = np.repeat(pixels[..., None], channels, axis=2)
+    if channels == 4:
+        out[..., 3] = 255
+    return out
+
+
+def _own_channels(image: Any) -> int:
+    if image.mode in ("1", "L"):
+        return 4 if "transparency" in image.info else 1
+    return 4 if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info else 3
+
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_COLOURS = re.compile(r"(RGB|RGBX|RGBA|RGBa|LA|CMYK);16([BLN])")  # 16 bits per channel, in Pillow's words
+_OTHER = {"B": "L", "L": "B"}
+
+
+def is_wide(data: bytes) -> bool:
+    """Whether an image has 16 bits per channel, by its header."""
+    if data[:8] == _PNG:
+        return data[24:25] == b"\x10"
+    if data[:4] not in TIFF:
+        return False
+    try:
+        return parse_header(data).bits == 16
+    except BadImage:
+        return False
+
+
+def decode_wide(data: bytes, channels: int | None = None, *, upright: bool = True) -> NDArray[np.uint16]:
+    """Decode an image to uint16, height x width x channels; None: as many channels as it has.
+
+    What has 8 bits per channel is multiplied by 257, so that white is 65535 in all. Raises as `decode_pixels` does.
+    """
+    pixels = None if data[:3] == JPEG else _decode(data)
+    if pixels is None:
+        return decode_pixels(data, channels, upright=upright).astype(np.uint16) * np.uint16(257)
+    pixels = to_channels(pixels, channels or pixels.shape[2])
+    is_turned = upright and data[:4] not in TIFF  # Pillow turns TIFFs itself
+    return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data)) if is_turned else pixels)
+
+
+def _decode(data: bytes) -> NDArray[np.uint16] | None:
+    """All bits of an image; None where there are but 8."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        refuse_planes(image)
+        clear = image.info.get("transparency")
+        if image.mode in WIDE:
+            return _with_clear(np.clip(np.asarray(image), 0, 65535).astype(np.uint16)[..., None], clear)
+        args = image.tile[0].args if image.tile else ""
+        found = _COLOURS.fullmatch(str(args if isinstance(args, str) else args[0]))
+    if found is None:
+        return None
+    mode, order = found.groups()
+    if order == "N":
+        order = "B" if sys.byteorder == "big" else "L"
+    if mode == "LA":  # two values of two bytes, and so four bytes
+        two = _unpack(data, "RGBA").view(">u2").astype(np.uint16)
+        return np.ascontiguousarray(two[..., [0, 0, 0, 1]])
+    mode = "RGBA" if mode == "RGBa" else mode
+    upper, lower = (_unpack(data, f"{mode};16{letter}") for letter in (order, _OTHER[order]))
+    pixels = upper.astype(np.uint16) * np.uint16(256) + lower
+    if found[1] == "RGBa":
+        return _by_alpha(pixels)
+    return _without_ink(pixels) if mode == "CMYK" else _with_clear(pixels, clear)
+
+
+def _unpack(data: bytes, raw_mode: str) -> NDArray[np.uint8]:
+    """The bytes that Pillow takes from an image for another raw mode than the one it thinks of."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(data)) as image:
+        image.tile = [
+            tile._replace(args=raw_mode if isinstance(tile.args, str) else (raw_mode, *tile.args[1:]))
+            for tile in image.tile
+        ]
+        return np.array(image)
+
+
+def _with_clear(pixels: NDArray[np.uint16], clear: Any) -> NDArray[np.uint16]:
+    """With an alpha that is 0 where a pixel has the colour that a PNG says is transparent."""
+    if clear is None:
+        return pixels
+    alpha = np.where((pixels == np.asarray(clear)).all(axis=2), 0, 65535).astype(np.uint16)
+    return np.concatenate([to_channels(pixels, 3), alpha[..., None]], axis=2)
+
+
+def _by_alpha(pixels: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Colours that were multiplied by their alpha, as they were before."""
+    alpha = np.maximum(pixels[..., 3:], 1).astype(np.float64)
+    colours = np.minimum(np.rint(pixels[..., :3] * (65535 / alpha)), 65535).astype(np.uint16)
+    return np.concatenate([colours, pixels[..., 3:]], axis=2)
+
+
+def _without_ink(pixels: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """CMYK as RGB, as Pillow converts it."""
+    paper = 65535 - pixels.astype(np.float64)
+    return np.rint(paper[..., :3] * paper[..., 3:] / 65535).astype(np.uint16)
+
+
+def encode_wide(pixels: NDArray[np.uint16]) -> bytes:
+    """A PNG of 16 bits per channel, of height x width x 1, 3 or 4."""
+    height, width, channels = pixels.shape
+    rows = np.ascontiguousarray(pixels, ">u2").view(np.uint8).reshape(height, -1)
+    head = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(_filtered(rows, 2 * channels))), (b"IEND", b""))
+    return _PNG + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+
+
+def _filtered(rows: NDArray[np.uint8], step: int) -> bytes:
+    """Each row as it is, less what is left of it, or less what is above: whichever has the smallest values."""
+    left, above = np.zeros_like(rows), np.zeros_like(rows)
+    left[:, step:], above[1:] = rows[:, :-step], rows[:-1]
+    ways = np.stack([rows, rows - left, rows - above])
+    sums = np.minimum(ways, 0 - ways).sum(axis=2, dtype=np.int64)
+    best = sums.argmin(axis=0)
+    return np.column_stack([best.astype(np.uint8), ways[best, np.arange(len(rows))]]).tobytes()
+
+
+_MOST_SIDE = 65500  # of a JPEG that libjpeg writes; what is larger is refused by simplejpeg's words
+ENCODED = tuple(name for name, format in FORMATS.items() if format.is_written)
+if TYPE_CHECKING:
+    Encoded: TypeAlias = str
+else:
+    Encoded = Literal[ENCODED]
+
+
+def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
+    """Encode uint8 pixels of height x width x 1, 3 or 4; as PNG, uint16 ones too.
+
+    A JPEG leaves out alpha, and has half the colour resolution, as is usual.
+    JPEGs of a quality below 96 are made with libjpeg-turbo's fast DCT, others with its accurate one.
+    """
+    if pixels.dtype == np.uint16:
+        if form != "png":
+            raise ValueError(f"{form} has 8 bits per channel; 16 bits are stored as png or raw")
+        return encode_wide(pixels)
+    if form == "jpeg":
+        if pixels.shape[2] == 4:
+            pixels = pixels[..., :3]
+        if _native.codecs()["jpeg"] and min(pixels.shape) > 0 and max(pixels.shape) <= _MOST_SIDE:
+            return cast("bytes", _native.encode_jpeg(np.ascontiguousarray(pixels), quality))
+        import simplejpeg
+
+        colours = "GRAY" if pixels.shape[2] == 1 else "RGB"
+        sampling = "Gray" if pixels.shape[2] == 1 else "420"
+        return bytes(simplejpeg.encode_jpeg(np.ascontiguousarray(pixels), quality, colours, sampling, fastdct=False))
+    from PIL import Image
+
+    out = io.BytesIO()
+    image = Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
+    image.save(out, form.upper(), **({"quality": quality} if FORMATS[form].has_quality else {}))
+    return out.getvalue()
