@@ -11,7 +11,7 @@ from bushel import transforms as t
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import SchemaMismatch
 from bushel.transforms.fitted import merge_in_order
-from bushel.transforms.quantiles import Quantiles
+from bushel.transforms.numbers import Quantiles
 
 DRAW = t.Draw(0, 0, 0)
 

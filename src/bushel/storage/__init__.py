@@ -5,82 +5,39 @@ Stores are a kind of path. The rest of bushel calls the verbs below and never as
 
 from __future__ import annotations
 
-from bushel.storage.cache import local_copy
-from bushel.storage.files import (
-    Status,
-    copy_file,
-    describe_os_error,
-    give_name,
-    leaves,
-    load_bytes,
-    may_write_beside,
-    open_in_order,
-    open_to_read,
-    openable,
-    read_each,
-    read_past_cache,
-    read_together,
-    remove_below,
-    status_of,
-    sync_folder,
-    temporary_path,
-    upload,
-    whole_path,
-    write_whole,
-)
-from bushel.storage.listing import (
-    AnyPath,
-    Scanner,
-    as_path,
-    fixed_part,
-    list_files,
-    listed,
-    local_paths,
-    names_below,
-    natural_order,
-    paths_below,
-    presence,
-    scanner_of,
-    shard_paths,
-    sibling,
-    sizes_in,
-)
-
-__all__ = [
-    "AnyPath",
-    "Scanner",
-    "Status",
-    "as_path",
-    "copy_file",
-    "describe_os_error",
-    "fixed_part",
-    "give_name",
-    "leaves",
-    "list_files",
-    "listed",
-    "load_bytes",
-    "local_copy",
-    "local_paths",
-    "may_write_beside",
-    "names_below",
-    "natural_order",
-    "open_in_order",
-    "open_to_read",
-    "openable",
-    "paths_below",
-    "presence",
-    "read_each",
-    "read_past_cache",
-    "read_together",
-    "remove_below",
-    "scanner_of",
-    "shard_paths",
-    "sibling",
-    "sizes_in",
-    "status_of",
-    "sync_folder",
-    "temporary_path",
-    "upload",
-    "whole_path",
-    "write_whole",
-]
+from bushel.storage.cache import local_copy as local_copy
+from bushel.storage.files import Status as Status
+from bushel.storage.files import copy_file as copy_file
+from bushel.storage.files import describe_os_error as describe_os_error
+from bushel.storage.files import give_name as give_name
+from bushel.storage.files import leaves as leaves
+from bushel.storage.files import load_bytes as load_bytes
+from bushel.storage.files import may_write_beside as may_write_beside
+from bushel.storage.files import open_in_order as open_in_order
+from bushel.storage.files import open_to_read as open_to_read
+from bushel.storage.files import openable as openable
+from bushel.storage.files import read_each as read_each
+from bushel.storage.files import read_past_cache as read_past_cache
+from bushel.storage.files import read_together as read_together
+from bushel.storage.files import remove_below as remove_below
+from bushel.storage.files import status_of as status_of
+from bushel.storage.files import sync_folder as sync_folder
+from bushel.storage.files import temporary_path as temporary_path
+from bushel.storage.files import upload as upload
+from bushel.storage.files import whole_path as whole_path
+from bushel.storage.files import write_whole as write_whole
+from bushel.storage.listing import AnyPath as AnyPath
+from bushel.storage.listing import Scanner as Scanner
+from bushel.storage.listing import as_path as as_path
+from bushel.storage.listing import fixed_part as fixed_part
+from bushel.storage.listing import list_files as list_files
+from bushel.storage.listing import listed as listed
+from bushel.storage.listing import local_paths as local_paths
+from bushel.storage.listing import names_below as names_below
+from bushel.storage.listing import natural_order as natural_order
+from bushel.storage.listing import paths_below as paths_below
+from bushel.storage.listing import presence as presence
+from bushel.storage.listing import scanner_of as scanner_of
+from bushel.storage.listing import shard_paths as shard_paths
+from bushel.storage.listing import sibling as sibling
+from bushel.storage.listing import sizes_in as sizes_in

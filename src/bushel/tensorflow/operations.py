@@ -36,8 +36,7 @@ from bushel.transforms import (
     tokenise,
     window,
 )
-from bushel.transforms.texts import Clean
-from bushel.transforms.tokens import Tokenise
+from bushel.transforms.texts import Clean, Tokenise
 
 __all__ = [
     "PIXEL_OPS",

@@ -7,87 +7,56 @@ bushel.batches(train, batch_size=64, transforms=[t.decode_image("image"), t.resi
 
 from __future__ import annotations
 
-from bushel.transforms.augment import (
-    brightness,
-    contrast,
-    cutmix,
-    cutout,
-    hue,
-    mixup,
-    noise,
-    random_crop,
-    random_flip,
-    random_resized_crop,
-    rotate,
-    saturation,
-)
-from bushel.transforms.chain import apply_all
-from bushel.transforms.classes import encode, multi_hot, one_hot
-from bushel.transforms.embeddings import embed, raw
-from bushel.transforms.encoded import encode_image, reencode, resize_encoded
-from bushel.transforms.image import center_crop, convert_colour, decode_image, resize
-from bushel.transforms.missing import fill, require
-from bushel.transforms.numbers import bucketise, cast, clip, jitter, log, normalise, scale, window
-from bushel.transforms.protocol import BatchTransform, ColumnTransform, Draw, Fit, Fittable, PaintedTransform, Transform
-from bushel.transforms.scaling import min_max, robust_scale, standardise
-from bushel.transforms.terms import hash_ngrams, sparse, tfidf
-from bushel.transforms.texts import clean
-from bushel.transforms.tokens import tokenise, tokenise_file
-
-__all__ = [
-    "BatchTransform",
-    "ColumnTransform",
-    "Draw",
-    "Fit",
-    "Fittable",
-    "PaintedTransform",
-    "Transform",
-    "apply_all",
-    "brightness",
-    "bucketise",
-    "cast",
-    "center_crop",
-    "clean",
-    "clip",
-    "contrast",
-    "convert_colour",
-    "cutmix",
-    "cutout",
-    "decode_image",
-    "embed",
-    "encode",
-    "encode_image",
-    "fill",
-    "hash_ngrams",
-    "hue",
-    "jitter",
-    "log",
-    "min_max",
-    "mixup",
-    "multi_hot",
-    "noise",
-    "normalise",
-    "one_hot",
-    "random_crop",
-    "random_flip",
-    "random_resized_crop",
-    "raw",
-    "reencode",
-    "require",
-    "resize",
-    "resize_encoded",
-    "robust_scale",
-    "rotate",
-    "saturation",
-    "scale",
-    "sparse",
-    "standardise",
-    "tfidf",
-    "tokenise",
-    "tokenise_file",
-    "trust",
-    "window",
-]
-
-
-from bushel.transforms.by_name import trust
+# A name that is imported as itself is offered to users.
+from bushel.transforms.augment import brightness as brightness
+from bushel.transforms.augment import contrast as contrast
+from bushel.transforms.augment import cutmix as cutmix
+from bushel.transforms.augment import cutout as cutout
+from bushel.transforms.augment import hue as hue
+from bushel.transforms.augment import mixup as mixup
+from bushel.transforms.augment import noise as noise
+from bushel.transforms.augment import random_crop as random_crop
+from bushel.transforms.augment import random_flip as random_flip
+from bushel.transforms.augment import random_resized_crop as random_resized_crop
+from bushel.transforms.augment import rotate as rotate
+from bushel.transforms.augment import saturation as saturation
+from bushel.transforms.by_name import trust as trust
+from bushel.transforms.chain import apply_all as apply_all
+from bushel.transforms.classes import encode as encode
+from bushel.transforms.classes import multi_hot as multi_hot
+from bushel.transforms.classes import one_hot as one_hot
+from bushel.transforms.encoded import encode_image as encode_image
+from bushel.transforms.encoded import reencode as reencode
+from bushel.transforms.encoded import resize_encoded as resize_encoded
+from bushel.transforms.image import center_crop as center_crop
+from bushel.transforms.image import convert_colour as convert_colour
+from bushel.transforms.image import decode_image as decode_image
+from bushel.transforms.image import resize as resize
+from bushel.transforms.missing import fill as fill
+from bushel.transforms.missing import require as require
+from bushel.transforms.numbers import bucketise as bucketise
+from bushel.transforms.numbers import cast as cast
+from bushel.transforms.numbers import clip as clip
+from bushel.transforms.numbers import jitter as jitter
+from bushel.transforms.numbers import log as log
+from bushel.transforms.numbers import normalise as normalise
+from bushel.transforms.numbers import scale as scale
+from bushel.transforms.numbers import window as window
+from bushel.transforms.protocol import BatchTransform as BatchTransform
+from bushel.transforms.protocol import ColumnTransform as ColumnTransform
+from bushel.transforms.protocol import Draw as Draw
+from bushel.transforms.protocol import Fit as Fit
+from bushel.transforms.protocol import Fittable as Fittable
+from bushel.transforms.protocol import PaintedTransform as PaintedTransform
+from bushel.transforms.protocol import Transform as Transform
+from bushel.transforms.scaling import min_max as min_max
+from bushel.transforms.scaling import robust_scale as robust_scale
+from bushel.transforms.scaling import standardise as standardise
+from bushel.transforms.text_vectors import embed as embed
+from bushel.transforms.text_vectors import hash_ngrams as hash_ngrams
+from bushel.transforms.text_vectors import raw as raw
+from bushel.transforms.text_vectors import sparse as sparse
+from bushel.transforms.text_vectors import tfidf as tfidf
+from bushel.transforms.texts import clean as clean
+from bushel.transforms.texts import tokenise as tokenise
+from bushel.transforms.texts import tokenise_file as tokenise_file

@@ -12,25 +12,13 @@ from typing import Any
 import msgspec
 
 from bushel.errors import BushelError, nearest
-from bushel.transforms import (
-    augment,
-    classes,
-    embeddings,
-    encoded,
-    image,
-    missing,
-    numbers,
-    scaling,
-    terms,
-    texts,
-    tokens,
-)
+from bushel.transforms import augment, classes, encoded, image, missing, numbers, scaling, text_vectors, texts
 from bushel.transforms.protocol import BatchTransform, Kept, Transform
 
 __all__ = ["describe_transforms", "make_transforms", "name_of", "trust"]
 
 NAME = "transform"
-_MODULES = (augment, classes, embeddings, encoded, image, missing, numbers, scaling, terms, texts, tokens)
+_MODULES = (augment, classes, encoded, image, missing, numbers, scaling, text_vectors, texts)
 
 
 def _tag_of(kind: Any) -> str | None:

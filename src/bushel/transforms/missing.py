@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, SchemaMismatch
+from bushel.transforms.numbers import Quantiles
 from bushel.transforms.protocol import Draw, Fit
-from bushel.transforms.quantiles import Quantiles
 from bushel.transforms.scaling import MomentsFit
 
 __all__ = ["fill", "require"]

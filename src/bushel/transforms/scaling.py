@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.transforms.canvas import Canvas
-from bushel.transforms.numbers import Elementwise, Floats, by_position, check_width, columns_by_position, line_up
+from bushel.transforms.numbers import (
+    Elementwise,
+    Floats,
+    Quantiles,
+    by_position,
+    check_width,
+    columns_by_position,
+    line_up,
+)
 from bushel.transforms.protocol import Draws, Fit
-from bushel.transforms.quantiles import Quantiles
 
 __all__ = ["min_max", "robust_scale", "standardise"]
 

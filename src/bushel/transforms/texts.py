@@ -1,22 +1,46 @@
-"""Text made uniform, and what all transforms of text ask of a sample."""
+"""Text made uniform, and text to ids: cut into tokens, each looked up in a vocabulary learnt from the train split."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, splits_of
 from bushel.data.samples import Sample
-from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.transforms.protocol import Draw, value_of
+from bushel.data.schema import Feature
+from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, missing_package
+from bushel.transforms.protocol import Draw, Fit, note, value_of
 
-__all__ = ["clean", "learnt_texts", "sample_texts", "text_of", "texts_of"]
+__all__ = [
+    "PAD",
+    "RESERVED",
+    "UNKNOWN",
+    "Counts",
+    "Unit",
+    "Vocabulary",
+    "check_sizes",
+    "clean",
+    "digest_of",
+    "learnt_texts",
+    "sample_texts",
+    "text_of",
+    "texts_of",
+    "tokenise",
+    "tokenise_file",
+]
+
 
 # Control characters that are not whitespace: those would join the words on both sides.
 CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"
@@ -153,3 +177,341 @@ def _is_utf8(text: bytes) -> bool:
 
 
 clean = Clean
+
+
+PAD, UNKNOWN, RESERVED = 0, 1, 2
+Unit: TypeAlias = Literal["word", "whitespace", "character", "byte"]
+UNITS = ("word", "whitespace", "character", "byte")
+_FILE = "vocabulary.json"
+
+
+class Vocabulary(msgspec.Struct, frozen=True, dict=True):
+    """Tokens by their id less 2, and how often each was seen: the most frequent first, then by code point.
+
+    0 fills rows up, 1 is every token that is not here. They are numbers only, so no text can be taken for them.
+    """
+
+    tokens: tuple[str, ...]
+    counts: tuple[int, ...]
+    count: int | None = None  # tokens that were seen in all
+
+    def __len__(self) -> int:
+        return RESERVED + len(self.tokens)
+
+    @cached_property
+    def lookup(self) -> _native.Vocabulary:
+        """What finds ids."""
+        column = BytesColumn.of(self.tokens)
+        return _native.Vocabulary(column.offsets, column.data)
+
+    @classmethod
+    def from_json(cls, data: bytes, name: str = _FILE) -> Vocabulary:
+        """Read what `to_json` wrote."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise BushelError(f"{name}: not a vocabulary: {error}") from None
+
+    def to_json(self) -> bytes:
+        """As FORMAT.md lays it down."""
+        return msgspec.json.encode(self)
+
+
+class Counts:
+    """How often each term occurs, and in how many texts; it pickles and merges."""
+
+    def __init__(self, unit: Unit, ngrams: tuple[int, int] = (1, 1)) -> None:
+        self.unit: Unit = unit
+        self.ngrams = ngrams
+        self.texts = 0
+        self._counter = _native.TermCounter(unit, *ngrams)
+
+    def add(self, column: BytesColumn) -> None:
+        """Count the terms of more texts."""
+        self._counter.add(column.offsets, column.data)
+        self.texts += len(column)
+
+    def merge(self, other: Counts) -> None:
+        """Take over what was counted elsewhere."""
+        self._counter.add_counts(*other._counter.counted())
+        self.texts += other.texts
+
+    def ranked(self) -> tuple[Any, Any, Any, Any]:
+        """Offsets and data of the terms, their counts and in how many texts they are; the most frequent first."""
+        return self._counter.ranked()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"unit": self.unit, "ngrams": self.ngrams, "texts": self.texts, "counted": self._counter.counted()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["unit"], state["ngrams"])  # type: ignore[misc]
+        self.texts = state["texts"]
+        self._counter.add_counts(*state["counted"])
+
+
+class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
+    """Text to int64 ids, of one length or ragged, under the same name or as the feature `out`.
+
+    `word` is a run of letters, marks, numbers and underscores of any script; `whitespace` a run of anything else than
+    whitespace. At most `size` ids, pad and unknown among them, for tokens seen `min_count` times or more in the train
+    split. Bytes are their value plus 2 and need no vocabulary.
+    """
+
+    in_core: ClassVar[bool] = True
+    feature: str = "text"
+    unit: Unit = "word"
+    size: int | None = None
+    min_count: int = 1
+    length: int | None = None
+    out: str | None = None
+    fitted: Vocabulary | None = None
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if self.size is not None and self.size <= RESERVED:
+            raise ValueError(f"size must be above 2, which are pad and unknown; got {self.size}")
+
+    @property
+    def is_given(self) -> bool:
+        """There is nothing to learn where bytes are the tokens."""
+        return self.unit == "byte"
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """What it reads and writes."""
+        return (self.feature, self.out or self.feature)
+
+    def makes(self) -> dict[str, Feature]:
+        """What the ids are stored as."""
+        return {self.out or self.feature: Feature(dtype="int64", shape=(self.length,))}
+
+    def begin_fit(self) -> VocabularyFit:
+        """Begin to count tokens."""
+        return VocabularyFit(self)
+
+    def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The vocabulary as a file."""
+        vocabulary = self.vocabulary
+        return {"size": len(vocabulary), "count": vocabulary.count}, {_FILE: vocabulary.to_json()}
+
+    def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenise:  # noqa: ARG002
+        """With the vocabulary of a file."""
+        return msgspec.structs.replace(self, fitted=Vocabulary.from_json(files[_FILE]))
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Cut the text and look its tokens up."""
+        ids, _ = self._ids(BytesColumn.of([text_of(sample, self.feature)]), draw.counted)
+        return {**sample, self.out or self.feature: ids}
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Cut all texts and look their tokens up."""
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """The same, counting what is cut or unknown."""
+        column = texts_of(columns, self.feature)
+        ids, splits = self._ids(column, counted)
+        made = Ragged(ids, splits) if splits is not None else ids.reshape(len(column), self.length or 0)
+        return {**columns, self.out or self.feature: made}
+
+    def _ids(
+        self, texts: BytesColumn, counted: Counter[str] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        length = -1 if self.length is None else self.length
+        lookup = None if self.unit == "byte" else self.vocabulary.lookup
+        ids, splits, (_, unknown, cut, lost) = _native.tokenise(texts.offsets, texts.data, self.unit, lookup, length)
+        if cut:
+            note(counted, f"texts cut to {self.length} tokens ({self.feature})", cut)
+            note(counted, f"tokens cut off ({self.feature})", lost)
+        note(counted, f"tokens not in the vocabulary ({self.feature})", unknown)
+        return ids, splits
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What was learnt, which must have been."""
+        if self.fitted is None:
+            raise BushelError(
+                f"tokenise({self.feature!r}) has no vocabulary yet",
+                help=["A build fits it; of a dataset that was built: bushel.open(PATH).transforms()"],
+            )
+        return self.fitted
+
+
+class VocabularyFit:
+    """Tokens counted so far."""
+
+    def __init__(self, transform: Tokenise) -> None:
+        self.transform = transform
+        self.counts = Counts(transform.unit)
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Count the tokens of more samples."""
+        self.counts.add(sample_texts(samples, self.transform.feature))
+
+    def add_columns(self, columns: dict[str, Column]) -> None:
+        """Count the tokens of more texts."""
+        self.counts.add(learnt_texts(columns, self.transform.feature))
+
+    def merge(self, other: VocabularyFit) -> VocabularyFit:
+        """What both have counted."""
+        self.counts.merge(other.counts)
+        return self
+
+    def finish(self) -> Tokenise:
+        """The tokens that are frequent enough, as many as there may be."""
+        offsets, data, counts, _ = self.counts.ranked()
+        most = len(counts) if self.transform.size is None else self.transform.size - RESERVED
+        kept = min(most, int((counts >= self.transform.min_count).sum()))
+        ends, joined = offsets[: kept + 1].tolist(), data.tobytes()
+        vocabulary = Vocabulary(
+            tokens=tuple(joined[begin:end].decode() for begin, end in pairwise(ends)),
+            counts=tuple(counts[:kept].tolist()),
+            count=int(counts.sum()),
+        )
+        return msgspec.structs.replace(self.transform, fitted=vocabulary)
+
+
+def check_sizes(transform: Any) -> None:
+    """Refuse settings of text transforms that mean nothing."""
+    if transform.unit not in UNITS:
+        raise ValueError(f"unit must be one of {', '.join(UNITS)}; got {transform.unit!r}")
+    for name in ("size", "min_count", "length"):
+        if (value := getattr(transform, name, None)) is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+tokenise = Tokenise
+
+
+_FILE_tokenizer_files = "tokenizer.json"
+
+
+class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
+    """Text to the int64 ids that a `tokenizers` file gives, of one length or ragged.
+
+    The file becomes an artifact of the dataset, so that it is not needed again. `special` adds the tokens that the file
+    puts around a text. Rows are filled up with its own pad token, or with `pad`.
+    """
+
+    feature: str = "text"
+    file: str = _FILE_tokenizer_files
+    length: int | None = None
+    special: bool = False
+    pad: int | None = None
+    out: str | None = None
+    sha256: str | None = None
+    fitted: str | None = None  # what the file holds
+
+    def __post_init__(self) -> None:
+        if self.length is not None and self.length < 1:
+            raise ValueError(f"length must be at least 1, got {self.length}")
+        if self.fitted is None and Path(self.file).is_file():
+            data = Path(self.file).read_bytes()
+            msgspec.structs.force_setattr(self, "sha256", digest_of(self.file, data, self.sha256))
+            msgspec.structs.force_setattr(self, "fitted", data.decode(errors="replace"))
+
+    @property
+    def is_given(self) -> bool:
+        """There is nothing to learn."""
+        return True
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """What it reads and writes."""
+        return (self.feature, self.out or self.feature)
+
+    def makes(self) -> dict[str, Feature]:
+        """What the ids are stored as."""
+        return {self.out or self.feature: Feature(dtype="int64", shape=(self.length,))}
+
+    def begin_fit(self) -> Fit:
+        """Nothing is learnt; the file must be there."""
+        raise FileProblem(self.file, "there is no such tokenizer file")
+
+    def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The file itself."""
+        return {"sha256": self.sha256}, {_FILE_tokenizer_files: self._content().encode()}
+
+    def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> TokeniseFile:  # noqa: ARG002
+        """With the file that was kept."""
+        return msgspec.structs.replace(self, fitted=files[_FILE_tokenizer_files].decode())
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Tokenise the text."""
+        ids = self._ids([text_of(sample, self.feature)], draw.counted)[0]
+        return {**sample, self.out or self.feature: ids}
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Tokenise all texts."""
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """The same, counting what is cut or unknown."""
+        rows = self._ids([text.decode() for text in texts_of(columns, self.feature)], counted)
+        made: Column = Ragged.of(rows, np.int64)
+        if self.length is not None:
+            made = np.array(rows, np.int64).reshape(len(rows), self.length)
+        return {**columns, self.out or self.feature: made}
+
+    def _ids(self, texts: Sequence[str], counted: Counter[str] | None) -> list[NDArray[np.int64]]:
+        tokenizer = _load(self._content(), self.file)
+        pad = self._pad_id(tokenizer) if self.length is not None else 0
+        unknown = _unknown_id(tokenizer)
+        found, cut, lost, missed = [], 0, 0, 0
+        for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=self.special):
+            ids = np.array(encoding.ids, np.int64)
+            if self.length is not None:
+                cut += len(ids) > self.length
+                lost += max(0, len(ids) - self.length)
+                ids = np.concatenate([ids[: self.length], np.full(max(0, self.length - len(ids)), pad, np.int64)])
+            missed += 0 if unknown is None else int((ids == unknown).sum())
+            found.append(ids)
+        if cut:
+            note(counted, f"texts cut to {self.length} tokens ({self.feature})", cut)
+            note(counted, f"tokens cut off ({self.feature})", lost)
+        note(counted, f"tokens not in the vocabulary ({self.feature})", missed)
+        return found
+
+    def _pad_id(self, tokenizer: Any) -> int:
+        if self.pad is not None:
+            return self.pad
+        for name in ("[PAD]", "<pad>", "<|padding|>"):
+            if (found := tokenizer.token_to_id(name)) is not None:
+                return int(found)
+        raise ValueError(f"pad must be given: {self.file} has no pad token to fill rows up with")
+
+    def _content(self) -> str:
+        if self.fitted is None:
+            raise FileProblem(self.file, "there is no such tokenizer file")
+        return self.fitted
+
+
+def digest_of(path: str, data: bytes, expected: str | None) -> str:
+    """The SHA-256 of a file, which must be the one that was noted."""
+    found = hashlib.sha256(data).hexdigest()
+    if expected is not None and found != expected:
+        raise ValueError(f"sha256 of {path} must be {expected}, got {found}: the file was changed")
+    return found
+
+
+def _unknown_id(tokenizer: Any) -> int | None:
+    name = getattr(tokenizer.model, "unk_token", None)
+    return None if name is None else tokenizer.token_to_id(name)
+
+
+@lru_cache(maxsize=4)
+def _load(content: str, path: str) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise missing_package("tokenizers", extra="text", purpose="tokenise_file") from None
+    try:
+        tokenizer = Tokenizer.from_str(content)
+    except Exception as error:  # the package raises bare Exceptions
+        raise FileProblem(path, f"not a tokenizer file: {error}") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+tokenise_file = TokeniseFile
