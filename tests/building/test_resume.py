@@ -6,12 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from making import Numbers, digests, numbers_in
 
+import bushel
 from bushel import Run, build
 from bushel.building.engines import LocalEngine, Progress
 from bushel.building.tasks.sorted_runs import RunWriter
@@ -245,6 +247,100 @@ def test_a_swap_that_was_cut_short_is_finished(tmp_path):
         build(Numbers(50), tmp_path / "out")
     assert len(numbers_in(tmp_path / "out")) == 50
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+KILLED = """
+import os, sys
+sys.path.insert(0, {tests!r})
+from making import Numbers
+import bushel
+from bushel.storage import swap
+
+def die(*_):
+    os._exit(9)
+
+{patch}
+bushel.build(Numbers(50), {out!r}, run=bushel.Run(workers=1, overwrite=True))
+"""
+
+MOMENTS = {
+    "before the exchange": "swap._exchange = die",
+    "after the exchange": "swap.sync_folder = die",
+    "between two renames": "swap._exchange = lambda *_: False; swap.finish_move = die",
+    "after two renames": "swap._exchange = lambda *_: False; swap.sync_folder = die",
+}
+
+
+def killed_while_it_replaces(out: Path, moment: str) -> None:
+    """Build 100 numbers, then replace them by 50, and die."""
+    build(Numbers(100), out, run=Run(workers=1))
+    program = KILLED.format(tests=str(Path(__file__).parent), out=str(out), patch=MOMENTS[moment])
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 9
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_dataset_can_be_read_whenever_the_build_that_replaces_it_is_killed(tmp_path, moment):
+    out = tmp_path / "out"
+    killed_while_it_replaces(out, moment)
+    assert out.is_dir() == (moment != "between two renames")
+    with bushel.batches(bushel.open(out), batch_size=10) as feed:  # what a reader does; it finishes what it must
+        read = sum(len(batch["number"]) for batch in feed)
+    assert read == (100 if moment == "before the exchange" else 50)
+    assert len(list(bushel.scan(out))) == read
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_next_build_finishes_what_a_killed_one_had_left_to_do(tmp_path, moment):
+    out = tmp_path / "out"
+    killed_while_it_replaces(out, moment)
+    with pytest.raises(FileProblem, match="is a finished dataset already"):
+        build(Numbers(50), out)
+    assert sorted(numbers_in(out)) == list(range(50))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+    assert not (out / "_journal").exists()
+    build(Numbers(70), out, run=Run(workers=1, overwrite=True))
+    assert sorted(numbers_in(out)) == list(range(70))
+
+
+def test_there_is_a_manifest_at_every_moment_while_a_dataset_is_replaced(tmp_path):
+    manifest = tmp_path / "out" / "dataset.json"
+    build(Numbers(20), tmp_path / "out", run=Run(workers=1))
+    looks, is_over = [], threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            looks.append(manifest.exists())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for rows in range(21, 31):
+        build(Numbers(rows), tmp_path / "out", run=Run(workers=1, overwrite=True))
+    is_over.set()
+    thread.join()
+    assert len(looks) > 1000
+    assert all(looks)
+
+
+def test_an_addition_that_was_stopped_does_not_hinder_replacing(tmp_path):
+    out = tmp_path / "out"
+    build(Numbers(20), out, run=Run(workers=1))
+    with pytest.raises(FileProblem, match="stop"):
+        build(Numbers(30), out, run=Run(workers=1, append=True, progress=_stop))
+    assert (out / "_journal" / "build.json").exists()
+    killed = KILLED.format(tests=str(Path(__file__).parent), out=str(out), patch=MOMENTS["after the exchange"])
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
+    build(Numbers(60), out, run=Run(workers=1, overwrite=True))
+    assert sorted(numbers_in(out)) == list(range(60))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_a_link_to_a_dataset_stays_a_link_when_the_dataset_is_replaced(tmp_path):
+    build(Numbers(20), tmp_path / "real" / "out", run=Run(workers=1))
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "out")
+    build(Numbers(30), tmp_path / "link", run=Run(workers=1, overwrite=True))
+    assert (tmp_path / "link").is_symlink()
+    assert len(numbers_in(tmp_path / "real" / "out")) == 30
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["out"]
 
 
 def test_a_full_disk_leaves_what_is_done_and_one_clear_line(small_disk):

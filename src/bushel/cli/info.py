@@ -67,9 +67,9 @@ def print_savings(spent: Costs) -> None:
 
 def _print_splits(folder: Path) -> None:
     from bushel.errors import quantity
-    from bushel.records.manifest import MANIFEST_NAME, read_manifest
+    from bushel.records.manifest import has_manifest, read_manifest
 
-    if not (folder / MANIFEST_NAME).exists():
+    if not has_manifest(folder):
         return
     manifest = read_manifest(folder)
     click.echo()

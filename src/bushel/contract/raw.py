@@ -17,7 +17,7 @@ from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.feeding.preparation import to_record
 from bushel.reading import Split
 from bushel.reading import open as open_dataset
-from bushel.records.manifest import MANIFEST_NAME
+from bushel.records.manifest import has_manifest
 from bushel.sources import table, text
 from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_checks import ImageCheck
@@ -84,7 +84,7 @@ def _no(path: Path, kind: str) -> Iterator[Raw]:
 
 
 def _records(contract: Contract, path: Path, split: str | None) -> Iterator[Raw]:
-    data = open_dataset(path, schema=None if (path / MANIFEST_NAME).is_file() else _without_label(contract))
+    data = open_dataset(path, schema=None if has_manifest(path) else _without_label(contract))
     chosen = data.choose(split)
     wanted = [name for name in (*contract.preparation.features, contract.label) if name and name in chosen.schema]
     for name in contract.preparation.features:

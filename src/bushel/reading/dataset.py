@@ -29,7 +29,7 @@ from bushel.reading.shards import (
     load_indexes,
 )
 from bushel.records.index import hash_keys, row_lengths
-from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.manifest import Shard as Promised
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
@@ -54,7 +54,7 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
     and kept.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    if len(given) == 1 and (as_path(given[0]) / MANIFEST_NAME).is_file():
+    if len(given) == 1 and has_manifest(given[0]):
         return _open_manifest(as_path(given[0]), schema)
     files = list_files(given)
     schema = schema or read_sidecar(files[0])

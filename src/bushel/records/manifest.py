@@ -10,7 +10,7 @@ import msgspec
 from bushel.data.categories import Label
 from bushel.data.schema import Schema
 from bushel.errors import FileProblem, FormatError, MissingName, printable
-from bushel.storage import AnyPath, as_path, leaves, write_whole
+from bushel.storage import AnyPath, as_path, finish_move, leaves, local_paths, write_whole
 from bushel.storage.file_kinds import Compression
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Manifest",
     "Shard",
     "Split",
+    "has_manifest",
     "read_manifest",
     "write_manifest",
 ]
@@ -96,6 +97,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if name not in self.splits:
             raise MissingName("split", name, self.splits, where=where)
         return self.splits[name]
+
+
+def has_manifest(folder: AnyPath) -> bool:
+    """Whether a folder is a finished dataset. If a build was killed while it replaced one, that is finished first."""
+    folder = as_path(folder)
+    is_there = (folder / MANIFEST_NAME).is_file()
+    return is_there or any(finish_move(path) for path in local_paths([folder]))
 
 
 def read_manifest(folder: AnyPath) -> Manifest:

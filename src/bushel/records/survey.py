@@ -30,7 +30,7 @@ from bushel.data.schema import (
 from bushel.errors import Fault
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.records.files import RecordFile, Skipped, open_file
-from bushel.records.manifest import MANIFEST_NAME, read_manifest
+from bushel.records.manifest import has_manifest, read_manifest
 from bushel.records.scan import scan
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.file_kinds import CORE_IMAGES
@@ -283,7 +283,7 @@ def costs(
 
 def _declared(given: Sequence[AnyPath]) -> Schema | None:
     """The schema of a manifest: it knows raw tensors and sparse features, which cannot be seen from the bytes."""
-    if len(given) != 1 or not (as_path(given[0]) / MANIFEST_NAME).is_file():
+    if len(given) != 1 or not has_manifest(given[0]):
         return None
     return read_manifest(given[0]).schema
 

@@ -13,6 +13,7 @@ from typing import Any
 from bushel.errors import FileProblem, nearest
 from bushel.parallel import Helpers
 from bushel.records.files import open_file
+from bushel.records.manifest import has_manifest
 from bushel.sources.detection.box_tables import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
 from bushel.sources.detection.coco import coco_files, is_coco
@@ -143,7 +144,7 @@ def _unknown(path: Path, head: bytes) -> FileProblem:
 def _kind_of_folder(folder: Path) -> str:
     if is_dataset_folder(folder):
         return "huggingface"
-    if (folder / "dataset.json").exists():
+    if has_manifest(folder):
         return "records"
     if coco_files(folder):
         return "coco"

@@ -18,7 +18,7 @@ from bushel.data.splits import split_of_shard
 from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
 from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file
 from bushel.records.index import StaleIndex, load_index
-from bushel.records.manifest import Manifest, read_manifest
+from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.records.scan import shape_columns, to_column
 from bushel.records.survey import infer_schema
 from bushel.sources.memory.values import number_keys
@@ -63,7 +63,7 @@ def _record_files(given: str | list[str]) -> list[Path]:
     files: list[Path] = []
     for path in [given] if isinstance(given, str) else given:
         folder = as_path(path)
-        if (folder / "dataset.json").exists():
+        if has_manifest(folder):
             splits = read_manifest(folder).splits.values()
             names = [shard.path for split in splits for shard in split.shards if shard.records]
             files.extend(shard_paths(folder, names))
@@ -95,7 +95,7 @@ class RecordSource:
     def manifest(self) -> Manifest | None:
         """That of the dataset, if the files are of one."""
         folder = as_path(self.files[0]).parent
-        return read_manifest(folder) if (folder / "dataset.json").exists() else None
+        return read_manifest(folder) if has_manifest(folder) else None
 
     @cached_property
     def names(self) -> dict[str, tuple[str, ...]]:

@@ -21,7 +21,6 @@ from bushel.storage.files import read_past_cache as read_past_cache
 from bushel.storage.files import read_together as read_together
 from bushel.storage.files import remove_below as remove_below
 from bushel.storage.files import status_of as status_of
-from bushel.storage.files import sync_folder as sync_folder
 from bushel.storage.files import temporary_path as temporary_path
 from bushel.storage.files import upload as upload
 from bushel.storage.files import whole_path as whole_path
@@ -41,3 +40,8 @@ from bushel.storage.listing import scanner_of as scanner_of
 from bushel.storage.listing import shard_paths as shard_paths
 from bushel.storage.listing import sibling as sibling
 from bushel.storage.listing import sizes_in as sizes_in
+from bushel.storage.swap import finish_move as finish_move
+from bushel.storage.swap import new_path as new_path
+from bushel.storage.swap import replace_folder as replace_folder
+from bushel.storage.swap import replaced_path as replaced_path
+from bushel.storage.swap import sync_folder as sync_folder

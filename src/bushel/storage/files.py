@@ -21,6 +21,7 @@ from bushel.storage import stores
 from bushel.storage.listing import AnyPath, as_path, similar_names
 from bushel.storage.objects import ObjectFile, ObjectPath, take_parked
 from bushel.storage.stores import Status
+from bushel.storage.swap import sync_folder
 
 __all__ = [
     "InOrder",
@@ -38,7 +39,6 @@ __all__ = [
     "read_together",
     "remove_below",
     "status_of",
-    "sync_folder",
     "temporary_path",
     "upload",
     "whole_path",
@@ -238,15 +238,6 @@ def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
         raise
     if sync and not isinstance(path, ObjectPath):
         sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def may_write_beside(path: Path) -> bool:

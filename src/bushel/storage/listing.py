@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from bushel.errors import FileProblem, nearest
 from bushel.storage.objects import ObjectPath, parse_object
+from bushel.storage.swap import finish_move
 
 __all__ = [
     "AnyPath",
@@ -71,6 +72,8 @@ def _files_of(path: Path) -> list[Path]:
         return sorted(found, key=natural_order)
     if path.exists():
         return [path]
+    if finish_move(path):
+        return _files_of(path)
     if glob.has_magic(str(path)):
         found = [Path(name) for name in glob.iglob(str(path), recursive=True) if Path(name).is_file()]
         if not found:

@@ -19,18 +19,21 @@ from numpy.typing import NDArray
 from bushel.building.output.journal import JOURNAL_NAME, QUARANTINE_NAME, Identity, Journal, unfinished
 from bushel.building.planning.draft import Frozen
 from bushel.building.recipe import RECIPE_NAME
-from bushel.errors import FileProblem
+from bushel.errors import BushelError, FileProblem
 from bushel.records.index import load_index
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
 from bushel.storage import (
     copy_file,
+    finish_move,
     local_paths,
+    new_path,
     paths_below,
     remove_below,
+    replace_folder,
+    replaced_path,
     shard_paths,
     sibling,
     sizes_in,
-    sync_folder,
 )
 from bushel.storage.file_kinds import SHARD_CODECS
 from bushel.storage.lock import hold
@@ -119,11 +122,7 @@ class OutputFolder:
     def finish(self) -> None:
         """Let the finished dataset replace the one before, and remove what only the build needed."""
         if self.folder != self.out:
-            replaced = _replaced(self.out)
-            self.out.rename(replaced)
-            self.folder.rename(self.out)
-            sync_folder(self.out.parent)
-            shutil.rmtree(replaced)
+            replace_folder(self.out, self.folder)
         Journal(self.out).remove()
 
     def give_up(self) -> None:
@@ -139,13 +138,15 @@ def open_folder(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
     """Find out what is at `out`, and whether the build may write there."""
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, and a dataset is a folder")
+    if out.is_symlink() or out.name in ("", ".."):
+        out = out.resolve()  # what is replaced is the folder, not the link
     _finish_swap(out)
     is_complete = (out / MANIFEST_NAME).exists()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
     if append:
-        return OutputFolder(out, out, _manifest_to_add_to(out, lambda: Journal(out).remove()))
+        return OutputFolder(out, out, read_manifest(out))
     check_only_ours(out)
-    folder = _beside(out) if is_complete else out
+    folder = new_path(out) if is_complete else out
     folder.mkdir(parents=True, exist_ok=True)
     return OutputFolder(out, folder, may_wipe=overwrite)
 
@@ -160,14 +161,6 @@ def check_before(out: Path, *, is_complete: bool, overwrite: bool, append: bool)
             "is a finished dataset already",
             help=["To replace it: --overwrite", "To add samples that it does not have: --append"],
         )
-
-
-def _manifest_to_add_to(out: Path, remove_journal: Callable[[], None]) -> Manifest:
-    manifest = read_manifest(out)
-    journal = Journal(out)
-    if journal.is_begun and journal.generation <= manifest.generation:
-        remove_journal()  # it was published; only this was left to do
-    return manifest
 
 
 def check_only_ours(out: Path) -> None:
@@ -194,23 +187,31 @@ def wipe(folder: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _beside(out: Path) -> Path:
-    return out.with_name(f".{out.name}.new")
-
-
-def _replaced(out: Path) -> Path:
-    return out.with_name(f".{out.name}.replaced")
-
-
 def _finish_swap(out: Path) -> None:
-    """Finish for a build that was killed while it replaced a dataset."""
-    replaced = _replaced(out)
-    if not replaced.exists():
-        return
-    if not out.exists():
-        (_beside(out) if (_beside(out) / MANIFEST_NAME).exists() else replaced).rename(out)
-    if replaced.exists():
-        shutil.rmtree(replaced)
+    """Do what a build that was killed while it replaced a dataset had left to do."""
+    finish_move(out)
+    new = new_path(out)
+    if (new / MANIFEST_NAME).exists():
+        with Journal(new).lock():
+            if not _is_published(new):
+                shutil.rmtree(new)  # it is the dataset that was replaced
+            elif out.exists():
+                replace_folder(out, new)
+            else:
+                new.rename(out)
+    if _is_published(out):
+        Journal(out).remove()
+    if replaced_path(out).exists():
+        shutil.rmtree(replaced_path(out))
+
+
+def _is_published(folder: Path) -> bool:
+    """Whether the build that began here has written its manifest, and was stopped before it removed its journal."""
+    journal = Journal(folder)
+    try:
+        return journal.is_begun and journal.generation <= read_manifest(folder).generation
+    except BushelError:
+        return False
 
 
 _CLAIM = "claim.json"
@@ -302,15 +303,16 @@ def open_output(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
         raise FileProblem(out, "is a bucket", help=[f"Name a folder in it, such as {out / 'data'}"])
     if out.is_file() and not out.is_dir():
         raise FileProblem(out, "is an object, and a dataset is a folder")
-    beside = out.with_name(f".{out.name}.new")
+    beside = new_path(out)
     if (beside / MANIFEST_NAME).is_file():
         _replace(out, beside)  # a build was stopped while it did this
         remove_journal(out)
+    elif _is_published(out):
+        remove_journal(out)  # only this was left to do
     is_complete = (out / MANIFEST_NAME).is_file()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
     if append:
-        manifest = _manifest_to_add_to(out, lambda: remove_journal(out))
-        return OutputStore(out, _work_folder(out), manifest, deliver_to=out)
+        return OutputStore(out, _work_folder(out), read_manifest(out), deliver_to=out)
     check_only_ours(out)
     target = beside if is_complete else out
     return OutputStore(out, _work_folder(target), may_wipe=overwrite, deliver_to=target)

@@ -28,7 +28,7 @@ from bushel.errors import Fault, FileProblem, MissingName
 from bushel.parallel import available_cores
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
 from bushel.records.index import StaleIndex, load_index
-from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
+from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.storage import AnyPath, as_path, list_files, read_past_cache, shard_paths
 
 __all__ = ["list_data", "read_data"]
@@ -53,7 +53,7 @@ def list_data(
     manifest: Manifest | None = None
     for path, is_against in [*((p, False) for p in paths), *((p, True) for p in against)]:
         try:
-            if (folder := as_path(path)) and (folder / MANIFEST_NAME).is_file():
+            if has_manifest(folder := as_path(path)):
                 manifest = read_manifest(path)
                 shards = [(s.path, name) for name, split in manifest.splits.items() for s in split.shards]
                 places = shard_paths(folder, (shard for shard, _ in shards))
