@@ -16,7 +16,7 @@ from bushel.feeding.preparation import dense_array
 from bushel.feeding.request import Data, Request, fields_of, open_split, probe, request_of, row_weights
 from bushel.parallel import available_cores
 from bushel.reading import Order, Workers
-from bushel.reading.batch import Group, OnFault, Part, Place
+from bushel.reading.batch import Group, OnFault, Place, PlannedBatch
 from bushel.reading.layout import Layout
 from bushel.reading.pipeline import Settings, prepare
 from bushel.storage import AnyPath, as_path
@@ -96,7 +96,7 @@ def _make(request: Request, threads: int) -> Any:
             step = plan.steps.at(number * plan.steps.batch_size * plan.steps.order.world)
             if step is None:
                 raise IndexError(f"batch must be below {len(self)}, got {number}")
-            made = maker(Group(self.epoch, [Part(step.positions, step.real, Place())]))
+            made = maker(Group(self.epoch, [PlannedBatch(step.positions, step.real, Place())]))
             if made.error is not None:
                 raise made.error
             batch = made.batches[0][0]

@@ -15,8 +15,8 @@ from making import Numbers, digests, numbers_in
 
 import bushel
 from bushel import Run, build
-from bushel.building.engines import LocalEngine, Progress
-from bushel.building.tasks.sorted_runs import RunWriter
+from bushel.building.engines import BuildProgress, LocalEngine
+from bushel.building.tasks.sorted_runs import SortedRunWriter
 from bushel.errors import FileProblem
 
 # A whole program, without a guard for __main__: what a user's script looks like.
@@ -172,8 +172,10 @@ def test_runs_are_synced_where_a_machine_can_fail_without_the_build(tmp_path, mo
                 yield from super().run(work, tasks, memory=memory)
 
     synced = []
-    real = RunWriter.__exit__
-    monkeypatch.setattr(RunWriter, "__exit__", lambda self, *error: synced.append(self.durable) or real(self, *error))
+    real = SortedRunWriter.__exit__
+    monkeypatch.setattr(
+        SortedRunWriter, "__exit__", lambda self, *error: synced.append(self.durable) or real(self, *error)
+    )
     build(Numbers(600, "sequence", 4), tmp_path / "out", shards=4, run=Run(workers=1, engine=Far(1)))
     assert synced == [elsewhere] * 4
 
@@ -196,7 +198,7 @@ def stopped(tmp_path: Path, source: Numbers) -> Path:
     return out
 
 
-def _stop(progress: Progress) -> None:
+def _stop(progress: BuildProgress) -> None:
     if progress.stage != "plan":
         raise FileProblem("progress", "stop")
 

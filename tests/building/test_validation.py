@@ -104,8 +104,9 @@ def test_a_record_that_no_reader_could_take_is_refused_and_the_others_are_not():
     schema = Schema(features={"x": Feature(dtype="bytes")})
     ends = np.array([0, 5, 5 + (1 << 31), 10 + (1 << 31)])
     block = Block(np.arange(3), {"x": BytesColumn(ends, np.zeros(ends[-1], np.uint8))})
-    pieces, refused, *_ = BlockEncoder(schema, schema).encode(block, np.zeros(3, np.uint64), np.ones(3, bool))
-    assert [piece.rows.tolist() for piece in pieces] == [[0, 2]]
+    records, refused, *_ = BlockEncoder(schema, schema).encode(block, np.zeros(3, np.uint64), np.ones(3, bool))
+    assert records is not None
+    assert records.rows.tolist() == [0, 2]
     assert [(bad.row, bad.stage, bad.reason) for bad in refused] == [(1, "schema", "the record is larger than 2 GiB")]
 
 

@@ -16,7 +16,7 @@ from making import Numbers, digests
 
 import bushel.ray
 from bushel import Run, build
-from bushel.building.engines import LocalEngine, Progress
+from bushel.building.engines import BuildProgress, LocalEngine
 from bushel.errors import BushelError, FileProblem
 from bushel.records.manifest import read_manifest
 
@@ -60,7 +60,7 @@ def everything(folder: Path) -> dict[str, object]:
     }
 
 
-def end_of(told: list[Progress]) -> Progress:
+def end_of(told: list[BuildProgress]) -> BuildProgress:
     """The last report, without time. Slow samples are merged from parts, where no refusal is left to count."""
     last = told[-1]
     return dataclasses.replace(last, seconds=0, samples=last.samples - last.refused, refused=0)
@@ -69,10 +69,10 @@ def end_of(told: list[Progress]) -> Progress:
 @pytest.mark.parametrize("reads", KINDS)
 def test_two_nodes_write_what_one_machine_writes(tmp_path, cluster, reads):
     source = watched(tmp_path, reads)
-    expected: list[Progress] = []
+    expected: list[BuildProgress] = []
     built(source, tmp_path / "local", workers=1, progress=expected.append)
     source.log.write_text("")
-    told: list[Progress] = []
+    told: list[BuildProgress] = []
     made = built(source, tmp_path / "ray", engine=bushel.ray.engine(cluster.address), progress=told.append)
     assert everything(tmp_path / "ray") == everything(tmp_path / "local")
     assert len({line for line in source.log.read_text().split() if line.startswith("on-")}) == 2  # both nodes read

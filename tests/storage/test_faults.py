@@ -49,7 +49,7 @@ def test_reading_through_a_failing_store_loses_and_doubles_nothing(
     bucket: str, flaky: FlakyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "BLOCK_BYTES", 16 << 10)
-    monkeypatch.setattr(ahead, "SEGMENT_BYTES", 16 << 10)
+    monkeypatch.setattr(ahead, "REQUEST_BYTES", 16 << 10)
     monkeypatch.setattr(ahead, "SMALL_BYTES", 0)
     flaky.share = 0
     bushel.build(columns(3000), f"{bucket}/data", shards=4)

@@ -23,14 +23,23 @@ from numpy.typing import NDArray
 from bushel.errors import BushelError
 from bushel.parallel import Worker, WorkerEnded
 
-__all__ = ["Counters", "Engine", "FileCounters", "LocalEngine", "Progress", "ProgressHandler", "watch", "watch_plan"]
+__all__ = [
+    "BuildProgress",
+    "Counters",
+    "Engine",
+    "FileCounters",
+    "LocalEngine",
+    "ProgressHandler",
+    "watch",
+    "watch_plan",
+]
 
 
 _INTERVAL = 0.2  # seconds between two looks
 
 
 @dataclass(frozen=True)
-class Progress:
+class BuildProgress:
     """How far one stage is."""
 
     stage: str  # plan, fit (transforms), read (partitions), write (shards)
@@ -41,7 +50,7 @@ class Progress:
     seconds: float  # since the stage began
 
 
-ProgressHandler: TypeAlias = Callable[[Progress], None]
+ProgressHandler: TypeAlias = Callable[[BuildProgress], None]
 
 
 class Counters(Protocol):
@@ -93,7 +102,7 @@ def watch_plan(handler: ProgressHandler | None) -> Iterator[None]:
     if handler is None:
         yield
         return
-    with _reporting(lambda seconds: handler(Progress("plan", 0, 0, 0, 0, seconds))):
+    with _reporting(lambda seconds: handler(BuildProgress("plan", 0, 0, 0, 0, seconds))):
         yield
 
 
@@ -106,7 +115,7 @@ def watch(handler: ProgressHandler | None, stage: str, counters: Counters, *, do
 
     def report(seconds: float) -> None:
         samples, written, refused = counters.total()
-        handler(Progress(stage, min(done + samples, of), of, written, refused, seconds))
+        handler(BuildProgress(stage, min(done + samples, of), of, written, refused, seconds))
 
     with _reporting(report):
         yield

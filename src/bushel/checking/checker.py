@@ -29,7 +29,7 @@ from bushel.storage import AnyPath, local_paths
 
 __all__ = ["Report", "check", "explain"]
 
-Progress = Callable[[int, int], None]
+OnRecords = Callable[[int, int], None]  # records looked at so far, and how many there are
 
 
 @dataclass(repr=False)
@@ -80,7 +80,7 @@ def check(
     baseline: AnyPath | None = None,
     rules: Iterable[AnyPath] = (),
     trust_settings: bool = False,
-    progress: Progress | None = None,
+    progress: OnRecords | None = None,
     engine: Engine | None = None,
 ) -> Report:
     """Find what is wrong with data, a script that reads it, and a model that is to be trained on it.
@@ -106,7 +106,7 @@ def check(
         paths = _paths_of(data)
         folders = [path for path in local_paths(paths or ()) if path.is_dir()]
         settings = load_settings(folders, trust_settings=trust_settings, rules=rules)
-        checks = _Run(_select(settings, select, ignore), plan or Plan(), progress, engine)
+        checks = _Checks(_select(settings, select, ignore), plan or Plan(), progress, engine)
         try:
             checks.look(data, paths, _paths_of(against) or [], label, group, script)
             if run and script is not None:
@@ -146,8 +146,8 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
     return None if opened is None else list(opened)
 
 
-class _Run:
-    def __init__(self, rules: list[Rule], plan: Plan, progress: Progress | None, engine: Engine | None) -> None:
+class _Checks:
+    def __init__(self, rules: list[Rule], plan: Plan, progress: OnRecords | None, engine: Engine | None) -> None:
         self.rules = rules
         self.engine = engine
         self.plan = plan
@@ -279,7 +279,7 @@ class _Run:
                 raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
 
 
-def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report:
+def _reported(checks: _Checks, settings: Settings, baseline: AnyPath | None) -> Report:
     old = set()
     if baseline or settings.baseline:
         path = Path(baseline or settings.baseline or "")
@@ -287,7 +287,7 @@ def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report
             raise FileProblem(path, "there is no such baseline", help=["write one with --write-baseline"])
         old = read_baseline(path)
     kept, suppressed, known = [], 0, 0
-    for finding in without_silenced(run.findings):
+    for finding in without_silenced(checks.findings):
         if any(suppression.covers(finding) for suppression in settings.suppress):
             suppressed += 1
         elif finding.fingerprint in old:
@@ -295,5 +295,5 @@ def _reported(run: _Run, settings: Settings, baseline: AnyPath | None) -> Report
         else:
             kept.append(finding)
     kept.sort(key=lambda f: (-SEVERITIES.index(f.severity or "info"), f.rule))
-    run.checked |= {"rules": [rule.id for rule in run.rules], "suppressed": suppressed, "baseline": known}
-    return Report(kept, run.checked, run.rules)
+    checks.checked |= {"rules": [rule.id for rule in checks.rules], "suppressed": suppressed, "baseline": known}
+    return Report(kept, checks.checked, checks.rules)

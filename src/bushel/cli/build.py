@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bushel.building import Built, Outline, Recipe
-    from bushel.building.engines import Progress
+    from bushel.building.engines import BuildProgress
 
 _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 
@@ -99,7 +99,7 @@ def _recipe(ctx: click.Context, source: str) -> Recipe:
     return msgspec.structs.replace(recipe, source=table, **changes)
 
 
-def _step(progress: Progress) -> Step:
+def _step(progress: BuildProgress) -> Step:
     from bushel.errors import readable_size
 
     seconds = max(progress.seconds, 1e-3)

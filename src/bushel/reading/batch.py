@@ -67,7 +67,7 @@ class Batch(dict[str, Any]):
         return html_table(("feature", "column"), rows, title=f"{len(self.rows):,} rows of epoch {self.epoch}")
 
 
-class Part(NamedTuple):
+class PlannedBatch(NamedTuple):
     """What one batch is made of: positions of the order, or records that were packed into bins."""
 
     positions: Ints | range  # a range costs nothing until a thread makes the batch
@@ -81,7 +81,7 @@ class Group(NamedTuple):
     """A few batches of one epoch that are made together."""
 
     epoch: int
-    parts: list[Part]
+    batches: list[PlannedBatch]
 
 
 @dataclass
@@ -113,29 +113,29 @@ class Maker:
 
     def __call__(self, group: Group) -> Made:
         """Make the batches of a group."""
-        made = Made(end=group.parts[-1].after)
-        rows = self._rows(group, *group.parts)
+        made = Made(end=group.batches[-1].after)
+        rows = self._rows(group, *group.batches)
         columns = self._read(rows, made.tally)
         if columns is None:
             self._make_each(group, made)
             return made
         at = 0
-        for part in group.parts:
-            end = at + len(part.positions)
-            piece = columns if len(group.parts) == 1 else {name: cut(c, at, end) for name, c in columns.items()}
-            batch = self._finish(piece, rows[at:end], part, group.epoch, made.tally)
+        for planned in group.batches:
+            end = at + len(planned.positions)
+            own = columns if len(group.batches) == 1 else {name: cut(c, at, end) for name, c in columns.items()}
+            batch = self._finish(own, rows[at:end], planned, group.epoch, made.tally)
             if batch is not None:
-                made.batches.append((batch, part.after))
+                made.batches.append((batch, planned.after))
             at = end
         return made
 
     def ahead(self, groups: Iterator[Group]) -> Iterator[Group]:
         """The same groups; shards that are fetched are asked for the records of the next ones in advance."""
-        return self.split.shards.ahead(groups, lambda group: self._rows(group, *group.parts))
+        return self.split.shards.ahead(groups, lambda group: self._rows(group, *group.batches))
 
-    def _rows(self, group: Group, *parts: Part) -> Ints:
-        positions = np.concatenate([_as_array(part.positions) for part in parts])
-        if group.parts[0].bins is not None:  # packed: the schedule has already looked the records up
+    def _rows(self, group: Group, *batches: PlannedBatch) -> Ints:
+        positions = np.concatenate([_as_array(planned.positions) for planned in batches])
+        if group.batches[0].bins is not None:  # packed: the schedule has already looked the records up
             return positions
         return self.sampler.rows(group.epoch, positions)
 
@@ -152,32 +152,32 @@ class Maker:
 
     def _make_each(self, group: Group, made: Made) -> None:
         """A group with damage: batch by batch, with records at fault raised, skipped or replaced."""
-        for part in group.parts:
-            rows = self._rows(group, part)
+        for planned in group.batches:
+            rows = self._rows(group, planned)
             try:
                 kept = self._intact(rows, made.tally)
-                self._make_kept(group, part, rows, kept, made)
+                self._make_kept(group, planned, rows, kept, made)
             except BushelError as error:
                 made.error = error
                 return
 
-    def _make_kept(self, group: Group, part: Part, rows: Ints, kept: Ints, made: Made) -> None:
-        if not len(kept) and self.on_fault == "replace" and part.bins is None:
-            rows, kept = np.full(len(rows), self._stand_in(group, part)), np.arange(len(rows))
-            part = part._replace(real=np.zeros(len(rows), bool))
-        chosen, part = self._resolve(part, kept, len(rows))
+    def _make_kept(self, group: Group, planned: PlannedBatch, rows: Ints, kept: Ints, made: Made) -> None:
+        if not len(kept) and self.on_fault == "replace" and planned.bins is None:
+            rows, kept = np.full(len(rows), self._stand_in(group, planned)), np.arange(len(rows))
+            planned = planned._replace(real=np.zeros(len(rows), bool))
+        chosen, planned = self._resolve(planned, kept, len(rows))
         if not len(chosen):
             return
         columns = self._read(rows[chosen], made.tally)
         assert columns is not None
-        batch = self._finish(columns, rows[chosen], part, group.epoch, made.tally)
+        batch = self._finish(columns, rows[chosen], planned, group.epoch, made.tally)
         if batch is not None:
-            made.batches.append((batch, part.after))
+            made.batches.append((batch, planned.after))
 
-    def _stand_in(self, group: Group, part: Part) -> int:
+    def _stand_in(self, group: Group, planned: PlannedBatch) -> int:
         """The intact record that is nearest in the order, for a batch of which none is: ranks stay in step."""
-        size, count = self.sampler.size, len(part.positions)
-        low, high = int(min(part.positions)), int(max(part.positions)) + 1
+        size, count = self.sampler.size, len(planned.positions)
+        low, high = int(min(planned.positions)), int(max(planned.positions)) + 1
         while low > 0 or high < size:
             for begin, end in ((high, min(high + count, size)), (max(low - count, 0), low)):
                 rows = self.sampler.rows(group.epoch, np.arange(begin, end, dtype=np.int64))
@@ -198,18 +198,20 @@ class Maker:
             tally.passed.append(Passed.of(shards.skipped(int(rows[row]), fault)))
         return np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
 
-    def _resolve(self, part: Part, kept: Ints, count: int) -> tuple[Ints, Part]:
-        """Rows to use instead of all: those kept, or for each the next that was; and the part that they make."""
-        if part.bins is not None:  # a packed row that lacks a record is a row all the same
-            return kept, part._replace(bins=part.bins[kept])
+    def _resolve(self, planned: PlannedBatch, kept: Ints, count: int) -> tuple[Ints, PlannedBatch]:
+        """Rows to use instead of all: those kept, or for each the next that was; and the batch that they make."""
+        if planned.bins is not None:  # a packed row that lacks a record is a row all the same
+            return kept, planned._replace(bins=planned.bins[kept])
         if self.on_fault != "replace":
-            return kept, part._replace(real=None if part.real is None else part.real[kept])
+            return kept, planned._replace(real=None if planned.real is None else planned.real[kept])
         chosen = kept[np.searchsorted(kept, np.arange(count)) % len(kept)]
         stands = chosen == np.arange(count)
-        real = stands if part.real is None else part.real & stands
-        return chosen, part._replace(real=None if real.all() else real)
+        real = stands if planned.real is None else planned.real & stands
+        return chosen, planned._replace(real=None if real.all() else real)
 
-    def _finish(self, columns: dict[str, Column], rows: Ints, part: Part, epoch: int, tally: Tally) -> Batch | None:
+    def _finish(
+        self, columns: dict[str, Column], rows: Ints, planned: PlannedBatch, epoch: int, tally: Tally
+    ) -> Batch | None:
         """The batch; None if no row of it came through its transforms."""
         if self.transforms:
             begin = perf_counter()
@@ -217,7 +219,7 @@ class Maker:
             if len(kept) < len(rows):
                 if not len(kept):
                     return None
-                chosen, part = self._resolve(part, kept, len(rows))
+                chosen, planned = self._resolve(planned, kept, len(rows))
                 places = np.searchsorted(kept, chosen)
                 columns, rows = {name: take(c, places) for name, c in columns.items()}, rows[chosen]
             tally.transform += perf_counter() - begin
@@ -226,14 +228,14 @@ class Maker:
             if isinstance(step, Bucket):
                 continue
             if isinstance(step, Pack):
-                assert part.bins is not None
-                columns, cut_rows = step.apply(columns, part.bins, part.bin_count)
+                assert planned.bins is not None
+                columns, cut_rows = step.apply(columns, planned.bins, planned.bin_count)
             else:
                 columns, cut_rows = step.apply(columns)
             tally.truncated += cut_rows
         columns = {name: aligned(c) if isinstance(c, np.ndarray) else c for name, c in columns.items()}
         tally.layout += perf_counter() - begin
-        return Batch(columns, rows, part.real, epoch)
+        return Batch(columns, rows, planned.real, epoch)
 
     def _transform(
         self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.reading.batch import Group, Part, Place
+from bushel.reading.batch import Group, Place, PlannedBatch
 from bushel.reading.layout import Pack
 from bushel.reading.order import Order, Sampler
 
@@ -99,15 +99,15 @@ class Schedule:
             place = Place(place.epoch + 1)
 
     def _plain(self, place: Place) -> Iterator[Group]:
-        position, parts = place.position, []
+        position, batches = place.position, []
         while (step := self.steps.at(position)) is not None:
             position = step.after
-            parts.append(Part(step.positions, step.real, self._place_after(place.epoch, position)))
-            if len(parts) == self.batches_at_once:
-                yield Group(place.epoch, parts)
-                parts = []
-        if parts:
-            yield Group(place.epoch, parts)
+            batches.append(PlannedBatch(step.positions, step.real, self._place_after(place.epoch, position)))
+            if len(batches) == self.batches_at_once:
+                yield Group(place.epoch, batches)
+                batches = []
+        if batches:
+            yield Group(place.epoch, batches)
 
     def _place_after(self, epoch: int, position: int) -> Place:
         is_there = position + self.steps.batch_size * self.steps.order.world <= self.steps.size
@@ -135,7 +135,7 @@ class Schedule:
             after = Place(place.epoch + 1) if is_last else after
             chosen = [taken[int(at)][0] for at in step.positions]
             bins_of = np.repeat(np.arange(len(chosen)), [len(rows) for rows in chosen])
-            yield Group(place.epoch, [Part(np.concatenate(chosen), step.real, after, bins_of, len(chosen))])
+            yield Group(place.epoch, [PlannedBatch(np.concatenate(chosen), step.real, after, bins_of, len(chosen))])
             if is_last:
                 return
 

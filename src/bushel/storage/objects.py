@@ -29,7 +29,7 @@ _SIGNED = re.compile(r"[?&](X-Amz-|X-Goog-|AWSAccessKeyId=|Signature=|sig=|se=|s
 
 FIRST_BYTES = 1 << 18  # of a read that may be the only one
 SMALL_BYTES = 4 << 20  # left of an object that one request fetches
-SEGMENT_BYTES = 160 << 20  # of one request: a shard of the usual size; a larger object comes with several at once
+REQUEST_BYTES = 160 << 20  # of one request: a shard of the usual size; a larger object comes with several at once
 _REQUESTS = 4
 _AHEAD = 8  # pieces of a request that wait to be read
 
@@ -39,16 +39,16 @@ class _Stream:
 
     def __init__(self, key: Key, start: int, status: Status) -> None:
         self.at = start
-        ends = ((begin, min(begin + SEGMENT_BYTES, status.size)) for begin in range(start, status.size, SEGMENT_BYTES))
+        ends = ((begin, min(begin + REQUEST_BYTES, status.size)) for begin in range(start, status.size, REQUEST_BYTES))
         self._waiting = (iterate_ahead(stores.stream(key, *extent, status), _AHEAD) for extent in ends)
         self._coming: deque[Ahead[memoryview]] = deque()
 
     def next(self) -> memoryview:
         """The piece that begins at `at`."""
         while True:
-            while len(self._coming) < _REQUESTS and (segment := next(self._waiting, None)) is not None:
-                segment.start()
-                self._coming.append(segment)
+            while len(self._coming) < _REQUESTS and (request := next(self._waiting, None)) is not None:
+                request.start()
+                self._coming.append(request)
             piece = next(self._coming[0], None)
             if piece is not None:
                 self.at += len(piece)
@@ -57,8 +57,8 @@ class _Stream:
 
     def close(self) -> None:
         """Ask for no more."""
-        for segment in self._coming:
-            segment.close(wait=False)
+        for request in self._coming:
+            request.close(wait=False)
 
 
 class ObjectFile(io.RawIOBase):

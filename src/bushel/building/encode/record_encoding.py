@@ -24,7 +24,7 @@ from bushel.sources.protocol import Block, Refused
 from bushel.transforms import Transform
 from bushel.transforms.chain import Chain
 
-__all__ = ["BlockEncoder", "Encoded", "Piece", "broken_rows", "stored_schema"]
+__all__ = ["BlockEncoder", "Encoded", "FramedRecords", "broken_rows", "stored_schema"]
 
 
 Broken = Iterator[tuple[int, str]]  # row, why
@@ -106,8 +106,8 @@ FRAMING = 16
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Framed records, one after the other."""
+class FramedRecords:
+    """Records as a file holds them, one after the other in memory."""
 
     rows: NDArray[np.int64]  # in their partition
     data: Any
@@ -118,7 +118,7 @@ class Piece:
 class Encoded(NamedTuple):
     """The records of a block, what was refused of it, and what was lost on the way."""
 
-    pieces: list[Piece]
+    records: FramedRecords | None  # None where all were refused
     refused: list[Refused]
     counted: Counter[str]  # what transforms cut or did not know
     narrowings: Narrowings
@@ -175,13 +175,13 @@ class BlockEncoder:
             columns, left_out = changed, set()
         else:
             left_out |= {place for place, _ in refused}
-        pieces, broken = self._encode_rows(columns, rows[places], left_out, narrowings)
+        records, broken = self._encode_rows(columns, rows[places], left_out, narrowings)
         refused += [(int(places[at]), why) for at, why in broken]
-        return Encoded(pieces, _one_each(refused, rows, wanted), counted, narrowings)
+        return Encoded(records, _one_each(refused, rows, wanted), counted, narrowings)
 
     def _encode_rows(
         self, columns: dict[str, Column], rows: NDArray[np.int64], left_out: set[int], narrowings: Narrowings
-    ) -> tuple[list[Piece], list[tuple[int, Refused]]]:
+    ) -> tuple[FramedRecords | None, list[tuple[int, Refused]]]:
         """Records of all rows but those left out and those that cannot be stored, which come with the reason."""
         columns = _on_wire(columns)
         stored, refused = self._stored(columns, len(rows), narrowings)
@@ -205,9 +205,9 @@ class BlockEncoder:
                 kept[at] = False
                 continue
             lengths = encoded[1].astype(np.int64) + FRAMING
-            piece = Piece(rows[places[kept]], encoded[0][0], lengths, self._label_values(columns, order))
-            return [piece], refused
-        return [], refused
+            labels = self._label_values(columns, order)
+            return FramedRecords(rows[places[kept]], encoded[0][0], lengths, labels), refused
+        return None, refused
 
     def coded(self, block: Block) -> tuple[dict[str, Column], list[tuple[int, Refused]]]:
         """The columns of a block with labels as codes, and the places whose label cannot be used."""

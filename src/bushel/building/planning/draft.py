@@ -66,13 +66,13 @@ def list_source(
     asked = _columns_asked(source, recipe, label)
     listed = Listed(columns={name: Categories(name) for name in asked})
     hashes, sizes = [], []
-    for part in _parts(source, asked, folder, recipe.limit, helpers):
-        hashes.append(part.hashes)
-        sizes.append(part.sizes)
-        for name, column in part.columns.items():
+    for partition in _listed_partitions(source, asked, folder, recipe.limit, helpers):
+        hashes.append(partition.hashes)
+        sizes.append(partition.sizes)
+        for name, column in partition.columns.items():
             listed.columns[name].merge(column)
-        listed.counted.update(part.counted)
-        listed.partition_rows.append(len(part.hashes))
+        listed.counted.update(partition.counted)
+        listed.partition_rows.append(len(partition.hashes))
     listed.hashes = np.concatenate(hashes) if hashes else listed.hashes
     if not len(listed.hashes):
         raise BushelError("the source has no samples", help=_left_out(listed.counted))
@@ -85,7 +85,7 @@ def list_source(
 
 
 @dataclass(frozen=True)
-class _ListedPart:
+class _ListedPartition:
     """One partition as it was listed; its keys are in their file."""
 
     hashes: NDArray[np.uint64]
@@ -94,9 +94,9 @@ class _ListedPart:
     counted: dict[str, int]
 
 
-def _parts(
+def _listed_partitions(
     source: Source, asked: list[str], folder: Path, limit: int | None, helpers: Helpers
-) -> Iterator[_ListedPart]:
+) -> Iterator[_ListedPartition]:
     """Every partition, listed: by helpers, if that reads something, or else one after the other here."""
     numbers = range(source.partitions())
     knows = getattr(source, "knows", None)
@@ -108,15 +108,15 @@ def _parts(
         pickled.unlink()
         return
     for number in numbers:
-        part = _list_part(source, number, asked, folder, limit)
-        yield part
-        limit = None if limit is None else limit - len(part.hashes)
+        partition = _list_partition(source, number, asked, folder, limit)
+        yield partition
+        limit = None if limit is None else limit - len(partition.hashes)
         if limit == 0 and source.reads == "sequence":
             break
 
 
-def _list_elsewhere(pickled: Path, asked: list[str], folder: Path, number: int) -> _ListedPart:
-    return _list_part(_load_source(pickled), number, asked, folder, None)
+def _list_elsewhere(pickled: Path, asked: list[str], folder: Path, number: int) -> _ListedPartition:
+    return _list_partition(_load_source(pickled), number, asked, folder, None)
 
 
 @lru_cache(maxsize=1)
@@ -125,7 +125,9 @@ def _load_source(pickled: Path) -> Source:
     return source
 
 
-def _list_part(source: Source, number: int, asked: list[str], folder: Path, rows_left: int | None) -> _ListedPart:
+def _list_partition(
+    source: Source, number: int, asked: list[str], folder: Path, rows_left: int | None
+) -> _ListedPartition:
     listing = source.list(number, asked)
     keep = _kept(source, len(listing.keys), rows_left)
     keys = cut(listing.keys, 0, keep)
@@ -137,7 +139,7 @@ def _list_part(source: Source, number: int, asked: list[str], folder: Path, rows
             raise MissingName("column", name, source.schema().features, where="source")
         column.add(cut(listing.columns[name], 0, keep))
     sizes = None if listing.sizes is None else np.asarray(listing.sizes[:keep], np.int64)
-    return _ListedPart(hash_values(keys), sizes, columns, dict(listing.counted))
+    return _ListedPartition(hash_values(keys), sizes, columns, dict(listing.counted))
 
 
 def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:

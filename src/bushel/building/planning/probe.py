@@ -97,8 +97,9 @@ def _encoded(
         hashes = given.hashes[starts[partition] + block.rows]
         encoded = encoder.encode(block, hashes, np.ones(len(block.rows), bool), known)
         refused += [*block.refused, *encoded.refused]
-        rows += [starts[partition] + piece.rows for piece in encoded.pieces]
-        lengths += [piece.lengths for piece in encoded.pieces]
+        if encoded.records is not None:
+            rows.append(starts[partition] + encoded.records.rows)
+            lengths.append(encoded.records.lengths)
     return rows, lengths, refused
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from bushel.records.index import Index, index_path, load_index, save_index, tie_
 from bushel.storage import local_copy, sync_folder, temporary_path, upload, write_whole
 
 __all__ = [
-    "Segment",
+    "PlacedRecords",
     "ShardFile",
     "deliver",
     "load_keys",
@@ -38,7 +38,7 @@ _GATHERED = 16 << 20  # bytes put into order at a time
 
 
 @dataclass(frozen=True)
-class Segment:
+class PlacedRecords:
     """Records somewhere in memory, and their places in the planned order."""
 
     places: NDArray[np.int64]
@@ -46,6 +46,33 @@ class Segment:
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]  # framing included
     labels: NDArray[Any] | None
+
+
+class InOrder(NamedTuple):
+    """Records of several places in memory, by their planned places: what `_native.gather` joins."""
+
+    places: NDArray[np.int64]
+    which: NDArray[np.int64]  # of `data` holds each record
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    labels: NDArray[Any] | None
+    data: list[Any]
+
+    @classmethod
+    def of(cls, given: Sequence[PlacedRecords]) -> InOrder:
+        """Sort what was given."""
+        places = np.concatenate([records.places for records in given])
+        order = order_of(places)
+        which = np.repeat(np.arange(len(given)), [len(records.places) for records in given])[order]
+        starts = np.concatenate([records.starts for records in given])[order]
+        lengths = np.concatenate([records.lengths for records in given])[order]
+        labels = [records.labels for records in given if records.labels is not None]
+        in_order = np.concatenate(labels)[order] if labels else None
+        return cls(places[order], which, starts, lengths, in_order, [records.data for records in given])
+
+    def gather(self, taken: slice = slice(None)) -> Any:
+        """The bytes of some of the records."""
+        return _native.gather(self.data, self.which[taken], self.starts[taken], self.lengths[taken])
 
 
 @dataclass
@@ -145,36 +172,30 @@ def order_of(places: NDArray[np.int64]) -> NDArray[np.int64]:
     return found  # type: ignore[no-any-return]
 
 
-def write_in_order(file: ShardFile, segments: Sequence[Segment]) -> Iterator[int]:
+def write_in_order(file: ShardFile, given: Sequence[PlacedRecords]) -> Iterator[int]:
     """Write records by their places; yields how many bytes each step wrote."""
-    places = np.concatenate([segment.places for segment in segments])
-    if (places[1:] > places[:-1]).all() and all(_is_whole(segment) for segment in segments):
-        for segment in segments:
-            file.write(segment.data)
-            _note(file, segment.places, segment.lengths, segment.labels)
-            yield len(segment.data)
+    places = np.concatenate([records.places for records in given])
+    if (places[1:] > places[:-1]).all() and all(map(_is_whole, given)):
+        for records in given:
+            file.write(records.data)
+            _note(file, records.places, records.lengths, records.labels)
+            yield len(records.data)
         return
-    order = order_of(places)
-    which = np.repeat(np.arange(len(segments)), [len(segment.places) for segment in segments])[order]
-    starts = np.concatenate([segment.starts for segment in segments])[order]
-    lengths = np.concatenate([segment.lengths for segment in segments])[order]
-    labels = [segment.labels for segment in segments if segment.labels is not None]
-    _note(file, places[order], lengths, np.concatenate(labels)[order] if labels else None)
-    pieces = [segment.data for segment in segments]
-    ends = np.cumsum(lengths)
+    ordered = InOrder.of(given)
+    _note(file, ordered.places, ordered.lengths, ordered.labels)
+    ends = np.cumsum(ordered.lengths)
     begin = 0
     while begin < len(ends):
         done = int(ends[begin - 1]) if begin else 0
         end = max(begin + 1, int(np.searchsorted(ends, done + _GATHERED, side="right")))
-        part = slice(begin, end)
-        data: Any = _native.gather(pieces, which[part], starts[part], lengths[part])
+        data = ordered.gather(slice(begin, end))
         file.write(data)
         yield len(data)
         begin = end
 
 
-def _is_whole(segment: Segment) -> bool:
-    return bool(segment.lengths.sum() == len(segment.data))
+def _is_whole(records: PlacedRecords) -> bool:
+    return bool(records.lengths.sum() == len(records.data))
 
 
 def _note(file: ShardFile, places: Any, lengths: Any, labels: Any) -> None:

@@ -12,23 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import _native
 from bushel.building.planning.plan import ShardPlan, load_array, save_array
-from bushel.building.tasks.shard_files import Segment, order_of, write_all
+from bushel.building.tasks.shard_files import InOrder, PlacedRecords, write_all
 from bushel.errors import FileProblem
 from bushel.storage import temporary_path
 
-__all__ = ["RunWriter", "merge_runs"]
+__all__ = ["SortedRunWriter", "merge_runs"]
 
 RUN_BYTES = 48 << 20  # sorted at a time
 WINDOW_BYTES = 32 << 20  # merged at a time
 
-# Of each run and shard: the number of its first record, and the byte where that begins; and one more at the end.
-_SEGMENTS, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"
+# `segments.npy` has, per run and shard, the number of its first record and the byte where that begins, and one more.
+_EDGES, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"
 
 
 @dataclass
-class RunWriter:
+class SortedRunWriter:
     """Sorts the records of one partition, as much as memory holds at a time, and writes them to one file.
 
     Runs are merged and removed soon after: those that are not `durable` may never reach the disk, and are not trusted
@@ -38,7 +37,7 @@ class RunWriter:
     stem: Path
     shards: Sequence[ShardPlan]
     durable: bool = True
-    _held: list[Segment] = field(default_factory=list)
+    _held: list[PlacedRecords] = field(default_factory=list)
     _held_bytes: int = 0
     _done: list[tuple[NDArray[np.int64], NDArray[np.int64], Any]] = field(default_factory=list)
     _edges: list[NDArray[np.int64]] = field(default_factory=list)
@@ -49,26 +48,20 @@ class RunWriter:
         self._file = self._temporary.open("wb", buffering=0)
         self._records = self.bytes = 0
 
-    def add(self, segment: Segment) -> None:
+    def add(self, records: PlacedRecords) -> None:
         """Take more records."""
-        self._held.append(segment)
-        self._held_bytes += len(segment.data)
+        self._held.append(records)
+        self._held_bytes += len(records.data)
         if self._held_bytes >= RUN_BYTES:
             self._flush()
 
     def _flush(self) -> None:
         if not self._held:
             return
-        places = np.concatenate([segment.places for segment in self._held])
-        order = order_of(places)
-        which = np.repeat(np.arange(len(self._held)), [len(segment.places) for segment in self._held])[order]
-        starts = np.concatenate([segment.starts for segment in self._held])[order]
-        lengths = np.concatenate([segment.lengths for segment in self._held])[order]
-        labels = [segment.labels for segment in self._held if segment.labels is not None]
-        data: Any = _native.gather([segment.data for segment in self._held], which, starts, lengths)
+        ordered = InOrder.of(self._held)
         self._held.clear()
-        write_all(self._file, data)
-        self._note(places[order], lengths, np.concatenate(labels)[order] if labels else None)
+        write_all(self._file, ordered.gather())
+        self._note(ordered.places, ordered.lengths, ordered.labels)
         self._held_bytes = 0
 
     def _note(self, places: NDArray[np.int64], lengths: NDArray[np.int64], labels: Any) -> None:
@@ -79,7 +72,7 @@ class RunWriter:
         self._records += len(places)
         self.bytes += int(ends[-1])
 
-    def __enter__(self) -> RunWriter:
+    def __enter__(self) -> SortedRunWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -94,8 +87,8 @@ class RunWriter:
         self._file.close()
         self._temporary.replace(_file(self.stem, _DATA))
         shape = (0, len(self._firsts), 2)
-        save_array(_file(self.stem, _SEGMENTS), np.stack(self._edges) if self._edges else np.empty(shape, np.int64))
-        places, lengths, labels = ([part[i] for part in self._done] for i in range(3))
+        save_array(_file(self.stem, _EDGES), np.stack(self._edges) if self._edges else np.empty(shape, np.int64))
+        places, lengths, labels = ([arrays[i] for arrays in self._done] for i in range(3))
         save_array(_file(self.stem, _PLACES), _joined(places))
         save_array(_file(self.stem, _LENGTHS), _joined(lengths))
         if labels and labels[0] is not None:
@@ -111,7 +104,7 @@ def _file(stem: Path, suffix: str) -> Path:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Share:
     """What one run holds for one shard; the records themselves are still in their file."""
 
     stem: Path
@@ -121,15 +114,15 @@ class _Part:
     labels: NDArray[Any] | None
 
 
-def _parts(stem: Path, shard: int) -> list[_Part]:
+def _shares(stem: Path, shard: int) -> list[_Share]:
     # Copied, not mapped: each mapping holds a file open, and there may be thousands of partitions.
-    edges = np.array(load_array(_file(stem, _SEGMENTS))[:, shard : shard + 2])
+    edges = np.array(load_array(_file(stem, _EDGES))[:, shard : shard + 2])
     if not len(edges) or (edges[:, 0, 0] == edges[:, 1, 0]).all():
         return []
     places, lengths = load_array(_file(stem, _PLACES)), load_array(_file(stem, _LENGTHS))
     labels = load_array(_file(stem, _LABELS)) if _file(stem, _LABELS).exists() else None
     return [
-        _Part(
+        _Share(
             stem,
             first_byte,
             np.array(places[begin:end]),
@@ -141,23 +134,23 @@ def _parts(stem: Path, shard: int) -> list[_Part]:
     ]
 
 
-def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterator[list[Segment]]:
+def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterator[list[PlacedRecords]]:
     """The records of one shard from the runs of all partitions, a window of planned places at a time.
 
     What is yielded is in memory that the next window uses again.
     """
-    parts = [part for stem in stems for part in _parts(stem, shard)]
-    if not parts:
+    shares = [share for stem in stems for share in _shares(stem, shard)]
+    if not shares:
         return
-    limits = _windows(parts, planned)
-    edges = [np.searchsorted(part.places, limits) for part in parts]
-    ends = [np.concatenate([[0], np.cumsum(part.lengths)])[edge] for part, edge in zip(parts, edges, strict=True)]
+    limits = _windows(shares, planned)
+    edges = [np.searchsorted(share.places, limits) for share in shares]
+    ends = [np.concatenate([[0], np.cumsum(share.lengths)])[edge] for share, edge in zip(shares, edges, strict=True)]
     sizes = np.diff(np.sum(ends, axis=0))
     memory = _memory(int(sizes.max()))
     for window in range(len(limits) - 1):
         slices = [slice(*edge[window : window + 2].tolist()) for edge in edges]
-        _read_window(parts, [end[window : window + 2].tolist() for end in ends], memory)
-        yield [_segment(parts, slices, memory[: sizes[window]])]
+        _read_window(shares, [end[window : window + 2].tolist() for end in ends], memory)
+        yield [_placed(shares, slices, memory[: sizes[window]])]
 
 
 def _memory(size: int) -> NDArray[np.uint8]:
@@ -173,41 +166,42 @@ def _memory(size: int) -> NDArray[np.uint8]:
 _usual = threading.local()  # a worker may be a thread
 
 
-def _windows(parts: Sequence[_Part], planned: ShardPlan) -> NDArray[np.int64]:
+def _windows(shares: Sequence[_Share], planned: ShardPlan) -> NDArray[np.int64]:
     """Planned places between which there are about as many bytes as are merged at a time."""
     lengths = np.zeros(planned.end - planned.first, np.int64)  # places that are refused stay empty
-    for part in parts:
-        lengths[part.places - planned.first] = part.lengths
+    for share in shares:
+        lengths[share.places - planned.first] = share.lengths
     ends = np.cumsum(lengths)
     cuts = np.searchsorted(ends, np.arange(WINDOW_BYTES, int(ends[-1]), WINDOW_BYTES), side="right")
     return np.unique(np.concatenate([[planned.first], planned.first + cuts, [planned.end]]))
 
 
-def _read_window(parts: Sequence[_Part], ranges: Sequence[list[int]], memory: NDArray[np.uint8]) -> None:
-    """What each part holds of the window, one after the other. One file is open at a time."""
+def _read_window(shares: Sequence[_Share], ranges: Sequence[list[int]], memory: NDArray[np.uint8]) -> None:
+    """What each share holds of the window, one after the other. One file is open at a time."""
     at, file, stem = 0, None, None
     view = memory.data
     try:
-        for part, (begin, end) in zip(parts, ranges, strict=True):
+        for share, (begin, end) in zip(shares, ranges, strict=True):
             if begin == end:
                 continue
-            if part.stem != stem:
+            if share.stem != stem:
                 if file is not None:
                     file.close()
-                file, stem = _file(part.stem, _DATA).open("rb", buffering=0), part.stem
+                file, stem = _file(share.stem, _DATA).open("rb", buffering=0), share.stem
             assert file is not None
-            file.seek(part.first_byte + begin)
+            file.seek(share.first_byte + begin)
             if file.readinto(view[at : at + end - begin]) != end - begin:
-                raise FileProblem(_file(part.stem, _DATA), "ends early: is the disk failing?")
+                raise FileProblem(_file(share.stem, _DATA), "ends early: is the disk failing?")
             at += end - begin
     finally:
         if file is not None:
             file.close()
 
 
-def _segment(parts: Sequence[_Part], slices: Sequence[slice], data: NDArray[np.uint8]) -> Segment:
-    pairs = list(zip(parts, slices, strict=True))
-    lengths = np.concatenate([part.lengths[taken] for part, taken in pairs])
-    labels = [part.labels[taken] for part, taken in pairs if part.labels is not None]
-    places = np.concatenate([part.places[taken] for part, taken in pairs])
-    return Segment(places, data, np.cumsum(lengths) - lengths, lengths, np.concatenate(labels) if labels else None)
+def _placed(shares: Sequence[_Share], slices: Sequence[slice], data: NDArray[np.uint8]) -> PlacedRecords:
+    pairs = list(zip(shares, slices, strict=True))
+    lengths = np.concatenate([share.lengths[taken] for share, taken in pairs])
+    labels = [share.labels[taken] for share, taken in pairs if share.labels is not None]
+    places = np.concatenate([share.places[taken] for share, taken in pairs])
+    starts = np.cumsum(lengths) - lengths
+    return PlacedRecords(places, data, starts, lengths, np.concatenate(labels) if labels else None)

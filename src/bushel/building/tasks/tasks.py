@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.building.encode.column_encoding import Narrowings
 from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
-from bushel.building.encode.record_encoding import BlockEncoder, Piece
+from bushel.building.encode.record_encoding import BlockEncoder, FramedRecords
 from bushel.building.engines import Counters
 from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined
 from bushel.building.planning.plan import Plan, load_plan
-from bushel.building.tasks.shard_files import Segment, ShardFile, deliver, read_back, write_beside, write_in_order
-from bushel.building.tasks.sorted_runs import RunWriter, merge_runs
+from bushel.building.tasks.shard_files import PlacedRecords, ShardFile, deliver, read_back, write_beside, write_in_order
+from bushel.building.tasks.sorted_runs import SortedRunWriter, merge_runs
 from bushel.data.categories import count_labels
 from bushel.data.columns import BytesColumn, Column
 from bushel.errors import BushelError, TooManyRefused
@@ -34,8 +34,8 @@ from bushel.transforms.fitted import Layer
 
 __all__ = ["Job", "Task", "memory_of", "perform"]
 
-CHUNK_BYTES = 16 << 20
-_CHUNK_ROWS = 1 << 16
+STEP_BYTES = 16 << 20  # read and written at a time
+_STEP_ROWS = 1 << 16
 
 
 class Task(NamedTuple):
@@ -153,9 +153,9 @@ class _Work:
         with self._runs() as runs, contextlib.ExitStack() as stack:
             stack.callback(getattr(blocks, "close", lambda: None))
             for block in blocks:
-                pieces, seen = self._encode(partition, block, place)
-                for piece in pieces:
-                    runs.add(_segment(piece, place[piece.rows]))
+                records, seen = self._encode(partition, block, place)
+                if records is not None:
+                    runs.add(_placed(records, place[records.rows]))
                 left -= seen
                 if left == 0 and planned < len(place):  # the rest of the partition is not wanted
                     break
@@ -167,26 +167,26 @@ class _Work:
         begin = self.task.number * self.job.part_rows
         rows = np.asarray(self.plan.order[begin : begin + self.job.part_rows])
         with self._runs() as runs:
-            for segment in chain.from_iterable(self._read_chunks(rows, begin)):
-                runs.add(segment)
-                self.progress[1] += len(segment.data)
+            for records in chain.from_iterable(self._read_planned(rows, begin)):
+                runs.add(records)
+                self.progress[1] += len(records.data)
         return self._outcome(samples=len(rows), bytes=runs.bytes)
 
-    def _runs(self) -> RunWriter:
-        return RunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
+    def _runs(self) -> SortedRunWriter:
+        return SortedRunWriter(self.job.journal.runs / self.task.name, self.plan.facts.shards, self.job.durable)
 
     def write_shard(self) -> Outcome:
         """Write one shard, from the source or from the runs of all partitions."""
         shard = self.plan.facts.shards[self.task.number]
         is_merged = self.task.kind == "merge"
         rows = self.plan.order[shard.first : shard.end]
-        chunks = self._from_runs() if is_merged else self._read_chunks(np.asarray(rows), shard.first)
+        steps = self._from_runs() if is_merged else self._read_planned(np.asarray(rows), shard.first)
         with ShardFile(self.job.out / shard.file_name(self.job.compression), self.job.compression) as file:
-            for segments in chunks:
-                for written in write_in_order(file, segments):
+            for placed in steps:
+                for written in write_in_order(file, placed):
                     self.progress[1] += written
                 if is_merged:
-                    self.progress[0] += sum(len(segment.places) for segment in segments)
+                    self.progress[0] += sum(len(records.places) for records in placed)
         places = file.planned_places
         self._write_beside(file, places)
         if self.job.check:
@@ -213,45 +213,47 @@ class _Work:
         assert self.job.source is not None, "runs are merged without a source"
         return self.job.source
 
-    def _read_chunks(self, rows: NDArray[np.int64], first: int) -> Iterator[list[Segment]]:
-        """The records of planned places, from `first` on, a chunk at a time."""
-        step = max(1, min(_CHUNK_ROWS, int(CHUNK_BYTES / max(1.0, self.plan.facts.sample_bytes))))
+    def _read_planned(self, rows: NDArray[np.int64], first: int) -> Iterator[list[PlacedRecords]]:
+        """The records of planned places, from `first` on, as many at a time as memory should hold."""
+        step = max(1, min(_STEP_ROWS, int(STEP_BYTES / max(1.0, self.plan.facts.sample_bytes))))
         for begin in range(0, len(rows), step):
-            chunk = rows[begin : begin + step]
-            partitions = self.plan.partition_of(chunk)
-            found: list[Segment] = []
+            planned = rows[begin : begin + step]
+            partitions = self.plan.partition_of(planned)
+            found: list[PlacedRecords] = []
             for partition in np.unique(partitions).tolist():
                 here = np.flatnonzero(partitions == partition)
-                wanted = chunk[here] - self.plan.starts[partition]
+                wanted = planned[here] - self.plan.starts[partition]
                 by_row = np.argsort(wanted)
                 left = len(wanted)
                 for block in self._source.read(partition, wanted):
-                    pieces, seen = self._encode(partition, block, None)
-                    for piece in pieces:
-                        at = by_row[np.searchsorted(wanted[by_row], piece.rows)]
-                        found.append(_segment(piece, first + begin + here[at]))
+                    records, seen = self._encode(partition, block, None)
+                    if records is not None:
+                        at = by_row[np.searchsorted(wanted[by_row], records.rows)]
+                        found.append(_placed(records, first + begin + here[at]))
                     left -= seen
                 self._check_all_read(partition, left)
             if found:
                 yield found
 
-    def _from_runs(self) -> Iterator[list[Segment]]:
+    def _from_runs(self) -> Iterator[list[PlacedRecords]]:
         shard = self.plan.facts.shards[self.task.number]
         if self.job.part_rows:
             parts = range(shard.first // self.job.part_rows, -(-shard.end // self.job.part_rows))
             tasks = [Task("part", part, 0) for part in parts]
         else:
-            tasks = [Task("partition", part, 0) for part, samples in enumerate(self.plan.facts.planned) if samples]
+            tasks = [Task("partition", number, 0) for number, samples in enumerate(self.plan.facts.planned) if samples]
         return merge_runs([self.job.journal.runs / task.name for task in tasks], self.task.number, shard)
 
-    def _encode(self, partition: int, block: Block, place: NDArray[np.int64] | None) -> tuple[list[Piece], int]:
+    def _encode(
+        self, partition: int, block: Block, place: NDArray[np.int64] | None
+    ) -> tuple[FramedRecords | None, int]:
         """Encode a block; returns its records, and how many planned samples it held."""
         rows = np.asarray(block.rows, np.int64)
         begin = int(self.plan.starts[partition])
         is_listed = rows < self.plan.facts.partition_rows[partition]
         wanted = is_listed if place is None else is_listed & (place[np.where(is_listed, rows, 0)] >= 0)
         hashes = self.plan.hashes[begin + np.where(is_listed, rows, 0)]
-        pieces, refused, counted, narrowings = self.job.encoder.encode(block, hashes, wanted)
+        records, refused, counted, narrowings = self.job.encoder.encode(block, hashes, wanted)
         listed = self.plan.facts.partition_rows[partition]
         unread = [bad for bad in block.refused if bad.row < listed and (place is None or place[bad.row] >= 0)]
         for bad in (*unread, *refused):
@@ -261,9 +263,9 @@ class _Work:
         self.narrowings.merge(narrowings)
         seen = int(wanted.sum()) + len(unread)
         self.progress[0] += seen
-        if place is not None:
-            self.progress[1] += sum(len(piece.data) for piece in pieces)
-        return pieces, seen
+        if place is not None and records is not None:
+            self.progress[1] += len(records.data)
+        return records, seen
 
     def _refuse(self, partition: int, refused: Refused) -> None:
         row = int(self.plan.starts[partition]) + refused.row
@@ -337,8 +339,9 @@ def memory_of(plan: Plan, kind: str) -> int:
     return _BASE_MEMORY + 64 * rows
 
 
-def _segment(piece: Piece, places: NDArray[np.int64]) -> Segment:
-    return Segment(places, piece.data, np.cumsum(piece.lengths) - piece.lengths, piece.lengths, piece.labels)
+def _placed(records: FramedRecords, places: NDArray[np.int64]) -> PlacedRecords:
+    starts = np.cumsum(records.lengths) - records.lengths
+    return PlacedRecords(places, records.data, starts, records.lengths, records.labels)
 
 
 def _read_column(path: Path, name: str) -> Column:

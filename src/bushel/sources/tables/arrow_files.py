@@ -13,7 +13,7 @@ import numpy as np
 
 from bushel.errors import FileProblem
 from bushel.sources.tables import arrow
-from bushel.sources.tables.table_columns import PART_BYTES, Field, Part, Piece, Survey
+from bushel.sources.tables.table_columns import PART_BYTES, ArrowBlock, Field, Part, Survey
 from bushel.storage import local_copy
 
 __all__ = ["ArrowFile", "ParquetFile"]
@@ -61,7 +61,7 @@ class ParquetFile:
 
         return pq.ParquetFile(local_copy(self.path), memory_map=True)
 
-    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
+    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """Batches of the part's row groups."""
         with _named_errors(self.path, "Parquet"):
             file = self._open()
@@ -74,7 +74,7 @@ class ParquetFile:
                 arrays = arrow.flatten(batch)
                 numbers = np.arange(start, start + batch.num_rows)
                 start += batch.num_rows
-                yield Piece({name: arrays[name] for name in names}, numbers, [])
+                yield ArrowBlock({name: arrays[name] for name in names}, numbers, [])
 
 
 def _columns_with_nulls(metadata: Any) -> dict[str, bool]:
@@ -143,7 +143,7 @@ class ArrowFile:
         stream = pa.ipc.open_stream(source)
         return stream.schema, islice(stream, first, None)
 
-    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
+    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """Slices of the part's batches."""
         assert part in survey.parts
         with _named_errors(self.path, "Arrow"):
@@ -156,4 +156,4 @@ class ArrowFile:
                     arrays = arrow.flatten(piece)
                     rows = np.arange(start, start + piece.num_rows)
                     start += piece.num_rows
-                    yield Piece({name: arrays[name] for name in names}, rows, [])
+                    yield ArrowBlock({name: arrays[name] for name in names}, rows, [])

@@ -16,7 +16,7 @@ from bushel.errors import FileProblem
 from bushel.parallel import map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables.arrow import BadRows, cast_text
-from bushel.sources.tables.table_columns import Capture, Field, Part, Piece, Survey, few_values, part_bytes
+from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
 from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
 
 __all__ = ["DelimitedFile"]
@@ -163,7 +163,7 @@ class DelimitedFile:
             raise
         return table, bad
 
-    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
+    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """The part again, with the types of the whole file."""
         file = TextFile.open(self.path, self.encoding)
         delimiter: str = survey.details["delimiter"]
@@ -178,7 +178,7 @@ class DelimitedFile:
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
-            yield Piece(arrays, numbers, refused)
+            yield ArrowBlock(arrays, numbers, refused)
 
     def _convert(self, survey: Survey, names: list[str], block: TextBlock) -> tuple[dict[str, Any], BadRows, int]:
         """Arrays of one block, the rows that are not in them, and the number of all rows."""

@@ -17,7 +17,7 @@ from bushel.parallel import map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import BadRows
-from bushel.sources.tables.table_columns import Capture, Field, Part, Piece, Survey, few_values, part_bytes
+from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
 from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
 
 __all__ = ["JsonLinesFile"]
@@ -109,7 +109,7 @@ class JsonLinesFile:
         few = {name: few_values(table.column(name)) for name in found}
         return found, table.num_rows, {name: array for name, array in few.items() if array is not None}
 
-    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
+    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
         """The part again, with the types of the whole file."""
         file = TextFile.open(self.path, self.encoding)
         types = survey.details["types"]
@@ -124,7 +124,7 @@ class JsonLinesFile:
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
             arrays = arrow.flatten(table)
-            yield Piece({name: arrays[name] for name in names}, numbers, refused)
+            yield ArrowBlock({name: arrays[name] for name in names}, numbers, refused)
 
 
 def _convert(types: dict[str, Any], block: TextBlock) -> tuple[Any, BadRows, int]:

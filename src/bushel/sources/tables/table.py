@@ -26,9 +26,9 @@ from bushel.sources.tables.arrow_files import ArrowFile, ParquetFile
 from bushel.sources.tables.delimited import DelimitedFile
 from bushel.sources.tables.json_lines import JsonLinesFile
 from bushel.sources.tables.table_columns import (
+    ArrowBlock,
     Field,
     Part,
-    Piece,
     Survey,
     TableFile,
     as_text,
@@ -261,8 +261,8 @@ class TableSource:
         names = list_of(wanted, self.key)
         found = self._captured(file, part, names)
         if found is None:
-            pieces = [self._whole_rows(piece) for piece in self._pieces(file, part, names)]
-            found = {name: concatenate([columns[name] for columns in pieces]) for name in names}
+            blocks = [self._whole_rows(arrows) for arrows in self._arrow_blocks(file, part, names)]
+            found = {name: concatenate([columns[name] for columns in blocks]) for name in names}
         listed = {self.rename.get(name, name): found[name] for name in wanted}
         keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
         return Listing(keys, splits | listed)
@@ -312,31 +312,31 @@ class TableSource:
             found[name] = concatenate([self._column(name, block, {}) for block in blocks])
         return found
 
-    def _whole_rows(self, piece: Piece) -> dict[str, Column]:
+    def _whole_rows(self, arrows: ArrowBlock) -> dict[str, Column]:
         """Columns with a row for every row of the part; those of refused rows are missing."""
         bad: arrow.BadRows = {}
-        columns = {name: self._column(name, array, bad) for name, array in piece.arrays.items()}
-        if not piece.refused:
+        columns = {name: self._column(name, array, bad) for name, array in arrows.arrays.items()}
+        if not arrows.refused:
             return columns
-        rows = np.concatenate([piece.rows, [refused.row for refused in piece.refused]]).astype(np.int64)
+        rows = np.concatenate([arrows.rows, [refused.row for refused in arrows.refused]]).astype(np.int64)
         there = np.zeros(len(rows), bool)
-        there[piece.rows - rows.min()] = True
+        there[arrows.rows - rows.min()] = True
         return {name: with_missing(column, there) for name, column in columns.items()}
 
-    def _pieces(self, file: int, part: Part, names: Sequence[str]) -> Iterator[Piece]:
+    def _arrow_blocks(self, file: int, part: Part, names: Sequence[str]) -> Iterator[ArrowBlock]:
         """Arrays as they are in the file, cast where types were asked for."""
         import pyarrow as pa
 
         survey = self.surveys[file]
         there = [name for name in names if name in survey.fields]
-        for piece in self._open(file).read(survey, part, there):
-            arrays = dict(piece.arrays)
+        for arrows in self._open(file).read(survey, part, there):
+            arrays = dict(arrows.arrays)
             for name in names:
                 if name not in arrays:
-                    arrays[name] = pa.nulls(len(piece.rows), self.all_fields[name].type)
+                    arrays[name] = pa.nulls(len(arrows.rows), self.all_fields[name].type)
                 elif self.all_fields[name].type not in (arrays[name].type, pa.null()):
                     arrays[name] = arrays[name].cast(self.all_fields[name].type)
-            yield Piece({name: arrays[name] for name in names}, piece.rows, piece.refused)
+            yield ArrowBlock({name: arrays[name] for name in names}, arrows.rows, arrows.refused)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """All rows of a part, in order."""
@@ -344,8 +344,8 @@ class TableSource:
             raise ValueError("rows must be None: a table is read in sequence")
         file, part = self.parts[partition]
         names = list_of(self.fields, self.key)
-        for piece in self._pieces(file, part, names):
-            block = self._block(piece)
+        for arrows in self._arrow_blocks(file, part, names):
+            block = self._block(arrows)
             for loaded in [block] if self.image is None else self.image.load(block, self._holds_paths()):
                 columns = {self._new_name(name): column for name, column in loaded.columns.items()}
                 yield Block(loaded.rows, columns, loaded.refused, loaded.counted)
@@ -353,10 +353,10 @@ class TableSource:
     def _holds_paths(self) -> bool:
         return self.image is not None and getattr(self.features.get(self.image.name), "dtype", "") == "str"
 
-    def _block(self, piece: Piece) -> Block:
+    def _block(self, arrows: ArrowBlock) -> Block:
         refused: dict[int, tuple[str, str]] = {}
         columns: dict[str, Column] = {}
-        for name, array in piece.arrays.items():
+        for name, array in arrows.arrays.items():
             bad: arrow.BadRows = {}
             column = self._column(name, array, bad)
             if name == self.key and isinstance(column, Ragged):
@@ -364,13 +364,13 @@ class TableSource:
             refused = {row: ("schema", f"{name}: {reason}") for row, reason in bad.items()} | refused
             if name in self.features:
                 columns[name] = column
-        numbers = piece.rows
+        numbers = arrows.rows
         left = [Refused(int(numbers[row]), *why) for row, why in refused.items()]
         if refused:
             kept = np.setdiff1d(np.arange(len(numbers)), list(refused))
             columns = {name: take(column, kept) for name, column in columns.items()}
             numbers = numbers[kept]
-        return Block(numbers, columns, sorted([*piece.refused, *left]))
+        return Block(numbers, columns, sorted([*arrows.refused, *left]))
 
     def _column(self, name: str, array: Any, bad: arrow.BadRows) -> Column:
         if name in self.types:

@@ -15,10 +15,10 @@ from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 
 __all__ = [
+    "ArrowBlock",
     "Capture",
     "Field",
     "Part",
-    "Piece",
     "Survey",
     "TableFile",
     "as_text",
@@ -69,8 +69,8 @@ class Survey:
     captured: dict[str, list[list[Any]]] = field(default_factory=dict)  # by column and part, arrays that are known
 
 
-class Piece(NamedTuple):
-    """Some rows of a part: Arrow arrays by name, the numbers of the rows in the part, and rows that are not there."""
+class ArrowBlock(NamedTuple):
+    """Some rows of a part as Arrow arrays, before they are a `Block`: their numbers in the part, and those refused."""
 
     arrays: dict[str, Any]
     rows: NDArray[np.int64]
@@ -84,8 +84,8 @@ class TableFile(Protocol):
         """Look through the file."""
         ...
 
-    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[Piece]:
-        """The columns named, in pieces of bounded size."""
+    def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
+        """The columns named, in blocks of bounded size."""
         ...
 
 
