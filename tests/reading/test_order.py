@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import bushel
 from bushel import Order
 from bushel.reading.order import permute, sampler_of
-from bushel.reading.schedule import Steps
+from bushel.reading.pipeline import Steps
 
 
 @given(size=st.integers(1, 5000), seed=st.integers(-(2**63), 2**63 - 1), epoch=st.integers(0, 2**31))

@@ -18,15 +18,15 @@ from bushel import __version__
 _COMMANDS = {
     "bench": ("bushel.cli.files", "Measure how fast a dataset is read, and where the time goes."),
     "build": ("bushel.cli.build", "Turn raw files into a sharded TFRecord dataset."),
-    "cat": ("bushel.cli.info", "Print records as JSON lines."),
+    "cat": ("bushel.cli.files", "Print records as JSON lines."),
     "check": ("bushel.cli.check", "Find what is wrong with data, pipeline and model."),
     "completion": ("bushel.cli", "Print the completion script of a shell."),
     "explain": ("bushel.cli.check", "Explain a rule of check, and how to fix what it finds."),
     "index": ("bushel.cli.files", "Index files for random access."),
-    "info": ("bushel.cli.info", "Show what files hold."),
+    "info": ("bushel.cli.files", "Show what files hold."),
     "predict": ("bushel.cli.train", "Run a trained model on files."),
     "repair": ("bushel.cli.files", "Keep every intact record of damaged files."),
-    "schema": ("bushel.cli.info", "Infer and print the schema of files."),
+    "schema": ("bushel.cli.files", "Infer and print the schema of files."),
     "train": ("bushel.cli.train", "Train a model on a dataset, and report whether it learned."),
 }
 

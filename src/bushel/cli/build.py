@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources
+from bushel.cli.files import print_savings
 from bushel.cli.flags import Grouped, add_flags, engine_flags, flag, given_flags, json_flag, make_engine, trust_flag
-from bushel.cli.info import print_savings
 from bushel.cli.progress import Step, show_progress
 
 if TYPE_CHECKING:

@@ -1,19 +1,23 @@
-"""`index`, `repair` and `bench`: random access to files, what is intact of them, and how fast they are read."""
+"""Commands on files: `info`, `cat` and `schema` to look at them, `index`, `repair` and `bench`."""
 
 from __future__ import annotations
 
+import base64
+import itertools
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bushel.cli.flags import Grouped, flag, json_flag, paths_argument
+from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument
+
+__all__ = ["bench", "cat", "index", "info", "print_savings", "repair", "schema"]
+
 
 if TYPE_CHECKING:
     from bushel.building import Repaired
-
-__all__ = ["bench", "index", "repair"]
 
 
 @click.command(cls=Grouped)
@@ -155,3 +159,309 @@ def bench(
         click.echo(str(report))
     if report.damaged:
         raise SystemExit(1)
+
+
+if TYPE_CHECKING:
+    from bushel.records.survey import Costs
+
+
+@click.command(cls=Grouped)
+@paths_argument
+@flag("--read-at", metavar="HEIGHTxWIDTH", help="Size at which a model reads images, to find those that are too large")
+@json_flag
+def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
+    """Show what files hold: records, types, shapes, sizes, damage, and what could be stored in less.
+
+    \b
+      bushel info data/
+      bushel info 'train-*.tfrecord.gz' --json
+
+    PATH is a TFRecord file, a folder of them, or a pattern; plain, gzip or zlib, whatever its suffix.
+    Every record is read, and its checksums are verified.
+
+    Exit: 0 intact, 1 damage was found, 2 unreadable.
+    """
+    import bushel
+    from bushel.storage import as_path
+
+    found = bushel.info(paths)
+    size = parse_size(read_at, "read-at") if read_at else None
+    spent = bushel.costs(paths, schema=found.schema, read_at=size) if found.schema.features else None
+    if as_json:
+        import msgspec
+
+        from bushel.data.schema import json_text
+
+        click.echo(json_text({**msgspec.structs.asdict(found), "costs": spent}), nl=False)
+    else:
+        _print_info(found)
+        if spent is not None:
+            print_savings(spent)
+        for path in paths:
+            _print_splits(as_path(path))
+    sys.exit(1 if found.faults else 0)
+
+
+def print_savings(spent: Costs) -> None:
+    """Print what would be saved, one line each."""
+    from bushel.errors import readable_size
+
+    for number, saving in enumerate(spent.savings):
+        click.echo(
+            ("\n" * (number == 0)) + f"tip: {_printable(saving.feature)} is {saving.what}; "
+            f"{saving.how} saves about {readable_size(saving.bytes)} per record ({saving.share:.0%})"
+        )
+
+
+def _print_splits(folder: Path) -> None:
+    from bushel.errors import quantity
+    from bushel.records.manifest import has_manifest, read_manifest
+
+    if not has_manifest(folder):
+        return
+    manifest = read_manifest(folder)
+    click.echo()
+    for name, feature in manifest.schema.features.items():
+        if feature.encoding == "sparse":
+            shown = _printable(name)
+            click.echo(f"{shown} is sparse, {feature.shape[0]:,} values per record: {shown}/indices, {shown}/values")
+    for name, split in manifest.splits.items():
+        counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
+        more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""
+        click.echo(
+            f"{name}: {quantity(split.records, 'record')} in {quantity(len(split.shards), 'shard')}"
+            + (f": {counts}{more}" if counts else "")
+        )
+    if manifest.refused:
+        click.echo(f"refused when it was built: {manifest.refused:,}, each named in {folder / '_quarantine.jsonl'}")
+
+
+def _print_info(found: Any) -> None:
+    from bushel.errors import CorruptRecord, quantity, readable_size
+
+    kinds = {"example": "Example", "sequence_example": "SequenceExample", "bytes": "other bytes than Examples"}
+    compressions = sorted({file.compression or "not compressed" for file in found.files})
+    held = f"{quantity(found.records, 'record')} in {quantity(len(found.files), 'file')}"
+    click.echo(f"{held}, {readable_size(found.bytes)}, {', '.join(compressions)}")
+    click.echo(f"records are {kinds[found.schema.record]}")
+    if found.schema.features:
+        click.echo()
+        _print_features(found.schema)
+    for fault in found.faults[:5]:
+        error = CorruptRecord(fault.path, record=fault.record, offset=fault.offset, fault=fault.fault)
+        click.echo(f"\ndamage: {error.message}", nl=False)
+    if found.faults:
+        more = len(found.faults) - 5
+        click.echo(f"\n{f'and {more:,} more places. ' if more > 0 else ''}To keep the rest: bushel repair PATH… OUT")
+
+
+def _say_damage(found: Any) -> None:
+    """On stderr, for the schema goes to stdout; an error where no record is intact."""
+    from bushel.errors import CorruptRecord, quantity
+
+    if not found.faults:
+        return
+    first = found.faults[0]
+    error = CorruptRecord(first.path, record=first.record, offset=first.offset, fault=first.fault)
+    if not found.records:
+        raise error
+    places = quantity(len(found.faults), "damaged place")
+    click.echo(f"bushel: {places} passed over, the first: {error.message}", err=True)
+
+
+def _print_features(schema: Any) -> None:
+    from bushel.errors import readable_size
+    from bushel.printing import text_table
+
+    rows = [("feature", "type", "in records", "values", "bytes/record", "share")]
+    total = sum(seen.bytes_per_record for seen in schema.statistics.values()) or 1.0
+    for name, feature in schema.features.items():
+        seen = schema.statistics[name]
+        share = "all" if seen.records == seen.of else f"{seen.presence:.2%}"
+        cost = (readable_size(seen.bytes_per_record), f"{seen.bytes_per_record / total:.1%}")
+        rows.append((_printable(name), feature.describe(), share, _range(seen), *cost))
+    for line in text_table(rows[0], rows[1:], numbers=False):
+        click.echo(line)
+
+
+def _range(seen: Any) -> str:
+    parts = []
+    if seen.min is not None:
+        parts.append(
+            f"{seen.min:.6g} to {seen.max:.6g}" if isinstance(seen.min, float) else f"{seen.min} to {seen.max}"
+        )
+    if seen.min_size is not None:
+        sizes = str(seen.max_size) if seen.min_size == seen.max_size else f"{seen.min_size} to {seen.max_size}"
+        parts.append(f"{sizes} bytes")
+    if seen.min_length != seen.max_length:
+        parts.append(f"{seen.min_length} to {seen.max_length} values")
+    if seen.min_steps is not None:
+        parts.append(f"{seen.min_steps} to {seen.max_steps} steps")
+    parts.extend(f"{count:,} {what}" for what, count in (("NaN", seen.nans), ("infinite", seen.infinities)) if count)
+    if len(seen.kinds) > 1:
+        parts.append("mixed: " + ", ".join(f"{count:,} {kind}" for kind, count in seen.kinds.items()))
+    return ", ".join(parts)
+
+
+def _printable(name: str) -> str:
+    return name if name.isprintable() else ascii(name)
+
+
+@click.command(cls=Grouped)
+@paths_argument
+@flag("-n", "--count", type=click.IntRange(min=0), metavar="N", help="Number of records  [default: all]")
+@flag("--columns", metavar="A,B", help="Features to print  [default: all]")
+@flag("--full/--short", default=None, help="Print long values whole, or cut  [default: cut on a terminal]")
+@flag("--skip-bad", is_flag=True, help="Skip damaged records")
+@flag("--record", metavar="SPLIT:N", help="One record of a dataset, with the file and row that it came from")
+def cat(
+    paths: tuple[str, ...],
+    count: int | None,
+    columns: str | None,
+    full: bool | None,
+    skip_bad: bool,
+    record: str | None,
+) -> None:
+    """Print records as JSON lines.
+
+    \b
+      bushel cat a.tfrecord -n 5
+      bushel cat 'train-*' --columns label,name | head
+      bushel cat data/ --record train:1041
+
+    Text prints as text, any other bytes as base64.
+
+    Exit: 0 printed, 2 unreadable.
+    """
+    is_short = sys.stdout.isatty() if full is None else not full
+    if record is not None:
+        click.echo(_with_provenance(paths, record, is_short=not full))
+        return
+    for line in itertools.islice(_lines(list(paths), columns, "skip" if skip_bad else "raise", is_short), count):
+        click.echo(line)
+
+
+def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> str:
+    import msgspec
+
+    import bushel
+
+    split, colon, number = record.rpartition(":")
+    if len(paths) != 1 or not colon or not number.isdecimal():
+        raise click.UsageError(f"--record must be like train:1041, of one dataset; got {record!r}")
+    found = bushel.provenance(paths[0], split, int(number))
+    facts = {name: getattr(found, name) for name in msgspec.structs.asdict(found) if name != "sample"}
+    sample = {name: _plain(value, is_short) for name, value in found.sample.items()}
+    return json.dumps({**facts, "sample": sample}, ensure_ascii=False)
+
+
+def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:
+    import bushel
+    from bushel.records.files import open_file
+    from bushel.storage import list_files
+
+    names = columns.split(",") if columns else None
+    files = list_files(paths)
+    if not _holds_examples(open_file(files[0])):
+        yield from (_dump({"record": data}, is_short) for data in bushel.payloads(files, on_fault=on_fault))
+        return
+    _check_names(files, names or [])
+    for sample in bushel.scan(files, names, on_fault=on_fault):
+        yield _dump(sample, is_short)
+
+
+def _check_names(files: list[Path], names: list[str]) -> None:
+    """Refuse names that no record has; all are looked at only where the first ones do not have them."""
+    from bushel.errors import MissingName
+    from bushel.records.survey import infer_schema, probe_schema
+
+    if set(names) <= set(probe_schema(files[0])):
+        return
+    known = infer_schema(files)
+    for name in names:
+        if name not in known:
+            raise MissingName("feature", name, known, where=files[0])
+
+
+def _holds_examples(file: Any) -> bool:
+    from bushel import _native
+
+    for chunk in file.chunks(on_fault=lambda _: None):
+        survey = _native.Survey()
+        bad = survey.add(chunk.memory, chunk.extents[:16], True)
+        return bool(survey.result()["features"]) or not bad
+    return True
+
+
+def _dump(sample: dict[str, Any], is_short: bool) -> str:
+    plain = {name: _plain(value, is_short) for name, value in sample.items()}
+    # Names that are not UTF-8 cannot be printed but as escapes.
+    is_unicode = all(name.isascii() or _is_unicode(name) for name in plain)
+    return json.dumps(plain, ensure_ascii=not is_unicode)
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+_SHORT = 48
+
+
+def _plain(value: Any, is_short: bool) -> Any:
+    if isinstance(value, bytes | str):
+        return _plain_text(value, is_short)
+    if hasattr(value, "places"):  # a sparse row
+        parts = {"indices": value.places, "values": value.values}
+        return {name: _plain(part, is_short) for name, part in parts.items()} | {"size": value.size}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list):
+        shown = value[:8] if is_short else value
+        more = [f"… {len(value) - 8:,} more"] if is_short and len(value) > 8 else []
+        return [_plain(item, is_short) for item in shown] + more
+    return value
+
+
+def _plain_text(value: bytes | str, is_short: bool) -> str:
+    text = value if isinstance(value, str) else _decoded(value)
+    size = len(value)
+    if text is None:
+        assert isinstance(value, bytes)
+        text = base64.b64encode(value[:_SHORT] if is_short else value).decode()
+        return f"{text}… {size:,} bytes" if is_short and size > _SHORT else text
+    return f"{text[:_SHORT]}… {size:,} long" if is_short and len(text) > 2 * _SHORT else text
+
+
+def _decoded(value: bytes) -> str | None:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(char.isprintable() or char in "\t\n\r" for char in text) else None
+
+
+@click.command(cls=Grouped)
+@paths_argument
+@flag("--tf", "as_tf", is_flag=True, help="Print a feature_description for tf.io.parse_example, ready to paste")
+@json_flag
+def schema(paths: tuple[str, ...], as_tf: bool, as_json: bool) -> None:
+    """Infer and print the schema of files, from all their records.
+
+    \b
+      bushel schema 'train-*.tfrecord'
+      bushel schema 'train-*.tfrecord' --tf
+
+    Exit: 0 printed, 2 unreadable, or no record is intact.
+    """
+    import bushel
+    from bushel.records.survey import tf_description
+
+    looked_at = bushel.info(paths)
+    _say_damage(looked_at)
+    found = looked_at.schema
+    if as_tf:
+        click.echo(tf_description(found), nl=False)
+    elif as_json:
+        click.echo(found.to_json(), nl=False)
+    else:
+        _print_features(found)

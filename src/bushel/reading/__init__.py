@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bushel.reading.batch import Batch
+from bushel.reading.batch import Batch, Report
 from bushel.reading.dataset import Dataset, Split, mix, open
 from bushel.reading.feed import Feed, batches, measure
 from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.order import Order
 from bushel.reading.pipeline import Workers
-from bushel.reading.report import Report
 
 __all__ = [
     "Batch",

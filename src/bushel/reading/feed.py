@@ -16,12 +16,11 @@ import msgspec
 from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, MissingName
 from bushel.parallel import Ahead
-from bushel.reading.batch import Batch, Made, OnFault, Place
+from bushel.reading.batch import Batch, Made, OnFault, Place, Report
 from bushel.reading.dataset import Dataset, Split, open
 from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order
 from bushel.reading.pipeline import ProcessAhead, Settings, Workers, make_ahead, prepare, threads_of
-from bushel.reading.report import Report
 from bushel.storage import AnyPath
 from bushel.transforms import BatchTransform, Transform, decode_image
 

@@ -14,8 +14,7 @@ from bushel.feeding.request import Request
 from bushel.reading import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.layout import Layout
 from bushel.reading.order import BufferedShuffle
-from bushel.reading.pipeline import Settings
-from bushel.reading.schedule import Steps
+from bushel.reading.pipeline import Settings, Steps
 from bushel.records.files import open_file
 from bushel.storage import local_paths
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
