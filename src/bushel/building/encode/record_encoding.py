@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.building.encode.column_encoding import Narrowings, Stored, store
 from bushel.building.recipe import Constraint
 from bushel.data.categories import UNKNOWN, Labels, hash_values
+from bushel.data.column_encoding import Narrowings, Stored, store
 from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, cut, part_sparse, take
 from bushel.data.samples import Sample, check_sample, features_of, sample_at, to_columns
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema, record_kind, wire_features

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.encode.column_encoding import Narrowings, store
 from bushel.building.encode.fitting import fit_here
 from bushel.building.encode.record_encoding import BlockEncoder, stored_schema
 from bushel.building.planning.plan import Plan, Rows
+from bushel.data.column_encoding import Narrowings, store
 from bushel.data.columns import byte_size, take
 from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema

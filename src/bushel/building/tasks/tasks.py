@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.building.encode.column_encoding import Narrowings
 from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
 from bushel.building.encode.record_encoding import BlockEncoder, FramedRecords
 from bushel.building.engines import Counters
@@ -26,6 +25,7 @@ from bushel.building.planning.plan import Plan, load_plan
 from bushel.building.tasks.shard_files import PlacedRecords, ShardFile, deliver, read_back, write_beside, write_in_order
 from bushel.building.tasks.sorted_runs import SortedRunWriter, merge_runs
 from bushel.data.categories import count_labels
+from bushel.data.column_encoding import Narrowings
 from bushel.data.columns import BytesColumn, Column
 from bushel.errors import BushelError, TooManyRefused
 from bushel.records.files import Compression

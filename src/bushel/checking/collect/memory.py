@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.collect.one_pass import read_data
 from bushel.checking.rules.registry import PARTS, Part
-from bushel.data.columns import BytesColumn, Ragged, SparseColumn
-from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
+from bushel.data.column_encoding import Narrowings, Stored, store
+from bushel.data.columns import BytesColumn, Ragged, SparseColumn, count_of, part_sparse
+from bushel.data.samples import feature_of_column
 from bushel.reading import Dataset, Feed, Pack, Split
 
 __all__ = ["paths_of_opened", "read_memory"]
@@ -27,7 +28,7 @@ _ENDLESS = -1  # what tf.data gives for the number of elements
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SplitInMemory:
     """One split: its batches, how large they are if they are final, and whether they begin again without end."""
 
     name: str
@@ -52,63 +53,64 @@ def read_memory(data: Any, *, label: str | None, plan: Plan) -> Data:
     """
     with tempfile.TemporaryDirectory(prefix="bushel-") as folder:
         files: list[FileFacts] = []
-        parts = list(_parts(data))
-        for part in parts:
+        splits = list(_splits(data))
+        for split in splits:
             path = Path(folder) / f"{len(files)}.tfrecord"
-            rows = _write(part, path)
-            if part.is_final and plan == Plan(classes=plan.classes):
+            rows = _write(split, path)
+            if split.is_final and plan == Plan(classes=plan.classes):
                 plan = Plan(batch_size=rows, shuffle_buffer=0, classes=plan.classes)
-            files.append(FileFacts(number=len(files), path=path, split=part.name))
+            files.append(FileFacts(number=len(files), path=path, split=split.name))
         # What begins again without end repeats itself by design.
-        looked_at: frozenset[Part] = frozenset(PARTS) - ({"contents"} if any(p.is_endless for p in parts) else set())
+        repeats = any(split.is_endless for split in splits)
+        looked_at: frozenset[Part] = frozenset(PARTS) - ({"contents"} if repeats else set())
         read = read_data(files, label=label, plan=plan, parts=looked_at)
     for facts in read.files:
         facts.path = Path(f"<{facts.split}>")
     return read
 
 
-def _write(part: _Part, path: Path) -> int:
+def _write(split: _SplitInMemory, path: Path) -> int:
     """Write the batches as records; the rows of the first."""
     first = 0
     with path.open("wb") as file:
-        for batch in part.batches:
+        for batch in split.batches:
             for piece in _encode(batch):
                 file.write(piece)
             first = first or len(next(iter(batch.values())))
     return first
 
 
-def _parts(data: Any) -> Iterator[_Part]:
+def _splits(data: Any) -> Iterator[_SplitInMemory]:
     if isinstance(data, dict) and data and all(_is_feed(part) or isinstance(part, dict) for part in data.values()):
         for name, part in data.items():
-            yield _part(str(name), part)
+            yield _split(str(name), part)
     else:
-        yield _part("all", data)
+        yield _split("all", data)
 
 
 def _is_feed(data: Any) -> bool:
     return hasattr(data, "element_spec") or (hasattr(data, "__next__") and not isinstance(data, dict))
 
 
-def _part(name: str, data: Any) -> _Part:
+def _split(name: str, data: Any) -> _SplitInMemory:
     if isinstance(data, dict):
-        return _Part(name, [data])
+        return _SplitInMemory(name, [data])
     if isinstance(data, Split):
-        return _Part(name, [data[:]])
+        return _SplitInMemory(name, [data[:]])
     if hasattr(data, "columns") and hasattr(data, "to_numpy"):  # a DataFrame
-        return _Part(name, [{str(column): data[column].to_numpy() for column in data.columns}])
+        return _SplitInMemory(name, [{str(column): data[column].to_numpy() for column in data.columns}])
     if isinstance(data, Feed):
         is_packed = any(isinstance(step, Pack) for step in data.settings.layout)
         most = MAX_BATCHES if is_packed else min(len(data), MAX_BATCHES)  # of one epoch: the next holds the same
-        return _Part(name, (dict(batch) for batch in itertools.islice(data, most)), is_final=True)
+        return _SplitInMemory(name, (dict(batch) for batch in itertools.islice(data, most)), is_final=True)
     if hasattr(data, "element_spec") and hasattr(data, "as_numpy_iterator"):
         is_batched = _is_batched(data.element_spec)
         elements = itertools.islice(data.as_numpy_iterator(), MAX_BATCHES)
         batches = (_named(element, is_batched=is_batched) for element in elements)
-        return _Part(name, batches, is_final=is_batched, is_endless=int(data.cardinality()) == _ENDLESS)
+        return _SplitInMemory(name, batches, is_final=is_batched, is_endless=int(data.cardinality()) == _ENDLESS)
     if hasattr(data, "__iter__") and not isinstance(data, str | bytes):
         batches = (_named(batch, is_batched=True) for batch in itertools.islice(iter(data), MAX_BATCHES))
-        return _Part(name, batches, is_final=True)
+        return _SplitInMemory(name, batches, is_final=True)
     raise ValueError(f"data must be paths, a tf.data.Dataset, batches or a dict of arrays; got {type(data).__name__}")
 
 
@@ -136,19 +138,29 @@ def _named(element: Any, *, is_batched: bool) -> dict[str, Any]:
 def _encode(batch: dict[str, Any]) -> list[Any]:
     if not batch:
         raise ValueError("data must hold at least one array, got none")
-    columns = [part for name, value in batch.items() for part in _columns(name, _as_column(value))]
     rows = {len(value) for value in batch.values()}
     if len(rows) != 1:
         raise ValueError(f"arrays must have the same number of rows, got {sorted(rows)}")
-    encoded: Any = _native.encode(columns, rows.pop(), 1)
+    encoded: Any = _native.encode([stored for name in batch for stored in _stored(name, batch[name])], rows.pop(), 1)
     if isinstance(encoded, int):
         raise ValueError(f"row {encoded} is larger than 2 GiB")
     return list(encoded[0])
 
 
+def _stored(name: str, value: Any) -> Iterator[Stored]:
+    column = _as_column(value)
+    for part, own in (part_sparse(name, column) if isinstance(column, SparseColumn) else {name: column}).items():
+        feature = feature_of_column(own, name=part, is_text=False)
+        yield store(part, msgspec.structs.replace(feature, cast=True), own, Narrowings())
+
+
 def _as_column(value: Any) -> Any:
     """Whatever holds rows as an array or a column."""
-    if isinstance(value, BytesColumn | Ragged | SparseColumn):
+    if isinstance(value, Ragged):
+        while isinstance(value.values, Ragged):  # steps of several values, one after the other
+            value = Ragged(value.values.values, value.values.row_splits[value.row_splits], value.present)
+        return value
+    if isinstance(value, BytesColumn | SparseColumn):
         return value
     if isinstance(value, list | tuple) and value and isinstance(value[0], str | bytes):
         return BytesColumn.of(value)
@@ -156,41 +168,6 @@ def _as_column(value: Any) -> Any:
     if array.dtype.kind == "O" and array.ndim == 1 and all(isinstance(row, np.ndarray | list) for row in array):
         return Ragged.of([row.tolist() if isinstance(row, np.ndarray) else row for row in array])
     if array.dtype.kind in "SUO":
-        return BytesColumn.of([item if isinstance(item, bytes | str) else str(item) for item in array.reshape(-1)])
-    return array
-
-
-# As the core takes a column: name, sequence, kind, numbers, ends, data, splits, width, present, step_splits.
-_Parts = tuple[str, bool, int, Any, Any, Any, Any, int, Any, None]
-
-
-def _columns(name: str, column: Any) -> Iterator[_Parts]:
-    if isinstance(column, SparseColumn):  # two lists, as records hold it
-        yield from _columns(f"{name}/indices", Ragged(column.places, column.row_splits))
-        yield from _columns(f"{name}/values", Ragged(column.values, column.row_splits))
-    elif isinstance(column, BytesColumn):
-        yield (name, False, BYTES_KIND, None, column.offsets, column.data, None, 1, None, None)
-    elif isinstance(column, Ragged):
-        yield _ragged(name, column)
-    else:
-        numbers, kind = _numbers(column)
-        width = int(np.prod(numbers.shape[1:])) if numbers.ndim > 1 else 1
-        yield (name, False, kind, np.ascontiguousarray(numbers.reshape(-1)), None, None, None, width, None, None)
-
-
-def _ragged(name: str, column: Ragged) -> _Parts:
-    splits: NDArray[np.int64] = np.ascontiguousarray(column.row_splits, np.int64)
-    present = None if column.present is None else np.ascontiguousarray(column.present, np.uint8)
-    values: Any = column.values
-    while isinstance(values, Ragged):  # steps of several values, one after the other
-        splits, values = np.ascontiguousarray(values.row_splits[splits]), values.values
-    if isinstance(values, BytesColumn):
-        return (name, False, BYTES_KIND, None, values.offsets, values.data, splits, 0, present, None)
-    numbers, kind = _numbers(np.asarray(values))
-    inner = int(np.prod(numbers.shape[1:]))
-    return (name, False, kind, np.ascontiguousarray(numbers.reshape(-1)), None, None, splits * inner, 0, present, None)
-
-
-def _numbers(array: Any) -> tuple[Any, int]:
-    is_float = array.dtype.kind == "f"
-    return np.ascontiguousarray(array, np.float32 if is_float else np.int64), FLOAT_KIND if is_float else INT_KIND
+        texts = BytesColumn.of([item if isinstance(item, bytes | str) else str(item) for item in array.reshape(-1)])
+        return texts if array.ndim == 1 else Ragged(texts, np.arange(len(array) + 1) * count_of(array.shape[1:]))
+    return array.astype(np.int64) if array.dtype.kind in "mM" else array
