@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from gather import keys_of, listed, read_all
+from pictures import encode_image, photo
 
 from bushel.data.columns import Ragged
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
@@ -158,3 +159,10 @@ def test_what_is_no_column_is_told() -> None:
 def test_float64_is_left_for_the_writer_to_narrow_and_report() -> None:
     (block,) = arrays({"x": np.array([0.1])}).read(0, np.array([0]))
     assert block.columns["x"].dtype == np.float64
+
+
+def test_encoded_images_are_images_by_their_bytes() -> None:
+    pictures = [encode_image(photo(number, 8, 8), "PNG") for number in range(3)]
+    assert arrays({"image": pictures, "label": [0, 1, 0]}).schema()["image"].describe() == "bytes (image)"
+    assert arrays({"image": [*pictures, None]}).schema()["image"].describe() == "bytes (image), optional"
+    assert arrays({"image": [*pictures, b"\x00\x01"]}).schema()["image"].describe() == "bytes"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gather import keys_of, listed, read_all
+from pictures import encode_image, photo
 
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.sources import iterable
@@ -115,3 +116,20 @@ def test_a_generator_pickles_once_it_was_gone_through() -> None:
     again = pickle.loads(pickle.dumps(source))
     assert read_all(again) == read_all(source)
     assert source.locate(0, 1) == "generate: sample 1"
+
+
+def test_encoded_images_are_images_by_their_bytes() -> None:
+    pictures = [encode_image(photo(number, 8, 8), kind) for number, kind in enumerate(["JPEG", "PNG", "JPEG"])]
+    samples = [{"image": data, "frames": [data, data], "label": "cat"} for data in pictures]
+    schema = iterable([*samples, {"label": "dog"}]).schema()
+    assert {name: schema[name].describe() for name in schema} == {
+        "image": "bytes (image), optional",
+        "frames": "bytes[2] (image), optional",
+        "label": "str",
+    }
+
+
+def test_bytes_of_which_some_are_not_images_stay_bytes() -> None:
+    picture = encode_image(photo(0, 8, 8), "PNG")
+    schema = iterable([{"x": picture}, {"x": b"\x00\x01"}]).schema()
+    assert schema["x"].describe() == "bytes"

@@ -19,6 +19,7 @@ import pytest
 from gather import keys_of, listed, read_all
 from hypothesis import given
 from hypothesis import strategies as st
+from pictures import encode_image, photo
 from PIL import Image
 
 from bushel import _native
@@ -548,3 +549,21 @@ def test_parts_are_told_by_the_file_alone() -> None:
     assert surveys.part_bytes(1 << 20) == surveys.part_bytes(64 << 20) == 8 << 20  # small files are shared too
     assert surveys.part_bytes(256 << 20) == 32 << 20
     assert surveys.part_bytes(1 << 40) == 64 << 20
+
+
+def test_a_column_of_encoded_images_is_one_of_images(tmp_path: Path) -> None:
+    pictures = [encode_image(photo(number, 8, 9), "PNG") for number in range(3)]
+    pq.write_table(pa.table({"picture": pictures, "code": [b"\0\1"] * 3}), tmp_path / "rows.parquet")
+    schema = table(tmp_path / "rows.parquet").schema()
+    assert (schema["picture"].describe(), schema["code"].describe()) == ("bytes (image)", "bytes")
+
+
+def test_images_as_hugging_face_writes_them_to_parquet_are_found(tmp_path: Path) -> None:
+    pictures = [encode_image(photo(number, 8, 9), "PNG") for number in range(3)]
+    rows = [{"bytes": data, "path": None} for data in pictures]
+    pq.write_table(pa.table({"image": rows, "label": [0, 1, 0]}), tmp_path / "train-00000-of-00001.parquet")
+    source = table(tmp_path / "train-00000-of-00001.parquet")
+    assert source.describe()["image_column"] == "image"
+    columns, refused = read_all(source)
+    assert columns["image"] == pictures
+    assert (columns["image/height"], columns["image/width"], refused) == ([8] * 3, [9] * 3, [])

@@ -10,6 +10,7 @@ from pictures import encode_image, photo
 import bushel
 from bushel import Feature, Order, Schema
 from bushel import transforms as t
+from bushel.records.survey import tf_description
 from bushel.tensorflow import dataset
 from bushel.tensorflow.operations import PIXEL_OPS
 
@@ -122,3 +123,25 @@ def test_windows_of_series_are_cut_by_both(floats: Path) -> None:
     assert native.element_spec == graph.element_spec
     for (ours, _), (theirs, _) in zip(native, graph, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("lengths", [(3, 3, 3, 3), (1, 3, 2, 4)], ids=["same", "ragged"])
+def test_lists_of_encoded_images_parse_build_and_feed(tmp_path: Path, lengths: tuple[int, ...]) -> None:
+    frames = [[encode_image(photo(number, 8, 8), "PNG") for number in range(count)] for count in lengths]
+    source = tmp_path / "episodes.tfrecord"
+    with bushel.Writer(source) as writer:
+        for number, some in enumerate(frames):
+            writer.write({"frames": some, "label": number % 2})
+    described: dict[str, Any] = {}
+    exec(tf_description(bushel.infer_schema(source)), {"tf": tf}, described)
+    parsed = tf.io.parse_single_example(next(iter(bushel.payloads(source))), described["feature_description"])
+    assert list(np.asarray(parsed["frames"])) == frames[0]
+    built = bushel.build(source, tmp_path / "out", order="source")
+    assert (built.records, built.refused) == (4, 0)
+    data = bushel.open(tmp_path / "out")["train"]
+    assert [data[row]["frames"] for row in range(4)] == frames
+    for engine in ("native", "graph"):
+        found = next(iter(dataset(data, batch_size=4, engine=engine)))[0]
+        assert [
+            list(row) for row in (found.to_list() if isinstance(found, tf.RaggedTensor) else found.numpy())
+        ] == frames

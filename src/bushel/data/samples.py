@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -25,10 +25,12 @@ from bushel.data.columns import (
 )
 from bushel.data.schema import BYTES_KIND, RAW_DTYPES, Encoding, Feature
 from bushel.errors import BushelError, MissingName, SchemaMismatch
+from bushel.storage.file_kinds import kind_of_bytes
 
 __all__ = [
     "Sample",
     "Stack",
+    "are_images",
     "as_column",
     "check_sample",
     "column_of",
@@ -347,7 +349,10 @@ def _as_array(value: Any, name: str) -> Array:
 
 
 def feature_of_column(column: Any, *, name: str, is_text: bool | None = None) -> Feature:
-    """The feature that a column makes, where no schema says. Where `is_text` is None, bytes that decode are text."""
+    """The feature that a column makes, where no schema says.
+
+    Where `is_text` is None, bytes that decode are text, and bytes that begin as images do are encoded images.
+    """
     if isinstance(column, Ragged):
         inner = feature_of_column(column.values, name=name, is_text=is_text)
         if None in inner.shape:
@@ -356,13 +361,39 @@ def feature_of_column(column: Any, *, name: str, is_text: bool | None = None) ->
             inner = Feature(dtype=inner.dtype)  # text is flattened
         is_single = column.present is not None and bool((column.lengths[column.present] == 1).all())
         shape = inner.shape if is_single else (None, *inner.shape)
-        return Feature(dtype=inner.dtype, shape=shape, required=column.present is None)
+        return Feature(dtype=inner.dtype, shape=shape, encoding=inner.encoding, required=column.present is None)
     if isinstance(column, BytesColumn):
-        return Feature(dtype="str" if is_text or (is_text is None and _is_text(column)) else "bytes")
+        if is_text or (is_text is None and _is_text(column)):
+            return Feature(dtype="str")
+        return Feature(dtype="bytes", encoding="image" if is_text is None and are_images(_heads(column)) else "list")
     is_sparse = isinstance(column, SparseColumn)
     encoding: Encoding = "sparse" if is_sparse else "list"
     dtype = _dtype_of(column.values.dtype if is_sparse else column.dtype, name)
     return Feature(dtype=dtype, shape=column.shape[1:], encoding=encoding)
+
+
+_LOOKED_AT = 1000
+
+
+def are_images(values: Iterable[bytes]) -> bool:
+    """Whether all values are encoded images, by their first bytes; some must be."""
+    is_some = False
+    for value in values:
+        kind = kind_of_bytes(value[:_MAGIC_BYTES])
+        if kind is None or kind.source != "images":
+            return False
+        is_some = True
+    return is_some
+
+
+_MAGIC_BYTES = 16  # that tell every format of images
+
+
+def _heads(column: BytesColumn) -> Iterator[bytes]:
+    """The first bytes of some rows, evenly spread."""
+    for row in range(0, len(column), max(1, len(column) // _LOOKED_AT)):
+        begin, end = column.offsets[row : row + 2].tolist()
+        yield column.data[begin : min(end, begin + _MAGIC_BYTES)].tobytes()
 
 
 def _is_text(column: BytesColumn) -> bool:

@@ -106,7 +106,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_one_value(self) -> bool:
         """Whether a record stores exactly one value: a scalar, a tensor of raw bytes, an encoded image."""
-        return self.shape == () or self.encoding not in ("list", "sparse")
+        return self.shape == () or self.encoding == "raw"
 
     def describe(self) -> str:
         """In words, as `float32[64]` or `bytes (jpeg)`."""

@@ -269,8 +269,6 @@ def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
         return _shape_some(column, column.present, feature, name) if feature.encoding == "raw" else column
     if feature.encoding == "raw":
         return _shape_raw(column, feature, name)
-    if feature.encoding != "list":
-        return column
     if feature.is_ragged:
         return _shape_ragged(as_ragged(column), feature, name)
     if isinstance(column, Ragged) and isinstance(column.values, np.ndarray):

@@ -106,15 +106,13 @@ def _spec_of_feature(feature: Feature, rows: int | None) -> Any:
     if feature.encoding == "sparse":
         return tf.SparseTensorSpec([rows, *feature.shape], dtype)
     is_numbers = feature.kind != BYTES_KIND or feature.encoding == "raw"
-    is_list = feature.encoding in ("list", "raw")
-    inner = [size for size in feature.shape if size is not None] if is_list else []
-    is_ragged = feature.is_ragged and is_list
+    inner = [size for size in feature.shape if size is not None]
     if not feature.required and not feature.sequence:
         return tf.RaggedTensorSpec([rows, None], dtype, 1, tf.int64)
-    if not (is_ragged or feature.sequence):
+    if not (feature.is_ragged or feature.sequence):
         return tf.TensorSpec([rows, *inner], dtype)
-    rank = feature.sequence + is_ragged
-    kept = inner if is_numbers or not is_ragged else []
+    rank = feature.sequence + feature.is_ragged
+    kept = inner if is_numbers or not feature.is_ragged else []
     return tf.RaggedTensorSpec([rows, *[None] * rank, *kept], dtype, rank, tf.int64)
 
 

@@ -244,7 +244,9 @@ class Writer:
             self.discard()
 
     def _tell_encoder(self, name: str, feature: Feature) -> None:
-        shape = [-1 if size is None else size for size in feature.shape] if feature.encoding == "list" else []
+        shape = (
+            [] if feature.encoding in ("raw", "sparse") else [-1 if size is None else size for size in feature.shape]
+        )
         self._encoder.add(name, feature.kind, shape, feature.required)
 
     def _amend(self, sample: dict[str, Any], refusal: int, name: str, at: int) -> dict[str, Any]:

@@ -110,7 +110,8 @@ def value_count_mismatch(data: Data) -> Iterator[Finding]:
     for feature in data.features.values():
         lengths = feature.lengths
         declared = data.schema.features.get(feature.name) if data.schema else None
-        if declared is not None and declared.encoding == "list" and not declared.is_ragged and not declared.sequence:
+        is_fixed = declared is not None and not declared.is_ragged and not declared.sequence
+        if declared is not None and is_fixed and declared.encoding not in ("raw", "sparse"):
             expected = count_of(declared.shape)
             if other := {length: count for length, count in lengths.items() if length != expected}:
                 yield _odd_lengths(data, feature, expected, other, f"the schema says {declared.describe()}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bushel.data.samples import feature_of, fits
+from bushel.data.samples import are_images, feature_of, fits
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
 
@@ -24,6 +24,7 @@ class Census:
 
     samples: int = 0
     found: dict[str, Counter[tuple[str, tuple[int, ...]]]] = field(default_factory=lambda: defaultdict(Counter))
+    not_images: set[str] = field(default_factory=set)  # names under which some bytes are not an encoded image
 
     def add(self, sample: Mapping[str, Any]) -> None:
         """Count one sample; values that cannot be stored are left to `misfit`."""
@@ -36,12 +37,14 @@ class Census:
             except SchemaMismatch:
                 continue
             self.found[name][kind.dtype, kind.shape] += 1  # type: ignore[index]
+            if kind.dtype == "bytes" and name not in self.not_images and not are_images(_flat(value)):
+                self.not_images.add(name)
 
     def features(self) -> dict[str, Feature]:
         """The features that hold most samples."""
-        return {name: self._feature(kinds) for name, kinds in self.found.items()}
+        return {name: self._feature(name, kinds) for name, kinds in self.found.items()}
 
-    def _feature(self, kinds: Counter[tuple[str, tuple[int, ...]]]) -> Feature:
+    def _feature(self, name: str, kinds: Counter[tuple[str, tuple[int, ...]]]) -> Feature:
         # An empty list is of every type: it says nothing of what the others hold.
         filled = {kind: count for kind, count in kinds.items() if 0 not in kind[1]} or dict(kinds)
         texts = sum(count for (dtype, _), count in filled.items() if dtype in ("str", "bytes"))
@@ -50,7 +53,13 @@ class Census:
         empty = {kind: count for kind, count in kinds.items() if kind not in filled}
         names = {dtype for dtype, _ in of_kind}
         dtype = names.pop() if len(names) == 1 else ("float32" if is_number else "bytes")
-        return Feature(dtype=dtype, shape=_common_shape(of_kind | empty), required=sum(kinds.values()) == self.samples)
+        encoding = "image" if dtype == "bytes" and name not in self.not_images else "list"
+        shape = _common_shape(of_kind | empty)
+        return Feature(dtype=dtype, shape=shape, encoding=encoding, required=sum(kinds.values()) == self.samples)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [value] if isinstance(value, bytes) else list(np.asarray(value, object).flat)
 
 
 def _common_shape(kinds: Mapping[tuple[str, tuple[int, ...]], int]) -> tuple[int | None, ...]:

@@ -8,10 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take, with_missing
+from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName
 from bushel.parallel import Helpers, do_all
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 else:
     Format = Literal[tuple(_OPENERS)]
 _ARROW_STREAM = b"\xff\xff\xff\xff"
+_LOOKED_AT = 100  # rows of a column of bytes
 
 
 def table(
@@ -87,27 +90,38 @@ def table(
     given = as_given(paths)
     files = tuple(str(path) for path in list_files(given))
     format = format or _one_format([as_path(file) for file in files])
-    image = None
-    resolved: dict[str, Any] = {"format": format, "verify": None, "keep_bytes": None, "allow": None}
-    if image_column is not None:
-        root = str(image_root or as_path(files[0]).parent)
-        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, allowed(allow)))
-        resolved |= {"image_root": root, "verify": verify, "keep_bytes": keep_bytes, "allow": image.check.allow}
     source = TableSource(
         files=files,
         format=format,
-        recipe=recipe_table(table, given, arguments | resolved, first=("format",), always=("verify",)),
+        recipe={},
         columns=None if columns is None else tuple(columns),
         rename=dict(rename or {}),
         types=dict(types or {}),
         key=key,
         encoding=encoding,
         delimiter=delimiter,
-        image=image,
     )
     source.look(helpers)
+    image_column = image_column or _image_struct(source.all_fields)
+    image = None
+    resolved: dict[str, Any] = {"format": format, "verify": None, "keep_bytes": None, "allow": None}
+    if image_column is not None:
+        root = str(image_root or as_path(files[0]).parent)
+        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, allowed(allow)))
+        resolved |= {"image_column": image_column, "image_root": root, "verify": verify}
+        resolved |= {"keep_bytes": keep_bytes, "allow": image.check.allow}
+    recipe = recipe_table(table, given, arguments | resolved, first=("format",), always=("verify",))
+    surveys = source.surveys
+    source = replace(source, image=image, recipe=recipe)
+    source.__dict__["surveys"] = surveys
     source.check()
     return source
+
+
+def _image_struct(fields: Mapping[str, Field]) -> str | None:
+    """The first column of images as Hugging Face writes them into Parquet: a struct of bytes and a path."""
+    found = (name.removesuffix("/bytes") for name in fields if name.endswith("/bytes"))
+    return next((name for name in found if f"{name}/path" in fields), None)
 
 
 def _one_format(files: list[Path]) -> Format:
@@ -211,7 +225,17 @@ class TableSource:
             for name, kind in self.fields.items()
         }
         found |= {name: Feature(dtype="str", shape=found[name].shape, required=False) for name in self.names}
+        for name, feature in found.items():
+            if feature.dtype == "bytes" and name not in self.types and self._holds_images(name):
+                found[name] = msgspec.structs.replace(feature, encoding="image")
         return typed(found, {name: dtype for name, dtype in self.types.items() if name in found})
+
+    def _holds_images(self, name: str) -> bool:
+        """Whether the first values of a column of bytes are all encoded images."""
+        file, part = next((file, part) for file, part in self.parts if part.rows)
+        piece = next(iter(self._pieces(file, part, [name])))
+        column = arrow.to_column(piece.arrays[name].slice(0, _LOOKED_AT), {})
+        return feature_of_column(column, name=name).encoding == "image"
 
     def check(self) -> None:
         """Raise what is wrong with names and types before anything is built."""
