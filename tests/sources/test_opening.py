@@ -130,8 +130,8 @@ def test_captions_beside_images_and_one_table_of_labels_are_not_the_data(tmp_pat
 
 
 def test_text_of_no_known_suffix_is_refused_with_the_options_that_open_it(tmp_path: Path) -> None:
-    path = tmp_path / "iris.data"
-    path.write_text("sepal,petal,label\n5.1,1.4,setosa\n4.9,1.3,setosa\n")
+    path = tmp_path / "notes.data"
+    path.write_text("a first note\nthe second\n")
     with pytest.raises(FileProblem) as caught:
         open_source(path)
     assert str(caught.value).splitlines() == [
@@ -140,4 +140,4 @@ def test_text_of_no_known_suffix_is_refused_with_the_options_that_open_it(tmp_pa
         '  If each line is a sample: kind="text"',
     ]
     assert "--kind table --set format=csv" in caught.value.on_command_line
-    assert [*open_source(path, kind="table", format="csv").schema()] == ["sepal", "petal", "label"]
+    assert [*open_source(path, kind="table", format="csv").schema()] == ["a first note"]

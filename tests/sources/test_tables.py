@@ -207,7 +207,7 @@ def test_tables_without_rows_are_told(tmp_path: Path) -> None:
         table(write(tmp_path / "a.csv", "x,y\n"))
     with pytest.raises(FileProblem, match=r"b\.csv: its lines end in carriage returns alone"):
         table(write(tmp_path / "b.csv", "x,y\r1,2\r3,4\r"))
-    with pytest.raises(FileProblem, match=r"c\.json: has no line that is a JSON object\n  If it is one array"):
+    with pytest.raises(FileProblem, match=r"c\.json: is a JSON array, but not one of objects\n  Each line must be"):
         table(write(tmp_path / "c.json", "[\n  1,\n  2\n]\n"))
 
 

@@ -27,6 +27,7 @@ from bushel.sources.options import check_names
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import records
 from bushel.sources.series.series import series
+from bushel.sources.tables.dialect import is_delimited
 from bushel.sources.tables.hugging_face import huggingface, is_dataset_folder
 from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
@@ -54,6 +55,7 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "yolo": yolo,
 }
 _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
+_LOOKED_INTO = 1 << 16  # bytes of a file whose name says nothing
 _LOOKED_AT = 10_000  # files that are looked at to find what is in a folder
 
 
@@ -117,10 +119,12 @@ def _header(path: Path) -> list[str]:
 
 def _kind_by_bytes(path: Path) -> str:
     with path.open("rb") as file:
-        head = file.read(512)
+        head = file.read(_LOOKED_INTO)
     kind = kind_of_bytes(head)
     if kind is not None and kind.source:
         return kind.source
+    if what_is(head[:512]) == "JSON text" or (what_is(head[:512]) == "plain text" and _is_table(head)):
+        return "table"
     try:
         next(iter(open_file(path).chunks()), None)
     except (FileProblem, LookupError, ValueError):
@@ -128,8 +132,13 @@ def _kind_by_bytes(path: Path) -> str:
     return "records"
 
 
+def _is_table(head: bytes) -> bool:
+    whole = head if len(head) < _LOOKED_INTO else head[: head.rfind(b"\n") + 1]
+    return is_delimited(whole)
+
+
 def _unknown(path: Path, head: bytes) -> FileProblem:
-    what = what_is(head) or "something unknown"
+    what = what_is(head[:512]) or "something unknown"
     if what in ("plain text", "JSON text"):
         format = "csv" if what == "plain text" else "jsonl"
         help = [

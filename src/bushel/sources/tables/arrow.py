@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
+from bushel.sources.tables.written_numbers import is_number, plain_number
 
 __all__ = ["BadRows", "cast_array", "cast_text", "feature_of", "flatten", "to_column"]
 
@@ -237,11 +238,23 @@ def cast_text(array: Any, kind: Any, bad: BadRows, *, missing: Sequence[str] = (
     values: list[Any] = []
     for row, text in enumerate(array.to_pylist()):
         try:
-            values.append(None if text is None else pa.scalar(text.strip()).cast(kind).as_py())
+            values.append(None if text is None else _cast_one(text, kind))
         except pa.ArrowInvalid:
             values.append(None)
             bad[row] = _why(text, kind)
     return pa.array(values, kind)
+
+
+def _cast_one(text: str, kind: Any) -> Any:
+    """One value, perhaps an amount or a percentage. Raises what Arrow does."""
+    import pyarrow as pa
+
+    try:
+        return pa.scalar(text.strip()).cast(kind).as_py()
+    except pa.ArrowInvalid:
+        if (plain := plain_number(text)) == text.strip() or not is_number(plain):
+            raise
+        return pa.scalar(plain).cast(kind).as_py()
 
 
 def _why(text: str, kind: Any) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +14,33 @@ from bushel.errors import FileProblem
 from bushel.parallel import map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables.arrow import BadRows, cast_text
+from bushel.sources.tables.dialect import BLANKS, TO_BE_FOUND, Dialect, Layout, find_dialect, one_tab_between
 from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
+from bushel.sources.tables.written_numbers import STYLES, Style, has_sign, styles_of, to_numbers
 from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
 
 __all__ = ["DelimitedFile"]
 
-_DELIMITERS = (",", ";", "\t", "|")
 # What stands for a number that is missing. In a column of text only a blank does: NA may be Namibia.
 _NO_NUMBER = ["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "-nan", "<NA>"]
 _BEYOND_INT64 = 2.0**63
+
+
+class _Written(NamedTuple):
+    """How the numbers of a column of text may be written, if it is one of numbers."""
+
+    styles: tuple[Style, ...] = STYLES
+    has_comma: bool = False
+    has_point: bool = False
+    signs: int = 0  # amounts of money and percentages
+
+    def and_(self, other: _Written) -> _Written:
+        both = tuple(style for style in self.styles if style in other.styles)
+        has_comma, has_point = self.has_comma or other.has_comma, self.has_point or other.has_point
+        return _Written(both, has_comma, has_point, self.signs + other.signs)
+
+    def is_whole(self, style: Style) -> bool:
+        return not (self.has_comma if style == "comma" else self.has_point)
 
 
 class _Parsed(NamedTuple):
@@ -34,25 +50,29 @@ class _Parsed(NamedTuple):
     lines: int
     fields: dict[str, Field]
     few: dict[str, Any]  # columns of few values
+    written: dict[str, _Written]
 
 
 @dataclass(frozen=True)
 class DelimitedFile:
-    """A file of rows of text, the first of which names the columns."""
+    """A file of rows of text, the first of which names the columns, unless it looks like the others."""
 
     path: Path
     encoding: str | None = None
-    delimiter: str | None = None
+    layout: Layout = TO_BE_FOUND
+    decimal: str | None = None  # what stands before decimals; None is to be found
     text: frozenset[str] = frozenset()  # columns that are text, whatever they look like
 
     def survey(self) -> Survey:
         """Parse the whole file once for the types of its columns and the number of its rows."""
         file = TextFile.open(self.path, self.encoding)
-        delimiter, names, start = self._header(file)
+        dialect, start = self._dialect(file)
+        delimiter, names = dialect.delimiter, dialect.names
         blocks = file.blocks(partial(_cut_rows, delimiter=delimiter), start if file.is_seekable else 0)
         if not file.is_seekable:
             blocks = _without_header(blocks, start)
         fields = {name: Field(_null(), False) for name in names}
+        written = {name: _Written() for name in names}
         parts: list[Part] = []
         capture = Capture(names)
         lines = 1
@@ -63,17 +83,40 @@ class DelimitedFile:
                 raise _unclosed_quote(self.path, block.text, delimiter, lines)
             lines += parsed.lines
             fields = {name: _merge(fields[name], parsed.fields[name]) for name in names}
+            written = {name: written[name].and_(parsed.written[name]) for name in names}
             if parts and (not file.is_seekable or parts[-1].last - parts[-1].first < least):
                 parts[-1] = parts[-1]._replace(last=block.stop, rows=parts[-1].rows + parsed.rows)
             else:
                 first_row = parts[-1].first_row + parts[-1].rows if parts else 0
                 parts.append(Part(block.start, block.stop, first_row, parsed.rows))
             capture.add(len(parts) - 1, parsed.few)
+        styles = self._styles(fields, written, delimiter)
+        for name, style in styles.items():
+            fields[name] = fields[name]._replace(type=_int() if written[name].is_whole(style) else _float())
         captured = capture.of_types({name: kind.type for name, kind in fields.items()})
-        return Survey(fields, tuple(parts), {"delimiter": delimiter, "names": names, "start": start}, captured)
+        captured = {name: blocks for name, blocks in captured.items() if name not in styles}
+        details = {"delimiter": delimiter, "names": names, "start": start, "styles": styles, "index": dialect.index}
+        details["signs"] = {name: one.signs for name, one in written.items() if fields[name].type == _text()}
+        return Survey(fields, tuple(parts), details, captured, _counted(dialect))
 
-    def _header(self, file: TextFile) -> tuple[str, list[str], int]:
-        """The delimiter, the names of the columns, and where the rows begin."""
+    def _styles(self, fields: dict[str, Field], written: dict[str, _Written], delimiter: str) -> dict[str, Style]:
+        """The columns of numbers that are written with commas, or with thousands apart, and in which way."""
+        usual: Style = "point" if delimiter == "," else "comma"
+        found: dict[str, Style] = {}
+        for name, one in written.items():
+            if name not in self.text and one.styles and one.has_comma and fields[name].type == _text():
+                found[name] = usual if usual in one.styles else one.styles[0]
+        if self.decimal is not None:
+            asked: Style = "comma" if self.decimal == "," else "point"
+            found = {name: asked for name in found if asked in written[name].styles}
+        if self.decimal == "," or "comma" in found.values():  # 1.234 is a thousand, too
+            for name, one in written.items():
+                if "comma" in one.styles and name not in self.text and fields[name].type in (_text(), _float()):
+                    found[name] = "comma"
+        return found
+
+    def _dialect(self, file: TextFile) -> tuple[Dialect, int]:
+        """How the file is laid out, and where its rows begin."""
         block = next(file.blocks(cut_at_newline, size=1 << 20), None)
         if block is None or not block.text.strip():
             raise FileProblem(self.path, "is empty: there is no row of column names")
@@ -82,22 +125,18 @@ class DelimitedFile:
                 self.path, "its lines end in carriage returns alone", help=["Make them newlines: tr '\\r' '\\n'"]
             )
         check_utf8(self.path, block.text[: block.text.find(b"\n") + 1], 0)
-        delimiter = self.delimiter or _guess_delimiter(self.path, block.text)
-        end = _end_of_first_row(block.text)
-        names = next(csv.reader(block.text[:end].decode().splitlines(keepends=True), delimiter=delimiter))
-        names = [name.strip() or f"column{number}" for number, name in enumerate(names)]
-        if twice := sorted(name for name, count in Counter(names).items() if count > 1):
-            raise FileProblem(self.path, f"two columns have the same name: {', '.join(twice)}")
+        dialect = find_dialect(self.path, block.text, self.layout)
         # The header is ASCII but for its names, so its length in the file differs only where the encoding does.
-        length = len(block.text[:end].decode().encode(file.encoding)) if file.is_seekable else end
-        return delimiter, names, block.start + length
+        before = block.text[: dialect.end]
+        length = len(before.decode().encode(file.encoding)) if file.is_seekable else dialect.end
+        return dialect, block.start + length
 
     def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
         """Types of one block. `lines` below 0 says that it is not UTF-8, or that a quote in it is never closed."""
         import pyarrow.types as t
 
         if block.text.count(b'"') % 2 and not _has_stray_quotes(block.text, delimiter):
-            return _Parsed(0, -1, {}, {})
+            return _Parsed(0, -1, {}, {}, {})
         table, refused = self._parse(
             block.text, names, delimiter, {name: _text() for name in self.text if name in names}
         )
@@ -106,7 +145,7 @@ class DelimitedFile:
         for name, column in zip(table.schema.names, table.columns, strict=True):
             kind = column.type
             if t.is_string(kind) and not is_text and _has_replaced(column):
-                return _Parsed(0, -1, {}, {})
+                return _Parsed(0, -1, {}, {}, {})
             if t.is_temporal(kind):
                 kind = _text()
             if (
@@ -118,7 +157,27 @@ class DelimitedFile:
             fields[name] = Field(kind, column.null_count > 0 or _has_blanks(column))
         few = {name: few_values(table.column(name)) for name in names if name in capture.names}
         few = {name: _blanks_to_null(array) for name, array in few.items() if array is not None}
-        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, few)
+        written = self._written(block.text, table, delimiter)
+        return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, few, written)
+
+    def _written(self, text: bytes, table: Any, delimiter: str) -> dict[str, _Written]:
+        """How the numbers of each column may be written in one block."""
+        import pyarrow.types as t
+
+        names = table.schema.names
+        found: dict[str, _Written] = {}
+        for name, column in zip(names, table.columns, strict=True):
+            if t.is_string(column.type):
+                found[name] = _written_in(column)
+            else:
+                is_plain = t.is_null(column.type) or t.is_integer(column.type)
+                found[name] = _Written(STYLES if is_plain else ("point",) if t.is_floating(column.type) else ())
+        floats = [name for name in names if t.is_floating(table.column(name).type)]
+        has_commas = any("comma" in one.styles and one.has_comma for one in found.values())
+        if floats and (self.decimal == "," or has_commas):
+            again, _ = self._parse(text, names, delimiter, dict.fromkeys(floats, _text()), floats)
+            found |= {name: _written_in(again.column(name)) for name in floats}
+        return found
 
     def _are_integers(self, text: bytes, name: str, names: list[str], delimiter: str) -> bool:
         """Whether a column that was taken for floats is one of integers, some of which do not fit int64."""
@@ -139,6 +198,8 @@ class DelimitedFile:
         # The text is parsed as one block, so that Arrow need not look for rows that end in it: values may hold newlines
         # although `newlines_in_values`, which halves its speed, is not set.
         bad: BadRows = {}
+        if delimiter == BLANKS:
+            text, delimiter = one_tab_between(text), "\t"
 
         def refuse(row: Any) -> str:
             bad[row.number - 1] = f"the row has {row.actual_columns} values, the header {row.expected_columns}"
@@ -185,8 +246,16 @@ class DelimitedFile:
         import pyarrow as pa
 
         text, header, delimiter = block.text, survey.details["names"], survey.details["delimiter"]
+        styles: dict[str, Style] = survey.details["styles"]
         types = {name: survey.fields[name].type for name in names}
         parsed_as = {name: _text() if pa.types.is_null(kind) else kind for name, kind in types.items()}
+        if not styles.keys().isdisjoint(names):
+            as_text = parsed_as | {name: _text() for name in names if name in styles}
+            table, bad = self._parse(text, header, delimiter, as_text, names)
+            for at, name in enumerate(names):
+                if name in styles:
+                    table = table.set_column(at, name, to_numbers(table.column(name), styles[name]))
+            return self._convert_by_value(table, bad, parsed_as)
         try:
             table, bad = self._parse(text, header, delimiter, parsed_as, names)
         except pa.ArrowInvalid:  # a value is not of its column's type: find which
@@ -216,22 +285,6 @@ def _without_header(blocks: Iterator[TextBlock], start: int) -> Iterator[TextBlo
     for block in blocks:
         if block.stop > start:
             yield block._replace(text=block.text[max(0, start - block.start) :])
-
-
-def _guess_delimiter(path: Path, text: bytes) -> str:
-    if ".tsv" in path.suffixes or ".tab" in path.suffixes:
-        return "\t"
-    line = text[: text.find(b"\n") + 1 or len(text)].decode()
-    outside = "".join(line.split('"')[::2])
-    return max(_DELIMITERS, key=lambda mark: (outside.count(mark), mark == ","))
-
-
-def _end_of_first_row(text: bytes) -> int:
-    at = -1
-    while (at := text.find(b"\n", at + 1)) >= 0:
-        if text[:at].count(b'"') % 2 == 0:
-            return at + 1
-    return len(text)
 
 
 def _cut_rows(text: bytes, delimiter: str) -> int:
@@ -291,10 +344,13 @@ def _has_blanks(column: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pa.types.is_string(column.type) and bool(pc.any(pc.equal(pc.binary_length(column), 0)).as_py())
+    if not pa.types.is_string(column.type):
+        return False
+    return bool(pc.any(pc.equal(pc.binary_length(pc.ascii_trim(column, " \t")), 0)).as_py())
 
 
 def _blanks_to_null(array: Any) -> Any:
+    """Text without the blanks around it; missing, where there is nothing else."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -302,6 +358,7 @@ def _blanks_to_null(array: Any) -> Any:
         return pa.DictionaryArray.from_arrays(array.indices, _blanks_to_null(array.dictionary))
     if not pa.types.is_string(array.type):
         return array
+    array = pc.ascii_trim(array, " \t")
     is_blank = pc.equal(pc.binary_length(array), 0)
     return pc.if_else(is_blank, pa.scalar(None, pa.string()), array) if pc.any(is_blank).as_py() else array
 
@@ -323,6 +380,37 @@ def _text() -> Any:
     import pyarrow as pa
 
     return pa.string()
+
+
+def _float() -> Any:
+    import pyarrow as pa
+
+    return pa.float64()
+
+
+def _written_in(column: Any) -> _Written:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    styles = styles_of(column, _NO_NUMBER)
+    if not styles:
+        return _Written((), signs=len(column) if has_sign(column) else 0)
+    return _Written(styles, *(bool(pc.any(pc.match_substring(column, mark)).as_py()) for mark in ",."))
+
+
+def _counted(dialect: Dialect) -> dict[str, int]:
+    """What a person should know of how a file was taken."""
+    found = {}
+    if not dialect.has_header:
+        found["file without a row of names, whose columns are named " + _some(dialect.names)] = 1
+    if dialect.index is not None:
+        found["column without a name that counts the rows, left out"] = 1
+    return found
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _int() -> Any:

@@ -1,7 +1,8 @@
-"""JSON, one object per line: types inferred from the whole file, lines that do not fit refused one by one."""
+"""JSON, one object per line or one array of objects: types from the whole file, what does not fit refused."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cu
 
 __all__ = ["JsonLinesFile"]
 
-_ONE_A_LINE = "If it is one array of objects, put each on a line of its own: jq -c '.[]'"
+_ONE_PER_LINE = "Each line must be an object, or the file one array of objects."
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -50,10 +51,20 @@ class _Census:
 
 @dataclass(frozen=True)
 class JsonLinesFile:
-    """A file of JSON objects, one per line."""
+    """A file of JSON objects, one per line, or in one array."""
 
     path: Path
     encoding: str | None = None
+    text: frozenset[str] = frozenset()  # columns that are text: numbers and lists as they are written
+
+    def _blocks(self, file: TextFile, start: int = 0, stop: int | None = None) -> Iterator[TextBlock]:
+        """Blocks of whole objects, one per line."""
+        first = next(file.blocks(cut_at_newline, size=4096), None)
+        if first is None or not first.text.lstrip().startswith(b"["):
+            return file.blocks(cut_at_newline, start, stop)
+        if not re.match(rb"\s*\[\s*[{\]]", first.text):
+            raise FileProblem(self.path, "is a JSON array, but not one of objects", help=[_ONE_PER_LINE])
+        return (block._replace(text=_as_lines(block.text)) for block in file.blocks(_cut_elements, start, stop))
 
     def survey(self) -> Survey:
         """Parse the whole file once for the types of its columns and the number of its rows."""
@@ -65,7 +76,7 @@ class JsonLinesFile:
         capture: Capture | None = None
         rows = lines = 0
         least = part_bytes(self.path.stat().st_size)
-        for block, (is_text, ends, (found, count, few)) in map_in_threads(self._look, file.blocks(cut_at_newline)):
+        for block, (is_text, ends, (found, count, few)) in map_in_threads(self._look, self._blocks(file)):
             if not is_text:
                 check_utf8(self.path, block.text, lines)
             lines += ends
@@ -80,11 +91,13 @@ class JsonLinesFile:
             capture = capture or Capture(list(few))
             capture.add(len(parts) - 1, few)
         if not columns:
-            raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_A_LINE])
-        types = {name: census.type() for name, census in columns.items()}
+            raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_PER_LINE])
+        types = {name: pa.string() if name in self.text else census.type() for name, census in columns.items()}
         fields: dict[str, Field] = {}
         for name, kind in types.items():
-            has_missing = columns[name].counts[_kind_name(kind)] < rows or pa.types.is_struct(kind)
+            counts = columns[name].counts
+            held = sum(counts.values()) if name in self.text else counts[_kind_name(kind)]
+            has_missing = held < rows or pa.types.is_struct(kind)
             fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
         return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
 
@@ -117,8 +130,8 @@ class JsonLinesFile:
         start, stop = (part.first, part.last) if file.is_seekable else (0, None)
         first = 0
         # Not in threads: parts are what workers share, and most lines are parsed faster than a thread is woken.
-        for block in file.blocks(cut_at_newline, start, stop):
-            table, bad, rows = _convert(wanted, block)
+        for block in self._blocks(file, start, stop):
+            table, bad, rows = _convert(wanted, block, self.text)
             numbers = np.arange(first, first + rows)
             numbers = np.delete(numbers, list(bad)) if bad else numbers
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
@@ -127,14 +140,72 @@ class JsonLinesFile:
             yield ArrowBlock({name: arrays[name] for name in names}, numbers, refused)
 
 
-def _convert(types: dict[str, Any], block: TextBlock) -> tuple[Any, BadRows, int]:
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+
+
+def _elements(text: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Where each element of an array begins and ends, and whether what ends it is there.
+
+    The text begins with the array, or with one of its elements.
+    """
+    begin = at = len(text) - len(text.lstrip())
+    begin = at = at + 1 if text[at : at + 1] == b"[" else at
+    depth = 0
+    for token in _TOKENS.finditer(text, at):
+        mark = token[0]
+        if mark in b"{[":
+            depth += 1
+        elif mark in b"}]":
+            depth -= 1
+            if depth < 0:
+                yield begin, token.start(), True
+                return
+        elif mark == b"," and not depth:
+            yield begin, token.start(), True
+            begin = token.end()
+    yield begin, len(text), False
+
+
+_RAW = msgspec.json.Decoder(list[msgspec.Raw])
+_TRIES = 30
+
+
+def _raw_elements(text: bytes) -> list[msgspec.Raw] | None:
+    """The elements of an array without its brackets, faster than by tokens; None if it is not whole."""
+    try:
+        return _RAW.decode(b"[" + text + b"]")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _cut_elements(text: bytes) -> int:
+    """Where the last whole element ends, with the comma after it."""
+    inside = text.lstrip().removeprefix(b"[")
+    before = len(text) - len(inside)
+    ends = [found.end() for found in re.finditer(rb"\}\s*,", inside)]
+    for end in ends[: -_TRIES - 1 : -1]:  # most ends that are not those of elements show at once
+        if _raw_elements(inside[: end - 1]) is not None:
+            return before + end
+    return max((end + 1 for _, end, is_whole in _elements(text) if is_whole), default=0)
+
+
+def _as_lines(text: bytes) -> bytes:
+    """The elements of an array, each on a line; a newline in one stands between values."""
+    inside = text.strip().removeprefix(b"[").rstrip(b", \t\r\n")
+    found = _raw_elements(inside) or _raw_elements(inside.removesuffix(b"]"))
+    parts = map(bytes, found) if found is not None else (text[begin:end] for begin, end, _ in _elements(text))
+    lines = (re.sub(rb"[\r\n]", b" ", part).strip() for part in parts)
+    return b"".join(line + b"\n" for line in lines if line and line != b"]")
+
+
+def _convert(types: dict[str, Any], block: TextBlock, as_text: frozenset[str]) -> tuple[Any, BadRows, int]:
     """The table of one block, the rows that are not in it, and the number of all rows."""
     import pyarrow as pa
 
     try:
         table = _parse(block.text, types)
     except pa.ArrowInvalid:
-        text, bad, rows = _fitting_lines(block.text, types)
+        text, bad, rows = _fitting_lines(block.text, types, as_text)
         return _parse(text, types), bad, rows
     return table, {}, table.num_rows
 
@@ -230,13 +301,17 @@ def _is_wide(value: Any) -> bool:
     return isinstance(value, int) and value not in _INT64
 
 
-def _fitting_lines(text: bytes, types: dict[str, Any]) -> tuple[bytes, BadRows, int]:
+def _fitting_lines(text: bytes, types: dict[str, Any], as_text: frozenset[str]) -> tuple[bytes, BadRows, int]:
     """The lines whose values are of the columns' types, and what is wrong with the others."""
+    as_text = as_text & types.keys()
     bad: BadRows = {}
     kept = []
     lines = _lines(text)
-    for row, line in enumerate(lines):
+    for row, given in enumerate(lines):
+        line = given
         value, why = _decode(line)
+        if value is not None and any(not isinstance(value.get(name), str | None) for name in as_text):
+            line, value = _with_text(line, as_text)
         if value is not None:
             why = next(filter(None, (_misfit(value.get(name), kind, name) for name, kind in types.items())), "")
         if why:
@@ -244,6 +319,16 @@ def _fitting_lines(text: bytes, types: dict[str, Any]) -> tuple[bytes, BadRows, 
         else:
             kept.append(line)
     return b"\n".join(kept) + b"\n", bad, len(lines)
+
+
+def _with_text(line: bytes, as_text: frozenset[str]) -> tuple[bytes, dict[str, Any]]:
+    """A line with values of columns of text as they are written: 1.50 is "1.50"."""
+    written = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    value: dict[str, Any] = msgspec.json.decode(line)
+    for name in as_text & value.keys():
+        if not isinstance(value[name], str | None):
+            value[name] = bytes(written[name]).decode()
+    return msgspec.json.encode(value), value
 
 
 def _misfit(value: Any, kind: Any, at: str) -> str:

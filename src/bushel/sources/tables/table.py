@@ -26,6 +26,7 @@ from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import cast_array
 from bushel.sources.tables.arrow_files import ArrowFile, ParquetFile
 from bushel.sources.tables.delimited import DelimitedFile
+from bushel.sources.tables.dialect import TO_BE_FOUND, Layout
 from bushel.sources.tables.json_lines import JsonLinesFile
 from bushel.sources.tables.table_columns import (
     ArrowBlock,
@@ -45,9 +46,9 @@ __all__ = ["TableSource", "table"]
 
 # To read one more format: a line in `file_kinds`, and how its files are opened here.
 _OPENERS: dict[str, Callable[[Path, TableSource], TableFile]] = {
-    "csv": lambda path, source: DelimitedFile(path, source.encoding, source.delimiter, source.text_columns),
-    "tsv": lambda path, source: DelimitedFile(path, source.encoding, source.delimiter or "\t", source.text_columns),
-    "jsonl": lambda path, source: JsonLinesFile(path, source.encoding),
+    "csv": lambda path, source: source.delimited(path),
+    "tsv": lambda path, source: source.delimited(path, "\t"),
+    "jsonl": lambda path, source: JsonLinesFile(path, source.encoding, source.text_columns),
     "parquet": lambda path, source: ParquetFile(path),  # noqa: ARG005
     "arrow": lambda path, source: ArrowFile(path),  # noqa: ARG005
 }
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
     Format: TypeAlias = str
 else:
     Format = Literal[tuple(_OPENERS)]
+Decimal: TypeAlias = Literal[".", ","]
 _ARROW_STREAM = b"\xff\xff\xff\xff"
+_TEXTS = ("plain text", "JSON text")
 _LOOKED_AT = 100  # rows of a column of bytes
 
 
@@ -68,7 +71,10 @@ def table(
     key: Annotated[str | None, "Column that tells samples apart (default: the row number)"] = None,
     format: Annotated[Format | None, "Format of the files (default: told from their bytes and names)"] = None,
     encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
-    delimiter: Annotated[str | None, "Character between the values of a row (default: found)"] = None,
+    delimiter: Annotated[str | None, "Character between values; a blank is any number of them (default: found)"] = None,
+    header: Annotated[bool | None, "Whether the first row holds the names of columns (default: found)"] = None,
+    names: Annotated[Sequence[str] | None, "Names of the columns, if no row holds them"] = None,
+    decimal: Annotated[Decimal | None, "Character before decimals (default: found)"] = None,
     image_column: Annotated[str | None, "Column of images, or of paths to images"] = None,
     image_root: Annotated[AnyPath | None, "Folder that image paths are relative to (default: the table's)"] = None,
     verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
@@ -99,7 +105,8 @@ def table(
         types=dict(types or {}),
         key=key,
         encoding=encoding,
-        delimiter=delimiter,
+        layout=Layout(delimiter, header, None if names is None else tuple(names)),
+        decimal=decimal,
     )
     source.look(helpers)
     image_column = image_column or _image_struct(source.all_fields)
@@ -143,6 +150,8 @@ def format_of(path: Path) -> Format:
     if by_name is not None and by_name.source == "table" and not by_name.magic:  # text, which begins with anything
         return by_name.name
     what = what_is(head) or "something unknown"
+    if what in _TEXTS:
+        return "jsonl" if what == "JSON text" else "csv"
     known = ", ".join(suffixes_of("table"))
     raise FileProblem(path, f"is not a table that bushel reads: it is {what}", help=[f"Tables end in {known}"])
 
@@ -159,7 +168,8 @@ class TableSource:
     types: dict[str, str] = field(default_factory=dict)
     key: str | None = None
     encoding: str | None = None
-    delimiter: str | None = None
+    layout: Layout = TO_BE_FOUND
+    decimal: str | None = None
     image: ImageColumn | None = None
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
     splits: tuple[str, ...] = ()  # of the files, if they are of different ones
@@ -174,6 +184,11 @@ class TableSource:
 
     def _open(self, file: int) -> TableFile:
         return _OPENERS[self.format](as_path(self.files[file]), self)
+
+    def delimited(self, path: Path, delimiter: str | None = None) -> DelimitedFile:
+        """A file of delimited text, as the options say."""
+        layout = self.layout._replace(delimiter=self.layout.delimiter or delimiter)
+        return DelimitedFile(path, self.encoding, layout, self.decimal, self.text_columns)
 
     @property
     def text_columns(self) -> frozenset[str]:
@@ -213,7 +228,9 @@ class TableSource:
         """The columns that were chosen."""
         found = self.all_fields
         if self.columns is None:
-            return found
+            indexes = {survey.details.get("index") for survey in self.surveys}
+            named = {*self.rename, *self.types}
+            return {name: kind for name, kind in found.items() if name not in indexes or name in named}
         images = self.image.made_of(found) if self.image else []
         return {name: found[name] for name in found if name in (*self.columns, *images)}
 
@@ -280,8 +297,9 @@ class TableSource:
         splits: dict[str, Column] = {}
         if self.splits and "split" in columns:
             splits = {"split": BytesColumn.of([self.splits[file]]).take(np.zeros(part.rows, np.int64))}
+        counted = self._counted(file) if part is self.surveys[file].parts[0] else {}
         if not wanted and self.key is None:
-            return Listing(self._number_keys(file, part), splits)
+            return Listing(self._number_keys(file, part), splits, counted=counted)
         names = list_of(wanted, self.key)
         found = self._captured(file, part, names)
         if found is None:
@@ -289,7 +307,16 @@ class TableSource:
             found = {name: concatenate([columns[name] for columns in blocks]) for name in names}
         listed = {self.rename.get(name, name): found[name] for name in wanted}
         keys = self._number_keys(file, part) if self.key is None else self._keys(found[self.key], file, part)
-        return Listing(keys, splits | listed)
+        return Listing(keys, splits | listed, counted=counted)
+
+    def _counted(self, file: int) -> dict[str, int]:
+        survey = self.surveys[file]
+        signs = {
+            f"values of {name!r} with a sign of money or percent, as text (of type float32, they are numbers)": count
+            for name, count in survey.details.get("signs", {}).items()
+            if count and name in self.fields and name not in self.types
+        }
+        return survey.counted | signs
 
     def knows(self, columns: Sequence[str]) -> bool:
         """Whether listing these columns reads nothing: they were kept when the files were looked through."""

@@ -67,6 +67,7 @@ class Survey:
     parts: tuple[Part, ...]
     details: dict[str, Any] = field(default_factory=dict)  # what the format needs to read the parts
     captured: dict[str, list[list[Any]]] = field(default_factory=dict)  # by column and part, arrays that are known
+    counted: dict[str, int] = field(default_factory=dict)  # what a person should know, by what it is
 
 
 class ArrowBlock(NamedTuple):
