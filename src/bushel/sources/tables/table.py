@@ -250,8 +250,8 @@ class TableSource:
     def _holds_images(self, name: str) -> bool:
         """Whether the first values of a column of bytes are all encoded images."""
         file, part = next((file, part) for file, part in self.parts if part.rows)
-        piece = next(iter(self._pieces(file, part, [name])))
-        column = arrow.to_column(piece.arrays[name].slice(0, _LOOKED_AT), {})
+        block = next(iter(self._arrow_blocks(file, part, [name])))
+        column = arrow.to_column(block.arrays[name].slice(0, _LOOKED_AT), {})
         return feature_of_column(column, name=name).encoding == "image"
 
     def check(self) -> None:
