@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, is_spooled, load_columns, spool_columns, with_missing
+from bushel.data.columns import BytesColumn, Column, is_spooled, load_columns, spool_columns, take, with_missing
 from bushel.data.splits import split_of_name
 from bushel.parallel import Helpers, do_all
-from bushel.sources.protocol import fingerprint_of
+from bushel.sources.protocol import Listing, fingerprint_of
 from bushel.storage import Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
@@ -255,6 +255,7 @@ class FolderSource:
     """What sources of files in folders have in common: the files, and the labels and splits that folders say."""
 
     takes: ClassVar[str]  # images, text or video
+    group: ClassVar[str]  # the column that names the file, where a file is cut into several samples
     path: str
     class_folder: ClassFolder
     recipe: dict[str, Any]
@@ -294,6 +295,18 @@ class FolderSource:
     def file_at(self, row: int) -> Path:
         """The path of a file."""
         return as_path(self.root) / os.fsdecode(self.files.paths[row])
+
+    def key_at(self, row: int) -> bytes:
+        """The path of a file as a key."""
+        return as_keys(self.files.paths.take(np.array([row])))[0]
+
+    def list_cut(self, file: int, keys: BytesColumn, columns: Sequence[str], counted: dict[str, int]) -> Listing:
+        """The samples that one file is cut into: they have its label and split, and `group` names the file."""
+        there = {name: take(column, np.full(len(keys), file)) for name, column in self.listed.items()}
+        there |= {"key": keys, self.group: BytesColumn.of([self.key_at(file)] * len(keys))}
+        if file == 0:
+            counted = counted | self.files.counted
+        return Listing(keys, {name: there[name] for name in columns if name in there}, counted=counted)
 
     @cached_property
     def digest(self) -> str:

@@ -17,7 +17,7 @@ from bushel.parallel import Helpers
 from bushel.pixels.codecs import Encoded, decode_pixels, decode_wide, encode_pixels, is_wide
 from bushel.pixels.headers import FORMATS, BadImage
 from bushel.pixels.tiff import TiffReader, is_tiff
-from bushel.sources.folders import ClassFolder, FolderSource, as_keys
+from bushel.sources.folders import ClassFolder, FolderSource
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused
 from bushel.storage import AnyPath, local_copy
@@ -227,17 +227,13 @@ class TileSource(FolderSource):
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """Keys are a path, and top and left of a tile; an image that cannot be used is one row."""
-        name = as_keys(self.files.paths.take(np.array([partition])))[0]
         found = self._places(partition)
-        keys = [name]
-        if not isinstance(found, str):
-            keys = [name + b"@%d,%d" % (top, left) for top, left in found.tolist()]
-        same = np.full(len(keys), partition)
-        there = {name: take(column, same) for name, column in self.listed.items()}
-        there |= {"image": BytesColumn.of([name] * len(keys)), "key": BytesColumn.of(keys)}
-        counted = self.files.counted if partition == 0 else {}
-        picked = {name: there[name] for name in columns if name in there}
-        return Listing(BytesColumn.of(keys), picked, counted=dict(counted))
+        keys = BytesColumn.of([self.key_at(partition)]) if isinstance(found, str) else self._keys(partition, found)
+        return self.list_cut(partition, keys, columns, {})
+
+    def _keys(self, partition: int, places: NDArray[np.int64]) -> BytesColumn:
+        name = self.key_at(partition)
+        return BytesColumn.of([name + b"@%d,%d" % (top, left) for top, left in places.tolist()])
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """All tiles of an image, in order."""
@@ -290,7 +286,6 @@ class TileSource(FolderSource):
         counted: dict[str, int],
     ) -> Block:
         rows = np.array(kept, np.int64)
-        name = as_keys(self.files.paths.take(np.array([partition])))[0]
         at = places[rows]
         columns: dict[str, Column] = {
             "image": BytesColumn.of([data for data, _ in made]),
@@ -299,7 +294,7 @@ class TileSource(FolderSource):
             "image/channels": np.array([channels for _, channels in made], np.int64),
             "image/top": at[:, 0],
             "image/left": at[:, 1],
-            "key": BytesColumn.of([name + b"@%d,%d" % (top, left) for top, left in at.tolist()]),
+            "key": self._keys(partition, at),
         }
         if "label" in self.listed:
             columns["label"] = take(self.listed["label"], np.full(len(rows), partition))

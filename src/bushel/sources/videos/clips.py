@@ -18,7 +18,7 @@ from bushel.errors import FileProblem
 from bushel.parallel import Helpers
 from bushel.pixels.codecs import Encoded, encode_pixels
 from bushel.pixels.geometry import Fit, Kernel, moved, place
-from bushel.sources.folders import ClassFolder, FolderSource, as_keys
+from bushel.sources.folders import ClassFolder, FolderSource
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused
 from bushel.sources.videos.video_files import MICROSECONDS, BadVideo, Timeline, frames_at, load_av, read_timeline
@@ -210,7 +210,7 @@ class VideoSource(FolderSource):
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
         """Keys are a path and the second at which a clip begins; a file that cannot be used is one row."""
-        name = as_keys(self.files.paths.take(np.array([partition])))[0]
+        name = self.key_at(partition)
         found = self._plan(partition)
         keys, counted = [name], {}
         if not isinstance(found, str):
@@ -218,11 +218,7 @@ class VideoSource(FolderSource):
             keys = [name + f"@{line.times[clip[0]] / MICROSECONDS:.3f}".encode() for clip in clips]
             keys = [name] if self.choice.count is not None else _unlike(keys)
             counted = {"videos that end before their header says": 1} if line.ends_early else {}
-        counted |= self.files.counted if partition == 0 else {}
-        same = np.full(len(keys), partition)
-        there = {name: take(column, same) for name, column in self.listed.items()}
-        there |= {"video": BytesColumn.of([name] * len(keys)), "key": BytesColumn.of(keys)}
-        return Listing(there["key"], {name: there[name] for name in columns if name in there}, counted=counted)  # type: ignore[arg-type]
+        return self.list_cut(partition, BytesColumn.of(keys), columns, counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """All clips of a file, in order. A frame is kept no longer than until its last clip is whole."""
