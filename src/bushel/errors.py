@@ -188,6 +188,10 @@ class SchemaMismatch(BushelError, ValueError):
         super().__init__(f"{what} - at {at}", help=help)
 
 
+class Stopped(BushelError):
+    """Work that something outside ended before it was done. A build adds whether anything of it is kept."""
+
+
 class TooManyRefused(BushelError):
     """A build that stopped because more samples were refused than it may refuse."""
 
@@ -197,7 +201,7 @@ class TooManyRefused(BushelError):
         self.allowed = allowed
         super().__init__(
             f"{self.path}: {quantity(refused, 'sample')} refused, and {allowed:,} may be; the build stopped",
-            help=[first, "What is done is kept: with a larger --max-bad the same command continues."],
+            help=[first],
         )
 
 

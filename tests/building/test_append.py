@@ -95,3 +95,14 @@ def test_an_addition_of_another_schema_is_refused(tmp_path):
 def test_there_must_be_a_dataset_to_add_to(tmp_path):
     with pytest.raises(FileProblem, match="there is no finished dataset here to add to"):
         build(Numbers(100), tmp_path / "out", run=ADD)
+
+
+def test_an_addition_of_which_every_sample_is_refused_counts_them_and_leaves_the_dataset_readable(tmp_path):
+    out = tmp_path / "out"
+    build(Numbers(100), out, run=Run(workers=1))
+    built = build(Numbers(101, refuse=frozenset({100})), out, run=Run(workers=1, append=True))
+    assert (built.samples, built.records, built.refused) == (1, 0, 1)
+    assert "n100" in (out / "_quarantine.jsonl").read_text()
+    assert sorted(numbers_in(out)) == list(range(100))
+    build(Numbers(103, refuse=frozenset({100})), out, run=Run(workers=1, append=True))
+    assert sorted(numbers_in(out)) == [*range(100), 101, 102]

@@ -226,7 +226,7 @@ def test_a_shard_whose_samples_are_all_refused_is_recorded_as_empty(tmp_path):
 
 
 def test_a_source_whose_probed_samples_are_all_refused_is_an_error(tmp_path):
-    with pytest.raises(BushelError, match="all of the 10 samples that were probed were refused"):
+    with pytest.raises(BushelError, match=r"every sample that was probed \(10\) was refused"):
         build(Numbers(10, refuse=frozenset(range(10))), tmp_path / "out", run=Run(workers=1))
 
 
@@ -349,6 +349,19 @@ def test_progress_is_told_up_to_the_last_sample(tmp_path):
     build(Numbers(1000, "sequence"), tmp_path / "out", run=Run(workers=1, progress=seen.append))
     assert list(dict.fromkeys(progress.stage for progress in seen)) == ["plan", "read", "write"]
     assert (seen[-1].samples, seen[-1].of) == (1000, 1000)
+
+
+@pytest.mark.parametrize("reads", ["sequence", "random"])
+def test_the_last_progress_has_every_refusal_also_where_shards_are_merged_from_parts(tmp_path, monkeypatch, reads):
+    from bushel.building import run as building
+
+    monkeypatch.setattr(building, "_LONG", 0.0)  # as if each sample took long
+    seen = []
+    source = Numbers(1000, reads, refuse=frozenset({3, 500, 777}))
+    build(source, tmp_path / "out", run=Run(workers=1, progress=seen.append))
+    assert seen[-1].stage == "write"
+    assert {progress.stage for progress in seen} == {"plan", "read", "write"}
+    assert (seen[-1].samples, seen[-1].refused) == (1000, 3)
 
 
 def test_a_source_that_does_not_pickle_is_read_in_this_process(tmp_path):

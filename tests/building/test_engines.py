@@ -114,7 +114,7 @@ def test_a_worker_that_dies_is_told_with_how(engine, number, said):
 
     with pytest.raises(BushelError, match=said) as caught:
         list(engine.run(die, [1, 2]))
-    assert "Run the same command again to continue" in str(caught.value)
+    assert "Run the same command again" in str(caught.value)
 
 
 def test_workers_in_the_midst_of_a_task_end_when_the_engine_is_closed():

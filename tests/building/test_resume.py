@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -349,7 +351,8 @@ def test_a_full_disk_leaves_what_is_done_and_one_clear_line(small_disk):
     source = Numbers(30_000, "random", 4)
     with pytest.raises(FileProblem) as caught:
         build(source, small_disk / "out", shards=20, run=Run(workers=2))
-    assert str(caught.value).splitlines()[0] == f"{small_disk / 'out'}: the disk is full; what is done is kept"
+    said = f"{small_disk / 'out'}: the disk is full; what is done is kept, and the same command continues"
+    assert str(caught.value).splitlines()[0] == said
     assert (small_disk / "out" / "_journal" / "build.json").exists()
     (small_disk / "ballast").unlink()
     built = build(source, small_disk / "out", shards=20, run=Run(workers=2))
@@ -357,21 +360,54 @@ def test_a_full_disk_leaves_what_is_done_and_one_clear_line(small_disk):
     assert sorted(numbers_in(small_disk / "out")) == list(range(30_000))
 
 
-@pytest.fixture
-def small_disk(tmp_path, monkeypatch):
-    """A file system of 16 MiB that is nearly full, though a build may think otherwise."""
-    folder = tmp_path / "small"
+@pytest.mark.parametrize("reads", ["random", "sequence"])
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_a_build_that_a_disk_cannot_hold_is_refused_before_it_writes_and_any_other_succeeds(
+    tmp_path, reads, compression
+):
+    outcomes = []
+    for size in range(3, 14):
+        with mounted(tmp_path / f"{size}", size << 20) as folder:
+            try:
+                build(Numbers(30_000, reads), folder / "out", compression=compression, shards=4, run=Run(workers=1))
+                outcomes.append("built")
+            except FileProblem as problem:
+                outcomes.append(problem.message.partition(": ")[2].partition(" about")[0])
+                outcomes += ["left"] * (folder / "out").exists()
+    assert list(dict.fromkeys(outcomes)) == ["the build needs", "built"]
+
+
+def test_nothing_is_said_to_be_kept_where_the_disk_was_full_before_anything_was_done(tmp_path, monkeypatch):
+    with mounted(tmp_path / "small", 200 << 10) as folder:
+        usage = shutil.disk_usage(folder)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1 << 40))
+        with pytest.raises(FileProblem) as caught:
+            build(Numbers(30_000), folder / "out", run=Run(workers=1))
+        assert str(caught.value).splitlines()[0] == f"{folder / 'out'}: the disk is full"
+        assert not (folder / "out").exists()
+
+
+@contextmanager
+def mounted(folder: Path, size: int) -> Iterator[Path]:
+    """A file system of this many bytes."""
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         pytest.skip("mounting a file system needs root")
     try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # a file may still be mapped
+
+
+@pytest.fixture
+def small_disk(tmp_path, monkeypatch):
+    """A file system of 16 MiB that is nearly full, though a build may think otherwise."""
+    with mounted(tmp_path / "small", 16 << 20) as folder:
         (folder / "ballast").write_bytes(bytes(12 << 20))
         usage = shutil.disk_usage(folder)
         monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1 << 40))
         yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 TRANSFORM = """

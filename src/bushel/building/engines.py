@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.errors import BushelError
+from bushel.errors import Stopped
 from bushel.parallel import Worker, WorkerEnded
 
 __all__ = [
@@ -107,15 +107,20 @@ def watch_plan(handler: ProgressHandler | None) -> Iterator[None]:
 
 
 @contextmanager
-def watch(handler: ProgressHandler | None, stage: str, counters: Counters, *, done: int, of: int) -> Iterator[None]:
-    """Report the progress of a stage to the handler until it ends; `done` samples were done before it began."""
+def watch(
+    handler: ProgressHandler | None, stage: str, counters: Counters, *, done: int, refused: int, of: int
+) -> Iterator[None]:
+    """Report the progress of a stage to the handler until it ends.
+
+    Before it began, `done` of its samples were done, and `refused` were refused, perhaps by the stage before it.
+    """
     if handler is None:
         yield
         return
 
     def report(seconds: float) -> None:
-        samples, written, refused = counters.total()
-        handler(BuildProgress(stage, min(done + samples, of), of, written, refused, seconds))
+        samples, written, more = counters.total()
+        handler(BuildProgress(stage, min(done + samples, of), of, written, refused + more, seconds))
 
     with _reporting(report):
         yield
@@ -273,8 +278,8 @@ class LocalEngine:
                         busy.remove(done)
                     yield found
         except WorkerEnded as error:
-            help = ["Run the same command again to continue, with fewer workers if memory is short."]
-            raise BushelError(f"{error.message}; what is done is kept", help=help) from None
+            help = ["Run the same command again, with fewer workers if memory is short."]
+            raise Stopped(error.message, help=help) from None
         finally:  # those that still work would answer the next question
             self._crew = [worker for worker in self._crew if worker not in busy]
             for worker in busy:

@@ -47,7 +47,7 @@ from bushel.building.planning.probe import probe_plan
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
 from bushel.building.tasks.tasks import Job, Task, memory_of, perform
-from bushel.errors import BushelWarning, FileProblem, TooManyRefused, in_python, quantity, readable_size
+from bushel.errors import BushelWarning, FileProblem, Stopped, TooManyRefused, in_python, quantity, readable_size
 from bushel.printing import html_table
 from bushel.records.files import Compression
 from bushel.records.manifest import Manifest
@@ -201,15 +201,28 @@ class _Build:
                 return self._do(check_held)
             except NothingToAdd:
                 return self._built(None, self.output.manifest, [], 0)
-            except TooManyRefused:
+            except TooManyRefused as error:
+                is_kept = self.journal.has_outcomes
+                more = "What is done is kept: with a larger --max-bad the same command continues."
+                error.help = (*error.help[:1], more if is_kept else "With a larger --max-bad the build goes on.")
                 parts = sorted(self.journal.refused.glob("*.jsonl"))
                 join_quarantines(parts, self.output.folder / QUARANTINE_NAME, keep=self.output.manifest is not None)
                 self.output.show_refused()
                 raise
+            except Stopped as error:
+                raise Stopped(f"{error.message}{self._kept}", help=error.help) from None
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"{self._kept}") from None
             except OSError as error:
-                if error.errno == errno.ENOSPC:
-                    raise _disk_full(self.output.out) from None
-                raise
+                if error.errno != errno.ENOSPC:
+                    raise
+                help = ["Make room, then run the same command again."]
+                raise FileProblem(self.output.out, f"the disk is full{self._kept}", help=help) from None
+
+    @property
+    def _kept(self) -> str:
+        """The end of a message about a build that stopped."""
+        return "; what is done is kept, and the same command continues" if self.journal.has_outcomes else ""
 
     def _do(self, check_held: Callable[[], None]) -> Built:
         frozen = self.output.frozen
@@ -299,8 +312,7 @@ class _Build:
             reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
         else:
             part_rows = _rows_of_part(made)
-            parts = range(-(-made.samples // part_rows) if part_rows else 0)
-            reading = [Task("part", number, number) for number in parts]
+            reading = [Task("part", number, number) for number in range(_count_parts(made))]
         stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
         if reading:
             stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
@@ -310,7 +322,7 @@ class _Build:
             counters = engine.counters(self.journal.progress, len(tasks))
             job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
             job = replace(job, part_rows=part_rows)
-            found, skipped = self._run_stage(stage, tasks, job, engine, made)
+            found, skipped = self._run_stage(stage, tasks, job, engine, made, sum(one.refused for one in outcomes))
             outcomes += found
             resumed += skipped
         return outcomes, resumed
@@ -334,7 +346,7 @@ class _Build:
         )
 
     def _run_stage(
-        self, stage: str, tasks: list[Task], job: Job, engine: Engine, made: Plan
+        self, stage: str, tasks: list[Task], job: Job, engine: Engine, made: Plan, refused_before: int = 0
     ) -> tuple[list[Outcome], int]:
         done = self.journal.outcomes(task.name for task in tasks)
         resumed = len(done)
@@ -343,7 +355,8 @@ class _Build:
         self._check_refused(refused, done, job)
         so_far = sum(outcome.samples for outcome in done.values())
         of = made.samples if job.layer is None else count_train(made)
-        with watch(self.run.progress, stage, job.counters, done=so_far, of=of):
+        known = refused_before or refused  # a shard lacks what was refused before it was merged: the same samples
+        with watch(self.run.progress, stage, job.counters, done=so_far, refused=known, of=of):
             pickled = self._pickled(job)
             runner = LocalEngine(1) if pickled is None else engine  # a source that does not pickle is read here
             work = partial(perform, pickled or job)
@@ -382,8 +395,9 @@ class _Build:
         raise TooManyRefused(self.output.out, refused, job.max_refused, first=f"The first: {first}")
 
     def _check_disk(self, made: Plan) -> None:
-        in_runs = self.source.reads == "sequence" or _rows_of_part(made) > 0
-        needed = self.output.bytes_needed(made.bytes, in_runs=in_runs)
+        self._spool()  # what it writes is on the disk then, and not free
+        parts = len(made.facts.planned) if self.source.reads == "sequence" else _count_parts(made)
+        needed = self.output.bytes_needed(made, parts) * 11 // 10  # sizes are those of a few samples
         free = shutil.disk_usage(self.output.folder).free
         if needed > free:
             raise FileProblem(
@@ -415,6 +429,12 @@ def _is_short(made: Plan) -> bool:
     return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
 
 
+def _count_parts(made: Plan) -> int:
+    """How many parts are read before the shards are merged from them; 0 where shards are written at once."""
+    rows = _rows_of_part(made)
+    return -(-made.samples // rows) if rows else 0
+
+
 def _rows_of_part(made: Plan) -> int:
     """How many samples a part has where shards are too few for all workers to be busy; 0 where they are not.
 
@@ -425,9 +445,3 @@ def _rows_of_part(made: Plan) -> int:
         return 0
     parts = max(_PARTS, -(-made.bytes // _PART_BYTES))
     return -(-made.samples // parts)
-
-
-def _disk_full(out: Path) -> FileProblem:
-    return FileProblem(
-        out, "the disk is full; what is done is kept", help=["Make room, then run the same command again to continue."]
-    )

@@ -69,8 +69,8 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
         except TooManyRefused as error:
             click.echo(f"bushel: {error.on_command_line}", err=True)
             sys.exit(1)
-        except KeyboardInterrupt:
-            click.echo("bushel: stopped; what is done is kept, and the same command continues", err=True)
+        except KeyboardInterrupt as stopped:
+            click.echo(f"bushel: stopped{stopped}", err=True)
             sys.exit(130)
     _show_built(built, as_json=as_json)
     sys.exit(0 if built.is_acceptable else 1)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import SchemaMismatch
+from bushel.storage import write_array
 
 __all__ = [
     "BytesColumn",
@@ -515,7 +516,8 @@ def _write(stem: Path, name: str, column: Any) -> dict[str, Any]:
 
 
 def _save(stem: Path, part: str, array: NDArray[Any]) -> None:
-    np.save(stem.with_name(f"{stem.name}.{part}.npy"), array, allow_pickle=False)
+    with stem.with_name(f"{stem.name}.{part}.npy").open("wb") as file:
+        write_array(file, array)
 
 
 def load_columns(folder: Path) -> dict[str, Column]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.errors import BushelError, quantity, readable_size
+from bushel.errors import BushelError, Stopped, quantity, readable_size
 from bushel.ray import cluster
 
 __all__ = ["ActorCounters", "RayEngine", "engine", "start_counting"]
@@ -313,13 +313,12 @@ def _portable(error: Exception) -> Exception:
 def _in_words(error: Exception) -> BushelError:
     import ray
 
-    resume = "Run the same command again to continue"
+    again = "Run the same command again"
     if isinstance(error, ray.exceptions.OutOfMemoryError | ray.exceptions.WorkerCrashedError):
-        return BushelError(
-            f"workers were killed {quantity(_RETRIES + 1, 'time')} over one task, most likely because memory ran out; "
-            "what is done is kept",
-            help=[f"{resume}, with smaller --shard-size or nodes with more memory."],
+        return Stopped(
+            f"workers were killed {quantity(_RETRIES + 1, 'time')} over one task, most likely because memory ran out",
+            help=[f"{again}, with smaller --shard-size or nodes with more memory."],
         )
     lines = str(error).strip().splitlines() or [type(error).__name__]
     said = lines[-1] if isinstance(error, ray.exceptions.RayTaskError) else lines[0]  # after the trace of the worker
-    return BushelError(f"the Ray cluster failed: {said}; what is done is kept", help=[f"{resume}."])
+    return Stopped(f"the Ray cluster failed: {said}", help=[f"{again}."])

@@ -24,6 +24,7 @@ from bushel.storage.files import status_of as status_of
 from bushel.storage.files import temporary_path as temporary_path
 from bushel.storage.files import upload as upload
 from bushel.storage.files import whole_path as whole_path
+from bushel.storage.files import write_array as write_array
 from bushel.storage.files import write_whole as write_whole
 from bushel.storage.listing import AnyPath as AnyPath
 from bushel.storage.listing import Scanner as Scanner

@@ -14,6 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bushel import _native
 from bushel.errors import FileProblem
 from bushel.parallel import Ahead
@@ -42,6 +45,7 @@ __all__ = [
     "temporary_path",
     "upload",
     "whole_path",
+    "write_array",
     "write_whole",
 ]
 
@@ -228,8 +232,9 @@ def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
     path = as_path(path)
     temporary = whole_path(path)
     try:
-        with temporary.open("wb", buffering=0) as file:
+        with temporary.open("wb") as file:  # buffered: without, a disk that fills up takes a part and no error comes
             yield file
+            file.flush()
             if sync:
                 os.fsync(file.fileno())
         give_name(temporary, path)
@@ -238,6 +243,13 @@ def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
         raise
     if sync and not isinstance(path, ObjectPath):
         sync_folder(path.parent)
+
+
+def write_array(file: IO[bytes], array: NDArray[Any]) -> None:
+    """Write an array as a .npy file. NumPy itself does not say that a disk is full."""
+    array = np.ascontiguousarray(array)
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    file.write(array.reshape(-1).view(np.uint8).data)
 
 
 def may_write_beside(path: Path) -> bool:

@@ -215,6 +215,11 @@ class Journal:
         """Whether an earlier run finished any, so that continuing is worthwhile."""
         return next(self._done.glob("shard-*.json"), None) is not None
 
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether anything is done that need not be done again."""
+        return next(self._done.glob("*.json"), None) is not None
+
     def forget_shards(self) -> None:
         """Forget which shards are done; partitions and fits stay."""
         for path in self._done.glob("shard-*.json"):

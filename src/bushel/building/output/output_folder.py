@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bushel.building.output.journal import JOURNAL_NAME, QUARANTINE_NAME, Identity, Journal, unfinished
 from bushel.building.planning.draft import Frozen
+from bushel.building.planning.plan import Plan
 from bushel.building.recipe import RECIPE_NAME
 from bushel.errors import BushelError, FileProblem
 from bushel.records.index import load_index
@@ -71,6 +72,7 @@ class OutputFolder:
         bounds = msgspec.json.decode(path.read_bytes(), type=dict[str, list[int]]) if path.exists() else {}
         return Frozen(
             generation=self.manifest.generation + 1,
+            schema=self.manifest.schema,
             label=self.manifest.label,
             bounds=bounds,
             splits=list(self.manifest.splits),
@@ -112,9 +114,9 @@ class OutputFolder:
         """Where finished shards are."""
         return self.deliver_to or self.folder
 
-    def bytes_needed(self, planned: int, *, in_runs: bool) -> int:
-        """How much of the disk the build takes."""
-        return planned * (2 if in_runs else 1)
+    def bytes_needed(self, plan: Plan, parts: int) -> int:
+        """How much of the disk the build takes when it takes most; `parts` is in how many runs come before shards."""
+        return plan.disk_bytes + (plan.run_bytes(parts) if parts else 0)
 
     def show_refused(self) -> None:
         """Put the list of refused samples where it can be read, although the build stopped; it is there already."""
@@ -266,9 +268,10 @@ class OutputStore(OutputFolder):
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(lambda task: _fetch(there.refused_path(task), self.journal.refused_path(task)), refused))
 
-    def bytes_needed(self, planned: int, *, in_runs: bool) -> int:
-        """How much of this machine's disk the build takes: sorted runs, since finished shards are uploaded."""
-        return planned if in_runs else 0
+    def bytes_needed(self, plan: Plan, parts: int) -> int:
+        """How much of this machine's disk the build takes: sorted runs and a shard; finished ones are uploaded."""
+        shard = max(shard.bytes for shard in plan.facts.shards)
+        return shard + (plan.run_bytes(parts) if parts else 0)
 
     def show_refused(self) -> None:
         """Put the list of refused samples where it can be read, although the build stopped."""

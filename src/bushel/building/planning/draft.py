@@ -24,6 +24,7 @@ from bushel.building.recipe import Recipe
 from bushel.data import splits
 from bushel.data.categories import Categories, Label, Labels, hash_values, labels_of, text_of
 from bushel.data.columns import BytesColumn, cut
+from bushel.data.schema import Schema
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.parallel import Helpers, do_all
 from bushel.records.manifest import Balanced
@@ -39,6 +40,7 @@ class Frozen(msgspec.Struct, frozen=True, kw_only=True):
     """What an addition to a dataset must not change."""
 
     generation: int
+    schema: Schema
     label: Label | None
     bounds: dict[str, list[int]]
     splits: list[str]
@@ -381,7 +383,8 @@ class Draft:
             train = (begin, begin + len(rows)) if name == self.train else train
             begin += len(rows)
         listed = self.listed
-        return ToProbe(self.source, order, train, listed.partition_rows, listed.hashes, listed.sizes)
+        compression = self.recipe.compression
+        return ToProbe(self.source, order, train, listed.partition_rows, listed.hashes, listed.sizes, compression)
 
     def finish(self, folder: Path, looked: Probe, *, is_fitted: bool) -> Plan:
         """Cut the shards and write the plan."""
@@ -417,6 +420,7 @@ class Draft:
             bounds=self.bounds,
             originals=self.originals,
             balance=self.balanced,
+            compressed=looked.compressed,
             is_fitted=is_fitted,
         )
         plan = Plan(folder, facts)

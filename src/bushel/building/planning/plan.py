@@ -20,7 +20,7 @@ from bushel.data.schema import Schema
 from bushel.data.splits import draw
 from bushel.parallel import available_cores
 from bushel.records.manifest import Balanced
-from bushel.storage import write_whole
+from bushel.storage import write_array, write_whole
 from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
@@ -28,6 +28,8 @@ __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "or
 MIN_SAMPLES = 8  # expected in a shard
 REPEATS_NAME = "repeats.npy"  # partition, row and number of each repeated sample, by partition
 Rows = NDArray[np.int64]
+_BLOCK = 4096  # of a disk: what the end of a file takes
+_INDEX_BYTES, _RUN_BYTES = 44, 24  # of a record: offset, length, key, label, source; place, length, label
 
 
 class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +71,7 @@ class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
     bounds: dict[str, list[int]] = {}  # of stratified splits, by class
     originals: list[int] = []  # rows of each partition that are of the source, where balance added more
     balance: Balanced | None = None
+    compressed: float = 1.0  # bytes of compressed records for each byte of them, where shards are compressed
     is_fitted: bool = True  # transforms are fitted, and shards are cut by what they make
 
 
@@ -130,6 +133,18 @@ class Plan:
         """About how large all shards will be."""
         return sum(shard.bytes for shard in self.facts.shards)
 
+    @property
+    def disk_bytes(self) -> int:
+        """About how much of a disk shards take, with their indexes, keys and notes in the journal."""
+        keys = sum(path.stat().st_size for path in self.folder.glob("keys-*.npy"))
+        files = 4 * _BLOCK * len(self.facts.shards)
+        return int(self.bytes * self.facts.compressed) + keys + _INDEX_BYTES * self.samples + files
+
+    def run_bytes(self, runs: int) -> int:
+        """About how much of a disk so many runs take."""
+        edges = 16 * (len(self.facts.shards) + 1)
+        return self.bytes + _RUN_BYTES * self.samples + runs * (6 * _BLOCK + edges)
+
     def partition_of(self, rows: Rows) -> Rows:
         """Which partition each row is in."""
         return np.searchsorted(self.starts, rows, side="right") - 1
@@ -164,7 +179,7 @@ def save_keys(folder: Path, partition: int, keys: BytesColumn) -> None:
 def save_array(path: Path, array: NDArray[Any]) -> None:
     """Write an array that `load_array` maps."""
     with write_whole(path, sync=False) as file:
-        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+        write_array(file, array)
 
 
 def load_array(path: Path) -> NDArray[Any]:

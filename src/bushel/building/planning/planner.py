@@ -16,7 +16,7 @@ from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.planning.balancing import balance
 from bushel.building.planning.draft import Frozen, list_source, make_plan
 from bushel.building.planning.plan import Plan
-from bushel.building.planning.probe import probe
+from bushel.building.planning.probe import NothingProbed, Probe, probe
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
@@ -118,5 +118,10 @@ def plan_build(
         balance(draft, folder)
         draft.source = balanced_source(source, folder, draft.originals)
     draft.note_imbalance()
-    looked = probe(draft.to_probe(), encoder)
+    try:
+        looked = probe(draft.to_probe(), encoder)
+    except NothingProbed:
+        if frozen is None:
+            raise
+        looked = Probe(frozen.schema, np.ones(len(listed.hashes), np.int64), 0.0)  # the dataset is there without them
     return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))

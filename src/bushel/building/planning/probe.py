@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.building.encode.fitting import fit_here
-from bushel.building.encode.record_encoding import BlockEncoder, stored_schema
+from bushel.building.encode.record_encoding import BlockEncoder, FramedRecords, stored_schema
+from bushel.building.output.writer import compressor
 from bushel.building.planning.plan import Plan, Rows
 from bushel.data.column_encoding import Narrowings, store
 from bushel.data.columns import byte_size, take
@@ -21,15 +22,20 @@ from bushel.data.schema import Feature, Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError, FileProblem, reason_of
 from bushel.sources.protocol import Block, Refused, Source
+from bushel.storage.file_kinds import Compression
 from bushel.transforms import Transform
 from bushel.transforms.fitted import needs_fit, touched
 from bushel.transforms.protocol import Declaring
 
-__all__ = ["Probe", "ToProbe", "probe", "probe_plan"]
+__all__ = ["NothingProbed", "Probe", "ToProbe", "probe", "probe_plan"]
 
 SAMPLES = 256
 _PARTITIONS = 4
 _BYTES = 64 << 20  # fewer samples are enough if they are this large
+
+
+class NothingProbed(BushelError):
+    """None of the samples that were probed can be used."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Probe:
     schema: Schema  # of records
     sizes: NDArray[np.int64]  # of every row of the source, as a record, estimated
     seconds: float  # to read and encode one sample
+    compressed: float = 1.0  # bytes of compressed records for each byte of them
 
 
 class ToProbe(NamedTuple):
@@ -50,6 +57,7 @@ class ToProbe(NamedTuple):
     partition_rows: list[int]
     hashes: NDArray[np.uint64]
     sizes: Rows | None  # of every row, if the source lists them
+    compression: Compression | None = None  # of shards
 
     @property
     def starts(self) -> Rows:
@@ -79,19 +87,28 @@ def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
         encoder = replace(encoder, transforms=_fitted_for_now(given, encoder, blocks))
     schema, known = _schema(given, encoder, blocks)
     encoder = replace(encoder, schema=schema)
-    rows, lengths, refused = _encoded(given, encoder, blocks, known)
+    records, rows, refused = _encoded(given, encoder, blocks, known)
     if not rows:
         first = f"The first: {refused[0].stage}: {refused[0].reason}" if refused else "The source gave none of them."
-        raise BushelError(f"all of the {len(refused)} samples that were probed were refused", help=[first])
-    found = np.concatenate(lengths)
+        raise NothingProbed(f"every sample that was probed ({len(refused):,}) was refused", help=[first])
+    found = np.concatenate([some.lengths for some in records])
     seconds = (time.perf_counter() - begun) / max(1, len(found) + len(refused))
-    return Probe(schema, _sizes(given, np.concatenate(rows), found), seconds)
+    sizes = _sizes(given, np.concatenate(rows), found)
+    return Probe(schema, sizes, seconds, _compressed(records, given.compression))
+
+
+def _compressed(records: list[FramedRecords], compression: Compression | None) -> float:
+    """What compression leaves of records, by those that were probed."""
+    if (compress := compressor(compression)) is None:
+        return 1.0
+    left = sum(len(compress.compress(some.data)) for some in records) + len(compress.flush())
+    return left / max(1, sum(len(some.data) for some in records))
 
 
 def _encoded(
     given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]], known: Mapping[int, Sample]
-) -> tuple[list[Rows], list[Rows], list[Refused]]:
-    starts, rows, lengths = given.starts, [], []
+) -> tuple[list[FramedRecords], list[Rows], list[Refused]]:
+    starts, rows, records = given.starts, [], []
     refused: list[Refused] = []
     for partition, block in blocks:
         hashes = given.hashes[starts[partition] + block.rows]
@@ -99,8 +116,8 @@ def _encoded(
         refused += [*block.refused, *encoded.refused]
         if encoded.records is not None:
             rows.append(starts[partition] + encoded.records.rows)
-            lengths.append(encoded.records.lengths)
-    return rows, lengths, refused
+            records.append(encoded.records)
+    return records, rows, refused
 
 
 def _blocks(given: ToProbe) -> list[tuple[int, Block]]:
@@ -197,7 +214,7 @@ def _failing(what: str, error: Exception) -> BushelError:
     if isinstance(error, FileProblem):  # a file that they need, whatever the sample
         return error
     help = error.help if isinstance(error, BushelError) else ()
-    return BushelError(f"{what} fail on every sample probed: {reason_of(error)}", help=help)
+    return NothingProbed(f"{what} fail on every sample probed: {reason_of(error)}", help=help)
 
 
 def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:

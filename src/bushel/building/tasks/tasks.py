@@ -187,6 +187,8 @@ class _Work:
                     self.progress[1] += written
                 if is_merged:
                     self.progress[0] += sum(len(records.places) for records in placed)
+        if is_merged:
+            self.progress[0] = shard.samples  # those that were refused are done too
         places = file.planned_places
         self._write_beside(file, places)
         if self.job.check:
