@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.errors import CorruptRecord, Fault, FileProblem, quantity, readable_size
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
-from bushel.records.index import Index, obtain_index
+from bushel.records.index import Index, index_path, obtain_index, second_look
 from bushel.records.manifest import Shard as Promised
 from bushel.storage import cache, describe_os_error, status_of
 from bushel.storage.cache import Block, Blocks, the_cache
@@ -112,6 +112,12 @@ class Shard:
         return Skipped(str(self.path), record, offset, HEADER + length + FOOTER, Fault(fault))
 
 
+def wrong_index(shard: Shard) -> FileProblem:
+    """The error for an index that says of a file what is not so, and that cannot be replaced while it is read."""
+    help = [f"Index the file again: bushel index {shard.path}"]
+    return FileProblem(index_path(shard.path), "the index says other records than its file has", help=help)
+
+
 def _other_count(records: int, promised: Promised) -> str:
     return f"has {quantity(records, 'record')}, and the manifest says {promised.records:,}"
 
@@ -142,6 +148,9 @@ class ShardSet:
         self._damaged = {
             int(start) + record: skipped for start, shard in known for record, skipped in shard.damage.items()
         }
+        self._looking = threading.Lock()
+        self._looked_at: set[int] = set()  # shards in which a fault was found
+        self._looks = 0  # how often that changed an index
 
     def __len__(self) -> int:
         return int(self.first[-1])
@@ -154,7 +163,39 @@ class ShardSet:
 
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode features of the records, in the order given."""
+        while True:
+            looks = self._looks
+            decoded = self._decode(rows, wanted)
+            if not self._misled(rows, decoded.faults, looks):
+                return Decoded(decoded.columns, self.with_damage(rows, decoded.faults), decoded.seconds_fetching)
+
+    def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        """Decode the records that are where the indexes say."""
         raise NotImplementedError
+
+    def _misled(self, rows: Ints, faults: RowFaults, looks: int) -> bool:
+        """Whether records that seem damaged are so only by an index, which is another now than at this look."""
+        bad = rows[[row for row, fault, _ in faults if fault < Fault.MALFORMED]]
+        if not len(bad):
+            return False
+        with self._looking:
+            for number in np.unique(np.searchsorted(self.first, bad, side="right") - 1).tolist():
+                self._look_again(number)
+            return self._looks != looks
+
+    def _look_again(self, number: int) -> None:
+        """Find the records of a shard without its index, once."""
+        shard = self.shards[number]
+        if number in self._looked_at or shard.index.compression is not None:
+            return
+        self._looked_at.add(number)
+        if (found := second_look(shard.path, shard.index)) is None:
+            return
+        if len(found[0]) != len(shard.index):
+            raise wrong_index(shard)
+        shard.indexed = found
+        self._damaged |= {int(self.first[number]) + record: skipped for record, skipped in shard.damage.items()}
+        self._looks += 1
 
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:  # noqa: ARG002
         """The same tasks; shards that are fetched are asked in advance for what `rows_of` says a task needs."""
@@ -219,10 +260,14 @@ class MappedShards(ShardSet):
         """Map all shards: once, and not in each thread."""
         len(self._core)
 
-    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
-        """Decode features of the records, in the order given."""
-        columns, faults, seconds = self._core.decode(rows, wanted)
-        return Decoded(columns, self.with_damage(rows, faults), seconds)
+    def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
+        return Decoded(*self._core.decode(rows, wanted))
+
+    def _look_again(self, number: int) -> None:
+        looks = self._looks
+        super()._look_again(number)
+        if self._looks != looks:
+            self.__dict__.pop("_core", None)  # it has the places of before
 
 
 _AHEAD = 24  # blocks under way before they are needed
@@ -259,8 +304,7 @@ class FetchedShards(ShardSet):
         size = sum(shard.size for shard in self.shards) / max(1, len(self))
         self._blocks.most = max(self._blocks.most, int(2 * records * size / cache.BLOCK_BYTES))
 
-    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
-        """Decode features of the records, in the order given."""
+    def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         begin = perf_counter()
         owners, offsets, lengths = self._places(rows)
         memory, extents = self._gather(owners, offsets, lengths)
@@ -269,7 +313,7 @@ class FetchedShards(ShardSet):
         if faults and self._read_again(owners, offsets, lengths, faults):
             memory, extents = self._gather(owners, offsets, lengths)
             columns, faults, _ = _native.decode(memory, extents, wanted)
-        return Decoded(columns, self.with_damage(rows, faults), seconds)
+        return Decoded(columns, faults, seconds)
 
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:
         """The same tasks; the blocks that the following ones need are fetched in the meantime."""
@@ -341,7 +385,8 @@ class _Reading:
     """One pass over a shard, which goes on where it stopped."""
 
     chunks: Iterator[Chunk]
-    done: int = 0  # records read so far
+    faults: list[Skipped]  # that it passed
+    done: int = 0  # bytes read so far, of what the file inflates to
 
 
 class InflatedShards(ShardSet):
@@ -365,69 +410,85 @@ class InflatedShards(ShardSet):
         mean = sum(int(shard.index.lengths.sum()) for shard in self.shards) / len(self) + _FRAMING
         self._held_bytes = max(self._held_bytes, int(records * mean))
 
-    def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
-        """Decode features of the records, in the order given."""
+    def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         memory, extents, lost = self._gather(rows)
         columns, faults, _ = _native.decode(memory, extents, wanted)
         if lost:
-            cut = [(place, int(Fault.TRUNCATED_STREAM), -1) for place in lost]
-            faults = sorted([fault for fault in faults if fault[0] not in lost] + cut)
-        return Decoded(columns, self.with_damage(rows, faults), 0.0)
+            faults = [fault for fault in faults if fault[0] not in lost]
+            faults = sorted([*faults, *((place, int(fault), -1) for place, fault in lost.items())])
+        return Decoded(columns, faults, 0.0)
 
-    def _gather(self, rows: Ints) -> tuple[Any, Any, set[int]]:
-        """Memory that holds the framed records, where each is, and which are no longer there."""
+    def _gather(self, rows: Ints) -> tuple[Any, Any, dict[int, Fault]]:
+        """Memory that holds the framed records, where each is, and which are not there, and why."""
         places = np.argsort(rows, kind="stable")
         ordered = rows[places]
         pieces: list[Any] = [b""] * len(rows)
-        lost: set[int] = set()
+        lost: dict[int, Fault] = {}
         at = 0
         while at < len(rows):
-            shard = int(np.searchsorted(self.first, ordered[at], side="right")) - 1
-            base = int(self.first[shard])
-            if int(ordered[at]) - base in self.shards[shard].damage:
+            number = int(np.searchsorted(self.first, ordered[at], side="right")) - 1
+            base, index = int(self.first[number]), self.shards[number].index
+            if int(ordered[at]) - base in self.shards[number].damage:
                 at += 1  # there is no such record; its place is at fault
                 continue
+            offset = int(index.offsets[ordered[at] - base])
             with self._lock:
-                chunk = self._chunk_with(shard, int(ordered[at]) - base)
+                chunk, fault = self._chunk_at(number, offset)
             if chunk is None:
-                lost.add(int(places[at]))
+                lost[int(places[at])] = fault
                 at += 1
                 continue
-            first = base + chunk.first
-            end = int(np.searchsorted(ordered, first + len(chunk.extents)))
-            if end - at == len(rows):
-                return chunk.memory, chunk.extents[rows - first], lost
-            view = memoryview(chunk.memory)
-            starts, lengths = chunk.extents[ordered[at:end] - first].T.tolist()
-            for place, start, length in zip(places[at:end].tolist(), starts, lengths, strict=True):
-                pieces[place] = view[start : start + length + _FRAMING]
+            # Records are found by their offsets, not by their numbers: damage may have taken several for one.
+            starts = chunk.extents[:, 0] + np.uint64(chunk.base)
+            end = int(np.searchsorted(ordered, base + np.searchsorted(index.offsets, starts[-1], side="right")))
+            records = ordered[at:end] - base
+            found = np.minimum(np.searchsorted(starts, index.offsets[records]), len(starts) - 1)
+            is_there = (starts[found] == index.offsets[records]) & (chunk.extents[found, 1] == index.lengths[records])
+            if end - at == len(rows) and is_there.all():
+                back = np.empty_like(places)
+                back[places] = np.arange(len(places))
+                return chunk.memory, chunk.extents[found[back]], lost
+            self._cut_out(chunk, found[is_there], places[at:end][is_there], pieces)
+            lost |= dict.fromkeys(places[at:end][~is_there].tolist(), Fault.LENGTH_CRC)
             at = end
         return *_joined(pieces), lost
 
-    def _chunk_with(self, shard: int, record: int) -> Chunk | None:
-        """The chunk that holds a record; None if the file ends before it: it was cut since it was indexed."""
-        for (owner, first), chunk in reversed(self._held.items()):
-            if owner == shard and first <= record < first + len(chunk.extents):
-                return chunk
-        reading = self._readings.get(shard)
-        if reading is None or record < reading.done:
-            reading = self._restart(shard)
-        for chunk in reading.chunks:
-            reading.done = chunk.first + len(chunk.extents)
-            self._keep(shard, chunk)
-            if record < reading.done:
-                return chunk
-        return None
+    def _cut_out(self, chunk: Chunk, found: Ints, places: Ints, pieces: list[Any]) -> None:
+        view = memoryview(chunk.memory)
+        starts, lengths = chunk.extents[found].T.tolist()
+        for place, start, length in zip(places.tolist(), starts, lengths, strict=True):
+            pieces[place] = view[start : start + length + _FRAMING]
 
-    def _restart(self, shard: int) -> _Reading:
+    def _chunk_at(self, number: int, offset: int) -> tuple[Chunk | None, Fault]:
+        """The chunk that holds the record at an offset; None if there is none, and the fault that is in its place."""
+        for (owner, start), chunk in reversed(self._held.items()):
+            if owner == number and start <= offset < _end_of(chunk):
+                return chunk, Fault.NONE
+        reading = self._readings.get(number)
+        if reading is None or offset < reading.done:
+            reading = self._restart(number)
+        while offset >= reading.done and (chunk := next(reading.chunks, None)) is not None:  # type: ignore[assignment]
+            reading.done = _end_of(chunk)
+            if not reading.faults and reading.done > _end_of_index(self.shards[number].index):
+                raise wrong_index(self.shards[number])
+            self._keep(number, chunk)
+            if chunk.offset(0) <= offset < reading.done:
+                return chunk, Fault.NONE
+        if not reading.faults:
+            raise wrong_index(self.shards[number])
+        before = [skipped.fault for skipped in reading.faults if skipped.offset <= offset]
+        return None, before[-1] if before else reading.faults[0].fault
+
+    def _restart(self, number: int) -> _Reading:
         while len(self._readings) > 2:
             self._readings.pop(next(iter(self._readings)))
-        file = open_file(self.shards[shard].path)
-        self._readings[shard] = _Reading(file.chunks(on_fault=lambda _: None, max_bytes=_CHUNK_BYTES))
-        return self._readings[shard]
+        file, faults = open_file(self.shards[number].path), list[Skipped]()
+        reading = _Reading(file.chunks(on_fault=faults.append, max_bytes=_CHUNK_BYTES), faults)
+        self._readings[number] = reading
+        return reading
 
-    def _keep(self, shard: int, chunk: Chunk) -> None:
-        self._held[shard, chunk.first] = chunk
+    def _keep(self, number: int, chunk: Chunk) -> None:
+        self._held[number, chunk.offset(0)] = chunk
         self._size += _bytes_of(chunk)
         while self._size > self._held_bytes and len(self._held) > 1:
             _, old = self._held.popitem(last=False)
@@ -440,6 +501,15 @@ def _joined(pieces: list[Any]) -> tuple[bytes, Any]:
     np.cumsum(sizes[:-1], out=extents[1:, 0])
     extents[:, 1] = np.maximum(sizes, _FRAMING) - np.uint64(_FRAMING)
     return b"".join(pieces), extents
+
+
+def _end_of(chunk: Chunk) -> int:
+    """Where a chunk ends, in what its file inflates to."""
+    return chunk.offset(-1) + int(chunk.extents[-1, 1]) + _FRAMING
+
+
+def _end_of_index(index: Index) -> int:
+    return int(index.offsets[-1]) + int(index.lengths[-1]) + _FRAMING if len(index) else 0
 
 
 def _bytes_of(chunk: Chunk) -> int:

@@ -29,6 +29,7 @@ CHUNK_BYTES = 4 << 20
 _RAW_BYTES = 1 << 16  # of a compressed file, read at a time
 _STEP_BYTES = 1 << 18  # inflated at a time: what stays in the cache
 MAX_RECORD = (1 << 31) - 1
+_SEARCHED_BYTES = 1 << 20  # for a whole record, in a compressed file that does not begin with one
 
 
 @dataclass(frozen=True)
@@ -196,12 +197,17 @@ class _Inflater:
         self._inflate = self._make()
 
     def _rescue(self, max_length: int) -> bytes:
-        """What stands between the last byte given and the damage: a failing step gives nothing of itself."""
+        """What stands between the last byte given and the damage: a failing step gives nothing of itself.
+
+        Header and trailer of the stream are left out. A wrong checksum at the end takes no byte from what is before it.
+        """
         self.file.seek(self._stream_at)
-        inflate = zlib.decompressobj(wbits=self._bits)
+        raw = self.file.read(_RAW_BYTES)
+        raw = raw[_header_size(raw, self._bits) :]
+        inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
         out = bytearray()
-        raw, seen, step = b"", 0, _RAW_BYTES
-        while step and len(out) < max_length and (raw := raw or self.file.read(_RAW_BYTES)):
+        seen, step = 0, _RAW_BYTES
+        while step and len(out) < max_length and not inflate.eof and (raw := raw or self.file.read(_RAW_BYTES)):
             before = inflate.copy()
             try:
                 piece = inflate.decompress(raw, step)
@@ -212,6 +218,21 @@ class _Inflater:
             seen += len(piece)
             raw = inflate.unconsumed_tail
         return bytes(out[:max_length])
+
+
+def _header_size(head: bytes, bits: int) -> int:
+    """How long the header of a zlib or gzip stream is (RFC 1950, RFC 1952)."""
+    if bits <= zlib.MAX_WBITS:
+        return 2
+    if len(head) < 10:
+        return len(head)
+    flags, size = head[3], 10
+    if flags & 4:  # extra fields
+        size += 2 + int.from_bytes(head[size : size + 2], "little")
+    for mark in (8, 16):  # a name, a comment: each ends with a zero
+        if flags & mark:
+            size = head.find(b"\0", size) + 1 or len(head)
+    return size + 2 * bool(flags & 2)
 
 
 def _cut_into_chunks(
@@ -332,6 +353,10 @@ def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | N
         file.seek(0)
         inflated = _Inflater(file, compression).read(512)
         if _begins_with_record(inflated) or (not inflated and compression == "gzip"):
+            return compression
+        file.seek(0)
+        more = _Inflater(file, compression).read(_SEARCHED_BYTES)
+        if _native.resynchronise(more, 0) < len(more):  # its beginning is damaged
             return compression
         if inflated and compression == "gzip":
             inside = what_is(inflated) or "no TFRecord"

@@ -200,9 +200,35 @@ def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
     if is_stale:  # it is not the file that was there before: its manifest may know another
         index = replace(index, sha256=sha256_of(as_path(path)))
     if not damage:
-        with contextlib.suppress(FileProblem):
-            save_index(path, index, beside=may_write_beside(as_path(path)))
+        _keep(path, index)
     return index, damage
+
+
+def second_look(path: AnyPath, index: Index) -> tuple[Index, dict[int, Skipped]] | None:
+    """After a fault, find the records without the index; None if it was not the index that was at fault.
+
+    It was if an intact record of another length begins where the index says that one does. Records follow each other,
+    so the first place where an index goes astray is such a one.
+    """
+    memory = np.frombuffer(load_bytes(local_copy(as_path(path))), np.uint8)
+    if not any(_goes_astray(memory, index, slice(at, at + _AT_A_TIME)) for at in range(0, len(index), _AT_A_TIME)):
+        return None
+    found, damage = scan_index(path)
+    if not damage:
+        _keep(path, found)
+    return found, damage
+
+
+def _goes_astray(memory: NDArray[np.uint8], index: Index, rows: slice) -> bool:
+    framing = np.frombuffer(_framing(memory, index, rows), np.uint8).reshape(-1, HEADER + FOOTER)
+    told = np.ascontiguousarray(framing[:, :8]).view("<u8")[:, 0]
+    extents = np.stack([index.offsets[rows], told], axis=1)[told != index.lengths[rows]]
+    return len(_native.verify(memory, extents, 1)) < len(extents)
+
+
+def _keep(path: AnyPath, index: Index) -> None:
+    with contextlib.suppress(FileProblem):
+        save_index(path, index, beside=may_write_beside(as_path(path)))
 
 
 def _fresh_index(path: AnyPath) -> Index | None:
@@ -397,9 +423,19 @@ def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
     hashed = frozenset(column.name for column in header.columns if column.hashed)
     sealed = bool(header.file.digest)
     index = Index(offsets, lengths, header.compression, arrays, hashed, header.file.sha256, sealed)
+    if not _covers(index, header.file.size):
+        raise FormatError(place, "the index cannot be read: its records do not follow each other to the end")
     if not _holds(path, place, header.file, index):
         raise StaleIndex(path, "has changed since it was indexed", help=[f"Index it again: bushel index {path}"])
     return index
+
+
+def _covers(index: Index, size: int) -> bool:
+    """Whether records follow each other, from the beginning of a file to its end where that is known."""
+    ends = index.offsets + index.lengths + np.uint64(HEADER + FOOTER)
+    end = int(ends[-1]) if len(ends) else 0
+    is_dense = not len(ends) or (index.offsets[0] == 0 and np.array_equal(index.offsets[1:], ends[:-1]))
+    return is_dense and (index.compression is not None or end == size)
 
 
 def _read_header(memory: NDArray[np.uint8], place: Path) -> _Header:
