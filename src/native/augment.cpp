@@ -19,7 +19,7 @@ constexpr float kRed = 0.299f, kGreen = 0.587f, kBlue = 0.114f;
 #define BUSHEL_WIDE
 #endif
 
-// Within the range, and rounded to even where it is a byte, as NumPy's rint: adding a large number rounds.
+// Clipped to the range, and rounded to even if it is a byte, as NumPy's rint does: adding a large number rounds.
 template <typename T>
 [[gnu::always_inline]] inline T pixel_of(float value) {
   if constexpr (std::is_same_v<T, float>) return std::min(std::max(value, 0.0f), kFull);
@@ -37,7 +37,7 @@ template <typename T>
   for (std::size_t i = 0; i < n; ++i) image[i] = pixel_of<T>((static_cast<float>(image[i]) - mean) * factor + mean);
 }
 
-// A mean for each of three channels.
+// One mean per channel, for three channels.
 template <typename T>
 [[gnu::always_inline]] inline void spread_colours(T* image, std::size_t pixels, float factor, const float* means) {
   const float red = means[0], green = means[1], blue = means[2];
@@ -72,7 +72,7 @@ template <typename T>
   }
 }
 
-// Each for each type by name: clones cannot be made of templates.
+// One function per type, since templates cannot be cloned.
 BUSHEL_WIDE void brighten(std::uint8_t* image, std::size_t n, float number) { add_values(image, n, number); }
 BUSHEL_WIDE void brighten(float* image, std::size_t n, float number) { add_values(image, n, number); }
 BUSHEL_WIDE void spread(std::uint8_t* image, std::size_t n, float f, float mean) { spread_values(image, n, f, mean); }
@@ -123,11 +123,11 @@ void flip(T* image, ImageSize size, bool down, bool across) {
   }
 }
 
-// Where the pixels of a rotated image come from: a point for each, in pixels.
+// Where the pixels of a rotated image come from: one point per pixel.
 struct Rotation {
   double a, b, c, d, e, f;
 
-  // By so many degrees against the clock, about the middle; as Pillow computes it.
+  // Counterclockwise by this many degrees about the centre, as Pillow computes it.
   Rotation(double degrees, ImageSize size) {
     const double angle = -degrees * (std::numbers::pi / 180);
     const double middle_x = static_cast<double>(size.width) / 2, middle_y = static_cast<double>(size.height) / 2;
@@ -141,7 +141,7 @@ struct Rotation {
   }
 };
 
-// One pixel between four; what is beyond the edge is the edge.
+// Interpolates one pixel between four; the edge is repeated beyond itself.
 template <typename T, std::size_t most>
 inline void blend_pixel(const T* in, ImageSize size, double x, double y, T* out) {
   x -= 0.5, y -= 0.5;

@@ -11,14 +11,14 @@ namespace bushel {
 
 namespace {
 
-// From this size on, memory is asked for in huge pages, and kept when it is given back: that the system clears pages on
-// their first touch would otherwise cost more than the decoding.
+// From this size on, memory is requested in huge pages and kept when it is given back: otherwise the system would clear
+// pages on first touch, which costs more than decoding.
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLarge = 2 * kHugePage;
 
 std::size_t round_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
 
-// Large memory that is not in use. The system is told that it may take the pages back whenever it is short of them.
+// Large memory that is not in use. The system may take its pages back when it runs short.
 class Pool {
  public:
   // Memory of at least `capacity`, which is set to what it is, and of not much more; nullptr if there is none.

@@ -1,4 +1,4 @@
-// What the decoders of images share: what comes of an image, and what it may cost.
+// What image decoders share: the outcome for an image, and limits on what it may cost.
 #pragma once
 
 #include "image.h"
@@ -9,10 +9,10 @@ enum class Codec : std::uint8_t { other, jpeg, png };
 
 enum class Outcome : std::uint8_t {
   ok,
-  other,      // of a kind that is not decoded here: another decoder may know it, or know what is wrong with it
-  damaged,    // the decoder has words for it
+  other,      // not a kind that is decoded here: another decoder may know it, or say what is wrong with it
+  damaged,    // the decoder says how
   too_large,  // more pixels than the caller allows
-  outside,    // the part that was asked for does not lie in the image
+  outside,    // the requested part is not inside the image
 };
 
 struct Limits {

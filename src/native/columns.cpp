@@ -11,8 +11,8 @@ namespace bushel {
 
 namespace {
 
-// What is expected of a column because the first records are so. Rows that hold it are written straight to their place
-// in the result; the first row that does not turns the rest of its part to the general way.
+// What a column is expected to hold, judging by the first records. Rows that match are written straight to their place
+// in the result; from the first row that does not, the rest of the part takes the general path.
 struct Guess {
   Kind kind = Kind::none;
   std::size_t width = 0;
@@ -24,7 +24,7 @@ struct Guess {
 // One column in one range of rows.
 struct Part {
   std::size_t dense_rows = 0;         // written straight
-  std::vector<Slice> slices;          // the Features of the rows, or steps, behind those
+  std::vector<Slice> slices;          // the Features of the rows, or steps, after those
   std::vector<std::uint32_t> counts;  // of their values
   std::vector<std::uint32_t> steps;   // of each row of a feature list
   Kind kind = Kind::none;
@@ -39,7 +39,7 @@ struct Part {
   std::size_t rows() const { return dense_rows + slices.size(); }
 };
 
-// A column of one number a row, as long as it is: these are most of the columns of wide records.
+// A column of one number per row, while that holds: these are most of the columns of wide records.
 template <typename T>
 struct One {
   std::size_t column;
@@ -113,8 +113,8 @@ Fault Decoder::check_bounds(Extent extent) const {
   return Fault::none;
 }
 
-// Looks at the first records only: what they hold, and whether payloads are so large that a checksum is better taken
-// when the payload is copied than when the record is first looked at.
+// Looks at the first records only: what they hold, and whether payloads are so large that checksums are better computed
+// when the payload is copied than when the record is first read.
 void Decoder::guess() {
   constexpr std::size_t kLarge = 4096;
   const std::size_t probe = std::min<std::size_t>(16, (extents_.size() + 15) / 16);
@@ -125,7 +125,7 @@ void Decoder::guess() {
   std::size_t bytes = 0, rows = 0;
   for (; rows < probe; ++rows) {
     const Extent extent = extents_[rows];
-    // What is damaged says nothing of the others.
+    // A damaged record says nothing about the others.
     if (check_bounds(extent) != Fault::none || (options_.verify && !is_intact(file_, extent))) continue;
     if (!locator.locate(data_of(extent))) continue;
     bytes += extent.length;
@@ -140,7 +140,7 @@ void Decoder::guess() {
       varies[c] = varies[c] || feature.kind() != guess.kind || feature.count() != guess.width;
     }
   }
-  // A damaged record must not decide what kind a column is, so where that is open, records are verified first.
+  // A damaged record must not decide the kind of a column, so while that is open, records are verified first.
   bool some_bytes = false, some_lists = false, all_known = true;
   for (std::size_t c = 0; c < names_.size(); ++c) {
     Guess& guess = guesses_[c];
@@ -148,12 +148,12 @@ void Decoder::guess() {
     some_lists |= names_[c].sequence;
     all_known &= guess.kind != Kind::none;
     guess.dense = (guess.kind == Kind::floats || guess.kind == Kind::int64s) && guess.width > 0 && !varies[c];
-    // A width that one record claims must not ask for more memory than all records can fill.
+    // The width that one record claims must not take more memory than all records can fill.
     guess.dense = guess.dense && guess.width <= file_.size() / std::max<std::size_t>(extents_.size(), 1);
     if (guess.dense) guess.numbers = Buffer(extents_.size() * guess.width * size_of(guess.kind));
   }
   verify_late_ = some_bytes && !some_lists && all_known && rows > 0 && bytes / rows >= kLarge;
-  // Short bytes are gathered while the record is at hand; long ones are copied once, when their place is known.
+  // Short values are collected at once; long ones are copied later, when their place is known.
   for (std::size_t c = 0; c < names_.size() && !verify_late_; ++c)
     if (guesses_[c].kind == Kind::bytes && guesses_[c].width == 1 && !varies[c]) guesses_[c].dense = true;
 }
@@ -247,7 +247,7 @@ Fault Decoder::take_row(Worker& worker, std::size_t row, int& column) {
   return Fault::none;
 }
 
-// Writes one number a row straight to its place. A column that holds anything else goes the general way from there on.
+// Writes one number per row straight to its place. A column that holds anything else takes the general path from there.
 template <typename T>
 void Decoder::take_ones(Worker& worker, std::vector<One<T>>& ones, std::size_t row) {
   const Slice* const slices = worker.locator.slices().data();
@@ -264,8 +264,8 @@ void Decoder::take_ones(Worker& worker, std::vector<One<T>>& ones, std::size_t r
   }
 }
 
-// A row at fault takes its place, with nothing in it, in `column` and all behind it; in all if that is -1. Columns of
-// one number a row, which need no such place, stop being such.
+// Leaves an empty place for a row at fault in `column` and all columns after it; in all if `column` is -1. Columns of
+// one number per row, which have no such place, take the general path.
 void Decoder::skip_row(Worker& worker, std::size_t row, int column) {
   const auto stop = [&](std::size_t c) {
     worker.parts[c].dense_rows = row - worker.range.begin;
@@ -335,7 +335,7 @@ void Decoder::locate_rows(Worker& worker) {
     Fault fault = locate_row(worker, row);
     if (fault == Fault::none) fault = take_row(worker, row, column);
     if (fault == Fault::none) continue;
-    // What cannot be read because it is damaged is damage, whatever it looks like.
+    // If a record cannot be read because it is damaged, report the damage, whatever it looks like.
     const bool unverified = fault == Fault::malformed || fault == Fault::wrong_kind;
     if (unverified && options_.verify && verify_late_ && !is_intact(file_, extents_[row])) fault = Fault::data_crc;
     worker.faults.push_back({row, fault, fault == Fault::data_crc ? -1 : column});
@@ -345,8 +345,8 @@ void Decoder::locate_rows(Worker& worker) {
   for (const auto& one : worker.ints) worker.parts[one.column].dense_rows = worker.range.end - worker.range.begin;
 }
 
-// The kind of the first row that has one is the column's. A part that began with another is located anew, now that the
-// kinds of all rows before it are known: the result must not depend on how the rows were cut.
+// The kind of the first row that has one is the column's. A part that began with another is located again, now that
+// the kinds of all rows before it are known: the result must not depend on how the rows were divided.
 void Decoder::settle_kinds() {
   for (const auto& worker : workers_) {
     bool agrees = true;
@@ -366,7 +366,7 @@ void Decoder::settle_kinds() {
   }
 }
 
-// Adds up what the parts hold, says where each goes, and allocates the result.
+// Adds up what the parts hold, assigns their places, and allocates the result.
 void Decoder::place(std::size_t column, Column& out) {
   const Guess& guess = guesses_[column];
   out.kind = guess.kind;
@@ -466,7 +466,7 @@ void Decoder::fill_slice(Worker& worker, std::size_t column, std::size_t slice, 
   if (out.kind == Kind::floats) {
     feature.fill(out.numbers.as<float>() + part.first_value);
   } else if (!feature.fill(out.numbers.as<std::int64_t>() + part.first_value)) {
-    // Only a varint of more than ten bytes is found as late as here. Its row is at fault; say so once.
+    // Only a varint of more than ten bytes is found as late as this. Its row is at fault, which is reported once.
     std::memset(out.numbers.as<std::int64_t>() + part.first_value, 0, part.counts[slice] * sizeof(std::int64_t));
     std::size_t row = part.dense_rows + slice;
     if (names_[column].sequence) {
@@ -492,7 +492,7 @@ void Decoder::fill_part(Worker& worker, std::size_t column, Column& out) {
   part.first_byte += part.text.size();
 }
 
-// Fills what locating left: record by record, so that a record is read while its checksum has it in the cache.
+// Fills in the rest, record by record, so that a record is read while its checksum keeps it in the cache.
 void Decoder::fill_rows(Worker& worker, Decoded& out) {
   std::vector<std::size_t> general;
   for (std::size_t c = 0; c < names_.size(); ++c) {
@@ -529,7 +529,7 @@ void write_step_splits(const std::vector<std::unique_ptr<Worker>>& workers, std:
   *splits = at;
 }
 
-// One fault a row: where several columns found one, the first column's.
+// One fault per row: that of the first column that found one.
 std::vector<RowFault> join_faults(const std::vector<std::unique_ptr<Worker>>& workers) {
   std::vector<RowFault> faults;
   for (const auto& worker : workers) faults.insert(faults.end(), worker->faults.begin(), worker->faults.end());

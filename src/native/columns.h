@@ -1,4 +1,4 @@
-// Many records at once: one contiguous array for each feature.
+// Many records at once: one contiguous array per feature.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ struct Column {
 
 struct Decoded {
   std::vector<Column> columns;
-  std::vector<RowFault> faults;  // in order; the rows hold nothing of use
-  std::vector<Name> others;      // in the records, but not asked for; where `note_others` asks for them
+  std::vector<RowFault> faults;  // in order; the content of these rows is undefined
+  std::vector<Name> others;      // in the records, but not requested; filled if `note_others` is set
 };
 
 struct DecodeOptions {

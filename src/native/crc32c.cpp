@@ -44,8 +44,8 @@ std::uint32_t step_by_table(std::uint32_t crc, std::uint64_t word) {
   return next;
 }
 
-// Long data is cut into three lanes that the CPU works on at once: the instruction takes three cycles and one can start
-// in each. A lane of n words is moved past the words behind it by a carry-less product with x^(64n - 33) mod P.
+// Long data is cut into three lanes that the CPU works on at once: the instruction takes three cycles, and one can
+// start in each. A lane of n words is moved past the words after it by a carry-less product with x^(64n - 33) mod P.
 constexpr std::size_t kMaxLaneWords = 128;
 
 constexpr std::uint32_t times_x(std::uint32_t v) { return (v >> 1) ^ ((v & 1) ? kPolynomial : 0); }
@@ -76,7 +76,7 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
   return sum;
 }
 
-// What a checksum is multiplied by when so many bytes follow: x^(8n) mod P, n taken apart into digits of base 256.
+// The factor for a checksum that n bytes follow: x^(8n) mod P, with n written in base 256.
 using Shifts = std::array<std::array<std::uint32_t, 256>, 8>;
 
 Shifts make_shifts() {

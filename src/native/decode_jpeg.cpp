@@ -15,10 +15,10 @@ namespace bushel {
 namespace {
 
 constexpr int kBlock = 8;          // pixels; scales are eighths
-constexpr JDIMENSION kMargin = 8;  // pixels at the sides of a part from which colours of its own are made
+constexpr JDIMENSION kMargin = 8;  // pixels beside a part that its colours are computed from
 constexpr std::size_t kMostRows = 16;
 
-// What the library is compiled without, or never had, others may have.
+// Other decoders may have what this library was compiled without.
 bool is_foreign(int code) {
   switch (code) {
     case JERR_SOF_UNSUPPORTED:
@@ -67,7 +67,7 @@ bool colours_of(std::size_t channels, J_COLOR_SPACE& colours) {
   }
 }
 
-// How many eighths of the size are enough; 8 unless at most half of it is.
+// How many eighths of the size are enough; 8 unless half of it or less is.
 int eighths(std::size_t height, std::size_t width, const Wish& wish) {
   if (wish.least_height == 0 && wish.least_width == 0) return kBlock;
   const std::size_t least_height = std::min(height, wish.least_height), least_width = std::min(width, wish.least_width);
@@ -120,10 +120,10 @@ struct JpegDecoder::State {
     is_open = false;
   }
 
-  // A fresh one for each image: tables of one that was decoded before would serve another that has none.
+  // A fresh one per image: otherwise an image without tables would use those of the image before.
   void create() {
     close();
-    // A warning is as good as an error: what the library goes on with is made up.
+    // A warning counts as an error: what the library continues with is made up.
     set_jpeg_errors(
         errors, [](j_common_ptr common) { of(common).leave(is_foreign(common->err->msg_code)); },
         [](j_common_ptr common, int level) {
@@ -142,7 +142,7 @@ struct JpegDecoder::State {
 JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {}
 JpegDecoder::~JpegDecoder() = default;
 
-// Between here and a jump back nothing has a destructor: what lasts is in `state_`.
+// Nothing between here and a jump back has a destructor: what must last is in `state_`.
 Outcome JpegDecoder::open(Bytes data, const Wish& wish) {
   State& s = *state_;
   jpeg_decompress_struct& image = s.image;
@@ -216,7 +216,7 @@ Outcome JpegDecoder::finish() {
   if (s.image.output_scanline == s.image.output_height) {
     jpeg_finish_decompress(&s.image);
   } else {
-    // What nobody asked for is not decoded; that it is there can be seen without.
+    // What is not needed is not decoded; whether it is there can be seen without decoding.
     if (!has_jpeg_end(s.data, 0)) WARNMS(&s.image, JWRN_JPEG_EOF);
     jpeg_abort_decompress(&s.image);
   }

@@ -18,8 +18,8 @@ inline constexpr bool kHasJpeg =
 // The name and version of the library; empty if there is none.
 std::string jpeg_library();
 
-// One image at a time: open, start, read, finish. Whatever is wrong with the data, a warning of the library included,
-// is damage: others fill such images up with grey.
+// One image at a time: open, start, read, finish. Anything wrong with the data is damage, including what the library
+// only warns about: other decoders fill such images up with grey.
 class JpegDecoder {
  public:
   JpegDecoder();
@@ -31,7 +31,7 @@ class JpegDecoder {
   Outcome open(Bytes data, const Wish& wish);
   ImageSize size() const;  // of the image as it will be decoded
 
-  // Goes to the first row of a part, which must lie in the image; no more than needed is decoded for it.
+  // Goes to the first row of a part, which must be inside the image, decoding no more than needed.
   Outcome start(const Part& part);
   // A row as it is read: it holds `offset` bytes before those of the part, and perhaps some after them.
   std::size_t row_bytes() const;
@@ -42,7 +42,7 @@ class JpegDecoder {
   // After the last row that is needed.
   Outcome finish();
 
-  // Why the image is damaged, in the library's own words.
+  // Why the image is damaged, in the library's words.
   const std::string& words() const;
 
  private:

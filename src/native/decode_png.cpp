@@ -81,7 +81,7 @@ std::uint32_t crc32_of(Bytes) { return 0; }
 namespace {
 
 constexpr std::size_t kSlack = 4;
-constexpr std::size_t kMostDeflated = 1032;  // times that data can become smaller, at best
+constexpr std::size_t kMostDeflated = 1032;  // the best compression ratio there is
 
 std::uint8_t predict(int left, int above, int corner) {
   const int from_left = std::abs(above - corner), from_above = std::abs(left - corner);
@@ -94,7 +94,7 @@ void undo_up(std::uint8_t* row, const std::uint8_t* above, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) row[i] = static_cast<std::uint8_t>(row[i] + above[i]);
 }
 
-// One pixel after the other: each is made of the one before it. Constant distances keep it in registers.
+// One pixel after the other: each depends on the one before. Constant distances keep it in registers.
 template <std::size_t step>
 struct Plain {
   static void sub(std::uint8_t* row, std::size_t n) {
@@ -116,7 +116,7 @@ struct Plain {
 
 #if defined(__SSE2__)
 
-// A pixel of 3 or 4 bytes in one register. Four are read of each, and so kSlack after the last.
+// A pixel of 3 or 4 bytes in one register. Always reads four, and so kSlack after the last.
 template <std::size_t step>
 struct Wide {
   static __m128i load(const std::uint8_t* p) {
@@ -157,7 +157,7 @@ struct Wide {
 
   static void paeth(std::uint8_t* row, const std::uint8_t* above, std::size_t n) {
     const __m128i zero = _mm_setzero_si128();
-    __m128i left = zero, corner = zero;  // 16 bits a channel
+    __m128i left = zero, corner = zero;  // 16 bits per channel
     for (std::size_t i = 0; i < n; i += step) {
       const __m128i up = _mm_unpacklo_epi8(load(above + i), zero);
       __m128i from_left = _mm_sub_epi16(up, corner), from_above = _mm_sub_epi16(left, corner);
@@ -214,7 +214,7 @@ bool undo(std::uint8_t filter, std::uint8_t* row, const std::uint8_t* above, std
   }
 }
 
-// As Pillow makes it.
+// As Pillow does.
 std::uint8_t grey_of(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
@@ -316,7 +316,7 @@ bool PngDecoder::unfilter(std::size_t rows) {
   return true;
 }
 
-// The rows of a part with the wanted channels, where they are stored with others.
+// The rows of a part with the requested channels, if they are stored with other ones.
 bool PngDecoder::convert(const Part& part) {
   const std::size_t to = size_.channels;
   grow(converted_, part.height * part.width * to + 3);
@@ -350,7 +350,7 @@ bool PngDecoder::convert(const Part& part) {
 Outcome PngDecoder::decode(const Part& part) {
   const std::size_t row = header_.width * channels_ + 1, size = header_.height * row;
   const Bytes data = packed();
-  if (size / kMostDeflated > data.size()) {  // never enough, and others would make room for all of it first
+  if (size / kMostDeflated > data.size()) {  // can never be enough, and other decoders would allocate all of it first
     words_ = "image file is truncated";
     return Outcome::damaged;
   }

@@ -1,4 +1,4 @@
-// PNGs to pixels: 8 bits a channel or a palette of 256, not interlaced, with the values that Pillow gives.
+// PNGs to pixels: 8 bits per channel or a palette of 256, not interlaced, with the values that Pillow gives.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ inline constexpr bool kHasPng =
 // The name and version of the library; empty if there is none.
 std::string png_library();
 
-// Data to exactly `size` bytes; false if they are damaged, or of another size.
+// Inflates data to exactly `size` bytes; false if it is damaged or has another size.
 class Inflater {
  public:
   Inflater();
@@ -34,14 +34,14 @@ class Inflater {
   void* state_;
 };
 
-// One image at a time. What is wrong with one is left to others to say, unless it would take them long.
+// One image at a time. Other decoders say what is wrong with an image, unless that would take them long.
 class PngDecoder {
  public:
   // Reads all chunks up to the pixels. `data` must stay until the image is decoded.
   Outcome open(Bytes data, const Wish& wish);
   ImageSize size() const { return size_; }
 
-  // Decodes all rows down to the end of `part`, which must lie in the image.
+  // Decodes all rows down to the end of `part`, which must be inside the image.
   Outcome decode(const Part& part);
   // The first byte of the part that was decoded, and how many bytes lie between its rows.
   const std::uint8_t* pixels() const { return pixels_; }

@@ -24,17 +24,12 @@ std::uint8_t* write_raw(std::uint8_t* out, const void* data, std::size_t size) {
 }
 
 // Values of a row, or steps of a record.
-struct Run {
-  std::size_t begin, end;
-  std::size_t count() const { return end - begin; }
-};
-
-Run run_of(const std::int64_t* splits, std::size_t row) {
+Range range_of(const std::int64_t* splits, std::size_t row) {
   return {static_cast<std::size_t>(splits[row]), static_cast<std::size_t>(splits[row + 1])};
 }
 
-inline Run values_of(const ColumnView& column, std::size_t row) {
-  return column.splits ? run_of(column.splits, row) : Run{row * column.width, (row + 1) * column.width};
+inline Range values_of(const ColumnView& column, std::size_t row) {
+  return column.splits ? range_of(column.splits, row) : Range{row * column.width, (row + 1) * column.width};
 }
 
 inline bool is_present(const ColumnView& column, std::size_t row) {
@@ -45,8 +40,8 @@ std::size_t bytes_size(const ColumnView& column, std::size_t value) {
   return static_cast<std::size_t>(column.ends[value + 1] - column.ends[value]);
 }
 
-// Of what stands in a list: the packed numbers alone, or the values of a BytesList with their tags.
-inline std::size_t payload_size(const ColumnView& column, Run values) {
+// Size of the content of a list: only the packed numbers, or the values of a BytesList with their tags.
+inline std::size_t payload_size(const ColumnView& column, Range values) {
   if (column.kind == Kind::floats) return values.count() * sizeof(float);
   std::size_t size = 0;
   if (column.kind == Kind::int64s) {
@@ -66,7 +61,7 @@ inline std::size_t feature_size(const ColumnView& column, std::size_t payload) {
   return field_size(list_size(column, payload));
 }
 
-std::uint8_t* write_payload(std::uint8_t* out, const ColumnView& column, Run values) {
+std::uint8_t* write_payload(std::uint8_t* out, const ColumnView& column, Range values) {
   if (column.kind == Kind::floats) return write_raw(out, column.floats + values.begin, values.count() * sizeof(float));
   if (column.kind == Kind::int64s) {
     for (std::size_t i = values.begin; i < values.end; ++i)
@@ -80,37 +75,37 @@ std::uint8_t* write_payload(std::uint8_t* out, const ColumnView& column, Run val
   return out;
 }
 
-inline std::uint8_t* write_feature(std::uint8_t* out, const ColumnView& column, Run values, std::size_t payload) {
+inline std::uint8_t* write_feature(std::uint8_t* out, const ColumnView& column, Range values, std::size_t payload) {
   out = write_field(out, static_cast<std::uint32_t>(column.kind), list_size(column, payload));
   if (column.kind != Kind::bytes && payload != 0) out = write_field(out, 1, payload);
   return write_payload(out, column, values);
 }
 
-// Of a step, which holds a Feature without a kind where it is not present.
+// Size of a step; one that is not present holds a Feature without a kind.
 std::size_t step_size(const ColumnView& column, std::size_t step) {
   return is_present(column, step) ? feature_size(column, payload_size(column, values_of(column, step))) : 0;
 }
 
 std::size_t steps_size(const ColumnView& column, std::size_t record) {
-  const Run steps = run_of(column.step_splits, record);
+  const Range steps = range_of(column.step_splits, record);
   std::size_t size = 0;
   for (std::size_t step = steps.begin; step < steps.end; ++step) size += field_size(step_size(column, step));
   return size;
 }
 
 std::uint8_t* write_steps(std::uint8_t* out, const ColumnView& column, std::size_t record) {
-  const Run steps = run_of(column.step_splits, record);
+  const Range steps = range_of(column.step_splits, record);
   for (std::size_t step = steps.begin; step < steps.end; ++step) {
     out = write_field(out, 1, step_size(column, step));
     if (!is_present(column, step)) continue;
-    const Run values = values_of(column, step);
+    const Range values = values_of(column, step);
     out = write_feature(out, column, values, payload_size(column, values));
   }
   return out;
 }
 
-// What stands before the value of an entry, where that is the same for many records. It is copied whole, whatever its
-// size: a copy of a size that the compiler knows is one instruction. What it writes too much is written over.
+// The bytes before the value of an entry, if they are the same for many records. All of them are copied, whatever
+// their number: a copy of constant size is one instruction. The surplus is overwritten.
 struct Prefix {
   static constexpr std::size_t kRoom = 32;
   std::uint8_t bytes[kRoom] = {};
@@ -122,10 +117,10 @@ struct Prefix {
   }
 };
 
-// Columns that most tables are made of have entries which are alike but for the value.
+// In most tables, the entries of a column are alike except for the value.
 enum class Form { general, floats, one_int, one_text };
 
-// A column, what stands before its value in every entry, and its sizes in the record at hand.
+// A column, the bytes before its value in every entry, and its sizes in the current record.
 struct Writer {
   ColumnView column;
   std::string key;  // tag and length, the name, the tag of the value
@@ -157,7 +152,7 @@ struct Writer {
 
   std::size_t entry_size() const { return key.size() + varint_size(value) + value; }
 
-  // Of the whole field that holds the entry; 0 if there is none.
+  // Size of the whole field that holds the entry; 0 if there is none.
   std::size_t measure_field(std::size_t row) {
     if (form == Form::one_int) {
       payload = varint_size(static_cast<std::uint64_t>(column.ints[row]));
@@ -196,8 +191,8 @@ struct Writer {
   }
 
  private:
-  static constexpr std::size_t kManyRecords = 16;  // for which preparing pays
-  // Behind the key of a short text: its value, list and bytes, each a length of one byte behind a tag but the first.
+  static constexpr std::size_t kManyRecords = 16;  // from which preparing pays off
+  // After the key of a short text: its value, list and bytes, each a length of one byte after a tag, except the first.
   static constexpr std::size_t kTextLengths = 5;
 
   bool is_short(std::size_t text) const { return key.size() + kTextLengths + text < 0x80; }
@@ -219,7 +214,7 @@ struct Writer {
     }
   }
 
-  // Of numbers that take `size` bytes. False if it is too long.
+  // For numbers that take `size` bytes. False if it is too long.
   bool make_prefix(std::size_t size, Prefix& out) {
     payload = size;
     value = feature_size(column, payload);
@@ -270,18 +265,18 @@ struct Rows {
   std::size_t operator[](std::size_t record) const { return order ? static_cast<std::size_t>(order[record]) : record; }
 };
 
-// What one row, or stretch of rows, of a column takes at the most.
+// The most bytes that a row, or a range of rows, of a column can take.
 std::size_t bound_of(const Writer& writer, Range rows) {
   const ColumnView& column = writer.column;
   constexpr std::size_t kTagsAndLengths = 4 * (1 + kMaxLength);
   std::size_t features = rows.end - rows.begin;
-  Run steps = {rows.begin, rows.end};
+  Range steps = {rows.begin, rows.end};
   if (column.sequence) {
-    steps = {run_of(column.step_splits, rows.begin).begin, run_of(column.step_splits, rows.end - 1).end};
+    steps = {range_of(column.step_splits, rows.begin).begin, range_of(column.step_splits, rows.end - 1).end};
     features += steps.count();
   }
   if (steps.count() == 0) return features * (writer.key.size() + kTagsAndLengths);
-  const Run values = {values_of(column, steps.begin).begin, values_of(column, steps.end - 1).end};
+  const Range values = {values_of(column, steps.begin).begin, values_of(column, steps.end - 1).end};
   std::size_t payload = values.count() * (column.kind == Kind::floats ? sizeof(float) : 1 + kMaxVarint);
   if (column.kind == Kind::bytes)
     payload += static_cast<std::size_t>(column.ends[values.end] - column.ends[values.begin]);
@@ -309,7 +304,7 @@ class RangeEncoder {
       if (writer.form == Form::floats) floats_size_ += writer.prefix.size + writer.column.width * sizeof(float);
   }
 
-  // False if the record `at`, which is set then, is too large.
+  // False if a record is too large; `at` is then its number.
   bool run(const Rows& rows, std::uint64_t* lengths, Piece& out, std::size_t& at) {
     std::size_t size = rows.count() * (kHeader + kFooter + 2 * (1 + kMaxVarint)) + kMaxVarint + Prefix::kRoom;
     for (const Writer& writer : features_) size += bound(writer, rows);
@@ -334,7 +329,7 @@ class RangeEncoder {
  private:
   static constexpr std::size_t kAhead = 8;
 
-  // Rows in another order than they lie in memory are far apart: ask for the next ones while this one is written.
+  // Rows that are not in the order of memory are far apart: prefetch the next ones while this one is written.
   void fetch(std::size_t row) const {
     for (const Writer& writer : features_) {
       const ColumnView& column = writer.column;

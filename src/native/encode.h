@@ -8,7 +8,7 @@
 
 namespace bushel {
 
-// One feature over all rows, in memory of the caller's; laid out as Column of columns.h is.
+// One feature over all rows, in the caller's memory, laid out like Column in columns.h.
 struct ColumnView {
   std::string_view name;
   bool sequence = false;
@@ -19,8 +19,8 @@ struct ColumnView {
   const std::uint8_t* data = nullptr;
   const std::int64_t* splits = nullptr;  // values of row i are [splits[i], splits[i+1]); else `width` each
   std::size_t width = 1;
-  const std::uint8_t* present = nullptr;      // rows without are left out; else all are present
-  const std::int64_t* step_splits = nullptr;  // of a feature list: its steps, which are the rows of the above
+  const std::uint8_t* present = nullptr;      // rows with 0 lack the feature; null if all rows have it
+  const std::int64_t* step_splits = nullptr;  // of a feature list: its steps, which are then the rows above
 };
 
 struct Piece {
@@ -29,9 +29,9 @@ struct Piece {
 };
 
 struct Encoded {
-  std::vector<Piece> pieces;      // framed records, one behind the other
+  std::vector<Piece> pieces;      // framed records, one after the other
   Buffer lengths;                 // uint64, of each record's data
-  bool too_large = false;         // a record would be longer than kMaxRecord; then nothing else is of use
+  bool too_large = false;         // a record would be longer than kMaxRecord; the rest is then undefined
   std::size_t too_large_row = 0;  // the number of the record
 };
 

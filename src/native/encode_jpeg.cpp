@@ -11,9 +11,9 @@ namespace bushel {
 
 namespace {
 
-constexpr int kAccurate = 96;  // the quality from which on the DCT is accurate
+constexpr int kAccurate = 96;  // from this quality on the DCT is accurate
 
-// What outlives a jump out of the library.
+// State that survives a jump out of the library.
 struct Encoder {
   jpeg_compress_struct image{};
   jpeg_error_mgr errors{};

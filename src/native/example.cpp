@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint8_t kOneAsLength = tag(1, WireType::length);
 constexpr std::uint8_t kTwoAsLength = tag(2, WireType::length);
 
-// Of distinct names: a file in which every record has names of its own must not fill the memory.
+// Limit on distinct names: a file with new names in every record must not fill the memory.
 constexpr std::size_t kMaxKeys = 1 << 16;
 
 inline bool same(const std::uint8_t* p, const std::uint8_t* q, std::size_t n) {
@@ -132,7 +132,7 @@ bool Locator::read_odd_entry(Bytes entry, Group& group) {
       if (++pieces == 1) {
         value = {bytes.data(), bytes.size()};
       } else {
-        // Two serialized messages behind each other are the message that both merge into.
+        // Two serialized messages in a row stand for the message that both merge into.
         std::string& whole = merged_.emplace_back(as_text(value.bytes()));
         whole.append(as_text(bytes)).append(kReadable, '\0');
         value = {as_bytes(whole), whole.size() - kReadable};
@@ -156,8 +156,8 @@ bool Locator::read_entry(Bytes entry, Group& group) {
   return true;
 }
 
-// The entry that came here last time, in the form that every writer gives it and with lengths of one byte each.
-// False, and nothing read, if what is there is anything else.
+// The entry that came here last time, in the form that all writers use, with lengths of one byte each.
+// False, with nothing read, if anything else is there.
 inline bool Locator::read_expected_entry(Cursor& in, Group& group) {
   const std::uint32_t index = group.keys[group.last].after;
   const Key& key = group.keys[index];
@@ -267,7 +267,7 @@ bool Feature::open_odd(Bytes feature) {
 }
 
 bool Feature::read_list(Kind kind, Bytes list) {
-  if (kind != kind_) {  // of a oneof the last stays; the same one twice is merged
+  if (kind != kind_) {  // the last member of a oneof wins; the same one twice is merged
     kind_ = kind;
     count_ = 0;
     ints_.clear();

@@ -1,4 +1,4 @@
-// Reading Example and SequenceExample. In the words of their .proto:
+// Reading Example and SequenceExample. Their .proto, in short:
 //   Example          { Features features = 1; }
 //   SequenceExample  { Features context = 1; FeatureLists feature_lists = 2; }
 //   Features         { map<string, Feature> feature = 1; }
@@ -23,10 +23,10 @@ namespace bushel {
 // The numbers are Feature's field numbers.
 enum class Kind : std::uint8_t { none = 0, bytes = 1, floats = 2, int64s = 3 };
 
-// So many bytes behind a slice of a framed record can be read, though they are not part of it: the footer at least.
+// How many bytes can be read after a slice of a framed record, though they are not part of it: at least the footer.
 inline constexpr std::size_t kReadable = 4;
 
-// A serialized Feature or FeatureList. Without data: the record does not have it.
+// A serialized Feature or FeatureList; no data if the record does not have it.
 struct Slice {
   const std::uint8_t* data = nullptr;
   std::size_t size = 0;
@@ -36,43 +36,43 @@ struct Slice {
 struct Name {
   std::string text;
   bool sequence = false;   // a feature list of a SequenceExample; else a feature of an Example or of the context
-  Kind kind = Kind::none;  // what it must hold; none: whatever comes first
+  Kind kind = Kind::none;  // what it must hold; none: the first kind that is found
 };
 
 struct RowFault {
   std::size_t row;
   Fault fault;
-  int column;  // where the fault is of one feature; else -1
+  int column;  // if the fault is in one feature; else -1
 };
 
 // Finds features by name in one record after another. Records of a file mostly hold the same names in the same order,
 // so the name that came after this one last time is tried before the table.
 class Locator {
  public:
-  // What to do with names that are met and not looked for: nothing, remember them, or look for them from then on.
+  // What to do with other names that are found: ignore them, remember them, or look for them from then on.
   enum class Others { ignore, note, add };
 
   explicit Locator(const std::vector<Name>& names, Others others = Others::ignore);
   Locator(const Locator&) = delete;
   Locator& operator=(const Locator&) = delete;
 
-  // False if `record` is malformed as far as it had to be read: values of names not looked for are not looked at.
+  // False if `record` is malformed, as far as it had to be read: the values of other names are not read.
   bool locate(Bytes record);
 
-  // One for each name, of the record located last. They point into it, or into memory of this Locator.
+  // One per name, of the last record located. They point into the record, or into memory of this Locator.
   const std::vector<Slice>& slices() const { return slices_; }
   const std::vector<Name>& names() const { return names_; }
-  // Names met so far that are not looked for. Unless they were to be ignored, all of them.
+  // The other names found so far; empty if they are ignored.
   std::vector<Name> others() const;
 
  private:
-  // A name, and the pattern that stands between an entry's length and its value's: tag and length, the name, a tag.
+  // A name, and the pattern between the length of an entry and the length of its value: tag and length, name, tag.
   struct Key {
     std::uint64_t head[2];  // of the pattern: compared as two words, where `mask` says
     std::uint64_t mask[2];
     std::size_t size;     // of the pattern
-    int column;           // or -1: not looked for
-    std::uint32_t after;  // the key that came behind this one last time
+    int column;           // or -1 for another name
+    std::uint32_t after;  // the key that came after this one last time
     std::string pattern;
     Key(std::string_view name, int column);
     std::string_view text() const;
@@ -107,14 +107,14 @@ class Locator {
 // The values of one Feature.
 class Feature {
  public:
-  // Reads a serialized Feature, mostly one that lies in `memory`. False if it is malformed.
-  // The common form (one list, packed) is only looked at, and decoded by fill(); any other is decoded here.
+  // Reads a serialized Feature, usually one inside `memory`. False if it is malformed.
+  // The common form (one packed list) is only inspected here and decoded by fill(); any other is decoded here.
   bool open(Slice feature, Bytes memory);
 
   Kind kind() const { return kind_; }
   std::size_t count() const { return count_; }
 
-  // Each to be called for its own kind only, with room for count() values. False if the list is malformed.
+  // Call the one for the right kind, with room for count() values. False if the list is malformed.
   bool fill(std::int64_t* out) const;
   void fill(float* out) const;
   template <typename Take>
@@ -135,7 +135,7 @@ class Feature {
   std::vector<Bytes> strings_;
 };
 
-// One value of a framed record, in the form that every writer gives it. False if what is there is anything else.
+// One value of a framed record, in the form that all writers use. False if anything else is there.
 inline bool read_one(Slice feature, float& out) {
   constexpr std::uint32_t kBefore = 0x040a0612;  // a FloatList of 6 bytes, in it 4 packed
   if (feature.size != 8 || load32(feature.data) != kBefore) return false;
@@ -150,7 +150,7 @@ inline bool read_one(Slice feature, std::int64_t& out) {
       0x000a001au | static_cast<std::uint32_t>(size + 2) << 8 | static_cast<std::uint32_t>(size) << 24;
   if (load32(feature.data) != before) return false;
   constexpr std::uint64_t kContinued = 0x8080808080808080u;
-  // Eight bytes are loaded that end at most kReadable behind the value, and then begin in what stands before it.
+  // Loads eight bytes that end at most kReadable after the value, and so may begin before it.
   const std::size_t begin = size < kReadable ? size : kReadable;
   const std::uint64_t used = ~std::uint64_t{0} >> (64 - 8 * size);
   const std::uint64_t word = load64(feature.data + begin) >> (8 * (4 - begin)) & used;

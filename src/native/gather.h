@@ -1,4 +1,4 @@
-// Ranges of several pieces of memory, copied one behind the other: how records are put into their planned order.
+// Copies ranges of several pieces of memory, one after the other: this puts records into their planned order.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ struct Place {
   std::uint64_t length;
 };
 
-// Copies every place to `out`, which holds the sum of their lengths. False if one is not within its piece; `out` is
-// then filled up to it.
+// Copies every range to `out`, which has room for all of them. False if one is not inside its piece; `out` is then
+// filled up to that range.
 bool gather(const std::vector<Bytes>& pieces, const std::vector<Place>& places, std::uint8_t* out);
 
 }  // namespace bushel

@@ -12,7 +12,7 @@
 
 namespace bushel {
 
-// The handler runs at any moment in any thread: it reads atomics alone, takes no lock, and nothing it reads is freed.
+// The handler runs at any moment in any thread: it only reads atomics, takes no lock, and nothing it reads is freed.
 struct Guard::Slot {
   std::atomic<std::uintptr_t> begin{0}, end{0};
 };
@@ -41,8 +41,8 @@ struct Slots {
     free.push_back(slot);
   }
 
-  // The guarded memory from the page of `address` on: a part of it, so that one page that cannot be read (a disk may
-  // fail) does not cost the whole file; all of it where the system has no room for more parts.
+  // The guarded memory from the page of `address` on: a part of it, so that one unreadable page (a disk may fail) does
+  // not cost the whole file; all of it if the system has no room for more parts.
   bool clear(std::uintptr_t address) const {
     const auto page = static_cast<std::uintptr_t>(page_size);
     const std::uintptr_t begin = address / page * page;
@@ -77,7 +77,7 @@ struct Slots {
     first.store(block);
   }
 
-  // Looked at with each mapping: whoever set a handler since is asked behind this one.
+  // Checked with each mapping: a handler that was set in the meantime is called after this one.
   void install() {
     struct sigaction now{};
     if (sigaction(SIGBUS, nullptr, &now) != 0) return;

@@ -1,12 +1,12 @@
-// A file that is cut short while it is mapped: touching what is no longer there would end the process with SIGBUS.
-// Memory that is guarded reads as zeros instead, so that the checksum of a record says that it is gone.
+// If a mapped file is truncated, touching what is no longer there ends the process with SIGBUS.
+// Guarded memory reads as zeros instead, so that the checksum of a record reveals the loss.
 #pragma once
 
 #include <cstdint>
 
 namespace bushel {
 
-// Guards `size` bytes of one mapped file while this lives; `data` must be the beginning of a page.
+// Guards `size` bytes of one mapped file for as long as this lives; `data` must be the start of a page.
 class Guard {
  public:
   Guard(const std::uint8_t* data, std::size_t size);

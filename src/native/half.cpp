@@ -14,8 +14,8 @@ std::uint16_t float16_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
   if (size > 0x7f800000) return static_cast<std::uint16_t>(sign | 0x7e00);   // not a number
-  if (size >= 0x477ff000) return static_cast<std::uint16_t>(sign | 0x7c00);  // what would round beyond the largest
-  if (size < 0x38800000) {  // adding a number of the right size rounds what is too small for an exponent of its own
+  if (size >= 0x477ff000) return static_cast<std::uint16_t>(sign | 0x7c00);  // would round beyond the largest
+  if (size < 0x38800000) {  // subnormal: adding a number of the right size rounds it
     const float shifted = std::bit_cast<float>(size) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000));
   }
@@ -24,9 +24,9 @@ std::uint16_t float16_of(float value) {
 }
 
 #if defined(__x86_64__)
-const bool kHasF16c = __builtin_cpu_supports("avx2") != 0;  // no processor has this without F16C
+const bool kHasF16c = __builtin_cpu_supports("avx2") != 0;  // every processor with this has F16C
 
-// How many were done.
+// Returns how many were converted.
 [[gnu::target("avx2,f16c")]] std::size_t eights_to_float16(const float* in, std::size_t n, std::uint16_t* out) {
   std::size_t i = 0;
   for (; i + 8 <= n; i += 8)

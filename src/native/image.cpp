@@ -12,7 +12,7 @@ namespace bushel {
 
 namespace {
 
-// Four channels at a time; a pixel of fewer is written over by the next.
+// Four channels at a time; the surplus of a pixel with fewer is overwritten by the next pixel.
 using Lane = float __attribute__((vector_size(16)));
 constexpr std::size_t kLane = 4;
 
@@ -24,7 +24,7 @@ Lane load(const float* p) {
 
 void store(float* p, Lane lane) { std::memcpy(p, &lane, sizeof lane); }
 
-// Two neighbours by their nearness; beyond the edge the edge is repeated.
+// Two neighbours, weighted by distance; beyond the edge, the edge is repeated.
 Taps near_taps(std::size_t from, std::size_t to) {
   Taps taps{.count = std::min<std::size_t>(from, 2), .first = {}, .weights = {}};
   taps.first.reserve(to);
@@ -41,7 +41,7 @@ Taps near_taps(std::size_t from, std::size_t to) {
   return taps;
 }
 
-// All that lie within the scale, by their nearness; what is beyond the edge is left out.
+// All pixels within the scale, weighted by distance; those beyond the edge are left out.
 Taps wide_taps(std::size_t from, std::size_t to) {
   Taps taps;
   const double scale = static_cast<double>(from) / static_cast<double>(to);
@@ -67,7 +67,7 @@ Taps wide_taps(std::size_t from, std::size_t to) {
   return taps;
 }
 
-// All that lie within `reach`, by a weight of their distance from the centre.
+// All pixels within `reach`, weighted by their distance from the centre.
 template <typename Weight>
 Taps taps_within(std::size_t from, std::size_t to, double reach, Weight weight_of) {
   Taps taps;
@@ -116,7 +116,7 @@ Taps taps_of(std::size_t from, std::size_t to, bool antialias, Kernel kernel) {
   return antialias && from > to ? wide_taps(from, to) : near_taps(from, to);
 }
 
-// Those of an output coordinate are those of the one opposite, where the output is mirrored.
+// In a mirrored output, each coordinate has the weights of the opposite one.
 Taps taps_across(std::size_t from, std::size_t to, Scaling scaling, bool mirrored) {
   Taps taps = taps_of(from, to, scaling.antialias, scaling.kernel);
   if (!mirrored) return taps;
@@ -128,19 +128,19 @@ Taps taps_across(std::size_t from, std::size_t to, Scaling scaling, bool mirrore
   return taps;
 }
 
-// How many pixels of a row can be written by lanes: one may run over the end of a pixel, where the next is written
-// after it, but not over the end of the row.
+// How many pixels of a row can be written as lanes: a lane may run past the end of a pixel, which the next pixel then
+// overwrites, but not past the end of the row.
 std::size_t wide_pixels(std::size_t width, std::size_t channels) {
   const std::size_t reach = (channels + kLane - 1) / kLane * kLane, row = width * channels;
   return row < reach ? 0 : (row - reach) / channels + 1;
 }
 
 constexpr std::size_t kOctet = 8;
-constexpr std::size_t kStreamed = 256 << 10;  // bytes of an image that is gone from the cache before it is used
+constexpr std::size_t kStreamed = 256 << 10;  // bytes of an image that leaves the cache before it is used
 
 bool is_aligned(const float* p) { return reinterpret_cast<std::uintptr_t>(p) % (kOctet * sizeof(float)) == 0; }
 
-// Empty if the values lie too far apart, as they do when an image shrinks by much.
+// Empty if the values are too far apart, as when an image shrinks a lot.
 std::vector<Octet> octets_of(const Taps& taps, std::size_t width, std::size_t channels) {
   std::vector<Octet> octets(taps.count == 2 ? width * channels / kOctet : 0);
   for (std::size_t at = 0; Octet& octet : octets) {
@@ -167,14 +167,14 @@ std::vector<Octet> octets_of(const Taps& taps, std::size_t width, std::size_t ch
 #if defined(__x86_64__)
 const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
 
-// Values of sixteen, by their places in them.
+// Picks eight of sixteen values by their places.
 [[gnu::target("avx2")]] inline __m256 pick(__m256 low, __m256 high, const std::int32_t* places) {
   const __m256i at = _mm256_load_si256(reinterpret_cast<const __m256i*>(places));
   const __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));  // bit 3 to where a blend looks
   return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at), _mm256_permutevar8x32_ps(high, at), is_high);
 }
 
-// `streams` writes past the cache; `out` must be aligned then.
+// `streams` bypasses the cache; `out` must then be aligned.
 template <bool streams>
 [[gnu::target("avx2")]] void blend_octets(const std::vector<Octet>& octets, const float* in, float* out) {
   for (const Octet& octet : octets) {
@@ -208,7 +208,7 @@ void blend_octets(const std::vector<Octet>&, const float*, float*) {}
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 
-// How many were done.
+// Returns how many were done.
 [[gnu::target("avx2")]] std::size_t blend_eights(const std::uint8_t* a, const std::uint8_t* b, float wa, float wb,
                                                  std::size_t n, float* out) {
   const __m256 left = _mm256_set1_ps(wa), right = _mm256_set1_ps(wb);
@@ -242,7 +242,7 @@ void blend_octets(const std::vector<Octet>&, const float*, float*) {}
   return _mm256_cvttps_epi32(_mm256_add_ps(_mm256_loadu_ps(p), _mm256_set1_ps(0.5f)));
 }
 
-// Two lanes of sixteen bytes are packed, each from its own halves, and put in order again.
+// Packs two lanes of sixteen bytes, each from its own halves, and restores their order.
 [[gnu::target("avx2")]] std::size_t round_many(const float* in, std::size_t n, std::uint8_t* out) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   std::size_t i = 0;
@@ -371,7 +371,7 @@ void Resizer::make_row(const In* rows, std::size_t stride, std::size_t y, float*
 template void Resizer::make_row(const std::uint8_t*, std::size_t, std::size_t, float*, bool);
 template void Resizer::make_row(const float*, std::size_t, std::size_t, float*, bool);
 
-// Waiting after each row would be waiting for the memory each time.
+// Waiting after each row would mean waiting for memory each time.
 void finish_streams() {
 #if defined(__x86_64__)
   _mm_sfence();

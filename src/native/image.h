@@ -15,10 +15,10 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-// How values between pixels are made.
+// How values between pixels are computed.
 //   bilinear  by nearness, as tf.image.resize
-//   area      the mean of what a pixel covers, as cv2's INTER_AREA; bilinear where an image does not shrink
-//   bicubic   Keys' cubic with a = -0.5, as Pillow and tf.image.resize; what is beyond the edge is left out
+//   area      the mean of the area that a pixel covers, as cv2's INTER_AREA; bilinear if the image does not shrink
+//   bicubic   Keys' cubic with a = -0.5, as Pillow and tf.image.resize; pixels beyond the edge are left out
 enum class Kernel : std::uint8_t { kBilinear, kArea, kBicubic };
 
 // The centres of pixels are at half coordinates. `antialias` widens the kernel when shrinking, so that every input
@@ -37,7 +37,7 @@ struct Taps {
   std::vector<float> weights;      // count of each coordinate
 };
 
-// Eight values of an output row that take their two neighbours from sixteen values of the input row.
+// Eight values of an output row whose two neighbours are among sixteen values of the input row.
 struct alignas(32) Octet {
   float left_weight[8], right_weight[8];
   std::int32_t left[8], right[8];  // among the sixteen
@@ -49,7 +49,7 @@ class Across {
  public:
   Across(Taps taps, std::size_t width, std::size_t channels);
 
-  // May read kSlack values after `in`. `streams`: `out` is so large that the cache is better used for something else.
+  // May read kSlack values after `in`. `streams`: `out` is too large for the cache to be worth using for it.
   void resize(const float* in, float* out, bool streams) const;
 
   static constexpr std::size_t kSlack = 16;
@@ -67,7 +67,7 @@ class Across {
   std::vector<Lane> pairs_;
 };
 
-// How images of one size become images of another: prepared once, used row by row for many. One thread at a time.
+// Resizes images from one size to another: prepared once, then used row by row for many. One thread at a time.
 class Resizer {
  public:
   // `mirrored`: left to right.
@@ -75,7 +75,7 @@ class Resizer {
 
   bool fits(ImageSize from, ImageSize to, Scaling scaling, bool mirrored) const;
 
-  // Row `y` is made of so many rows of the input, from this one on.
+  // Row `y` is made of this many rows of the input, starting with this one.
   std::size_t first_row(std::size_t y) const { return down_.first[y]; }
   std::size_t row_count() const { return down_.count; }
 
@@ -92,13 +92,13 @@ class Resizer {
   std::vector<float> line_;
 };
 
-// Rows that were streamed are seen by other threads only after this.
+// Other threads see streamed rows only after this.
 void finish_streams();
 
-// Whether float32 images of this size are gone from the cache before they are used.
+// Whether float32 images of this size leave the cache before they are used.
 bool is_streamed(ImageSize size);
 
-// Values to bytes: rounded, and cut to their range.
+// Values to bytes: rounded and clipped to their range.
 void round_values(const float* in, std::size_t n, std::uint8_t* out);
 
 // `out` has room for height * width * channels; bytes are rounded.

@@ -1,4 +1,4 @@
-// What a JPEG says of itself before its pixels.
+// The header of a JPEG: what it says before its pixels.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,14 @@ struct JpegFrame : JpegHeader {
   int bits = 0;
 };
 
-// The frame of a JPEG, and on the way to it all EXIF data; false for what is not a whole JPEG, with an end.
+// The frame of a JPEG, and all EXIF data before it; false if it is not a complete JPEG with an end.
 bool walk_jpeg(Bytes data, JpegFrame& frame, const std::function<void(Bytes)>& exif);
 
-// False for whatever is not a whole JPEG of 8 bits, one or three channels and no EXIF data: what that is, and whether
-// it can be used, is for somebody with more words to say.
+// False for anything but a complete JPEG of 8 bits, one or three channels and no EXIF data. Callers then find out what
+// it is and whether it can be used.
 bool read_plain_jpeg(Bytes data, JpegHeader& header);
 
-// Whether the marker of the end stands anywhere from `from` on.
+// Whether there is an end marker anywhere from `from` on.
 bool has_jpeg_end(Bytes data, std::size_t from);
 
 }  // namespace bushel

@@ -11,7 +11,7 @@ namespace bushel {
 
 namespace {
 
-// The header has all messages, but for two that name the library.
+// The header has all messages, except for two that name the library.
 #define JVERSION ""
 #define JCOPYRIGHT ""
 #define JCOPYRIGHT_SHORT ""

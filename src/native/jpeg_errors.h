@@ -1,4 +1,4 @@
-// What libjpeg has to say, as text: its own handlers print and exit.
+// Messages of libjpeg as text: its own handlers print and exit.
 #pragma once
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 namespace bushel {
 
-// Handlers that do nothing but what is given here. `leave` must not return; `note` gets warnings (level -1) and traces.
+// Handlers that only do what is given here. `leave` must not return; `note` gets warnings (level -1) and traces.
 void set_jpeg_errors(jpeg_error_mgr& errors, void (*leave)(j_common_ptr), void (*note)(j_common_ptr, int level));
 
 }  // namespace bushel

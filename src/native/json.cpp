@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostColumns = 16;  // each takes memory for all of the text
 constexpr int kMostDigits = 18;           // any such number fits 64 bits
 
-// The text, read from one end to the other. Every step says whether it found what it was to find.
+// A cursor over the text. Every step returns whether it found what it expected.
 class Reader {
  public:
   explicit Reader(Bytes text) : at_(text.data()), end_(text.data() + text.size()) {}
@@ -32,7 +32,7 @@ class Reader {
     return true;
   }
 
-  // What stands between quotes, without anything to undo.
+  // Text between quotes, without escapes.
   std::optional<std::string_view> plain_text() {
     if (!take('"')) return {};
     const std::uint8_t* begin = at_;
@@ -44,7 +44,7 @@ class Reader {
     return take('"') ? std::optional(found) : std::nullopt;
   }
 
-  // What stands between quotes, written to `out`, which has room for all of the text that is left; its new end.
+  // Text between quotes, written to `out`, which has room for all remaining text; returns its new end.
   std::uint8_t* text(std::uint8_t* out) {
     if (!take('"')) return nullptr;
     while (true) {
@@ -106,7 +106,7 @@ class Reader {
   std::uint8_t* unescape_code(std::uint8_t* out) {
     std::uint32_t code = 0, low = 0;
     if (!four_digits(code)) return nullptr;
-    if (code >= 0xd800 && code < 0xe000) {  // half of a pair: the other must follow
+    if (code >= 0xd800 && code < 0xe000) {  // half of a surrogate pair: the other half must follow
       if (code >= 0xdc00 || !take('\\') || !take('u') || !four_digits(low) || low < 0xdc00 || low >= 0xe000)
         return nullptr;
       code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);

@@ -1,4 +1,4 @@
-// Lines of JSON as most people have them, flat objects of the same names and kinds, straight to columns.
+// JSON lines in their usual form, flat objects with the same names and kinds, straight to columns.
 #pragma once
 
 #include <optional>
@@ -22,9 +22,9 @@ struct JsonRows {
   std::size_t rows = 0;
 };
 
-// The objects of some lines, if every line is blank or one object with the names of the first, in its order, each
-// holding text or an integer of at most 18 digits as there. Nothing where anything at all is different, or not JSON:
-// that is for a parser that knows what is wrong. What is not UTF-8 is copied as it is.
+// The objects of some lines, if every line is blank or holds one object with the names of the first, in its order, each
+// with text or an integer of at most 18 digits, as in the first. Nothing if anything differs or is not JSON: a parser
+// that can say what is wrong takes over. Bytes that are not UTF-8 are copied as they are.
 std::optional<JsonRows> parse_flat_lines(Bytes text);
 
 }  // namespace bushel

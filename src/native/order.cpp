@@ -32,8 +32,8 @@ Permutation::Permutation(std::uint64_t size, std::uint64_t key) : size_(size) {
   for (std::uint32_t& round : keys_) round = static_cast<std::uint32_t>(next(key) >> 32);
 }
 
-// Round by round over all values, which do not wait for each other. The halves differ by at most one bit and keep their
-// sides, each changed by the other in turn.
+// Round by round over all values, which are independent of each other. The halves differ by at most one bit in size and
+// keep their sides; each changes the other in turn.
 void Permutation::encrypt(std::uint64_t* values, std::size_t count) const {
   std::uint32_t left[kBlock], right[kBlock];
   for (std::size_t i = 0; i < count; ++i) {
@@ -57,7 +57,7 @@ void Permutation::apply(std::span<std::int64_t> positions) const {
       places[walking] = at;
     }
     encrypt(values, walking);
-    std::size_t outside = 0;  // those walk on, together with the next positions
+    std::size_t outside = 0;  // these continue, together with the next positions
     for (std::size_t i = 0; i < walking; ++i) {
       positions[places[i]] = static_cast<std::int64_t>(values[i]);
       const bool is_outside = values[i] >= size_;

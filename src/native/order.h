@@ -5,13 +5,13 @@
 
 namespace bushel {
 
-// A bijection of 0 .. size-1, chosen by `key`: a Feistel network over a power of two that is not smaller, walked until
-// it lands inside. Any place is computed on its own, in the same time and without memory.
+// A bijection of 0 .. size-1, chosen by `key`: a Feistel network over the next power of two, repeated until the result
+// is below `size`. Each position is computed independently, in constant time and without memory.
 class Permutation {
  public:
   Permutation(std::uint64_t size, std::uint64_t key);
 
-  // Puts in the place of each position where it goes. All must be below the size.
+  // Replaces each position by where it goes. All must be below the size.
   void apply(std::span<std::int64_t> positions) const;
 
  private:

@@ -13,7 +13,7 @@ constexpr std::uint8_t kScan[] = {0xff, 0xda};
 constexpr std::uint8_t kExif[] = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::size_t kTag = 0x0112, kShort = 3, kEntry = 12;
 
-// Numbers in the order of bytes that EXIF data begin with; false beyond their end.
+// Numbers in the byte order that EXIF data declare; false beyond their end.
 struct Numbers {
   Bytes data;
   bool is_big;
@@ -57,7 +57,7 @@ int jpeg_orientation(Bytes data) {
   JpegFrame frame;
   const bool is_whole = walk_jpeg(data, frame, [&](Bytes exif) { orientation = exif_orientation(exif); });
   if (orientation == 1 || !is_whole || !frame.height || !frame.width) return 1;
-  // What only follows something that looks like pixels does not count.
+  // EXIF data after the pixels do not count.
   const auto scan = std::search(data.begin(), data.end(), std::begin(kScan), std::end(kScan));
   return std::search(data.begin(), scan, std::begin(kExif), std::end(kExif)) == scan ? 1 : orientation;
 }

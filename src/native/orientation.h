@@ -1,11 +1,11 @@
-// How an image says that it was turned when it was taken.
+// The orientation that EXIF data give an image.
 #pragma once
 
 #include "codec.h"
 
 namespace bushel {
 
-// Of EXIF: 1 is upright, and what is said wherever nothing valid is. 5 to 8 swap height and width.
+// EXIF's number: 1 is upright, and the result if there is nothing valid. 5 to 8 swap height and width.
 int jpeg_orientation(Bytes data);
 int png_orientation(Bytes data);
 

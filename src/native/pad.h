@@ -1,4 +1,4 @@
-// Rows of different lengths in one rectangle: one row of values a row, or several packed into one.
+// Rows of different lengths in one rectangle: one per row, or several packed into one.
 #pragma once
 
 #include <vector>
@@ -26,7 +26,7 @@ struct Padded {
 // Each row cut, or filled up with `fill`, to `length` values.
 Padded pad(const Rows& rows, std::size_t length, const std::uint8_t* fill);
 
-// Puts rows into bins of `capacity` values, fullest bin that still has room first, longest row first; longer ones count
+// Puts rows into bins of `capacity` values: longest row first, into the fullest bin that has room. Longer rows count
 // as `capacity`. Returns the bin of each row; bins are numbered in the order of their first row.
 std::vector<std::int64_t> pack(std::span<const std::int64_t> lengths, std::int64_t capacity, std::int64_t& bins);
 
@@ -36,8 +36,8 @@ struct Packed {
   Buffer positions;  // int32: place of the value in its row
 };
 
-// Lays rows side by side in their bins, in the order given. Rows of one bin must not hold more than `length` values
-// together, but for a row alone, which is cut.
+// Lays rows side by side in their bins, in the order given. The rows of a bin must not hold more than `length` values
+// together, except for a single row, which is cut.
 Packed lay_out(const Rows& rows, std::span<const std::int64_t> bins, std::size_t count, std::size_t length,
                const std::uint8_t* fill);
 

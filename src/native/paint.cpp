@@ -19,12 +19,11 @@ namespace bushel {
 
 namespace {
 
-constexpr std::size_t kAhead = 16;    // rows that are decoded at once
-constexpr std::size_t kResizers = 8;  // kept: images of a batch have few sizes
-// Rows that are aligned to this are written past the cache by libjpeg-turbo: where they are to be read again at once,
-// they begin in between.
+constexpr std::size_t kAhead = 16;    // rows decoded at once
+constexpr std::size_t kResizers = 8;  // kept, since the images of a batch have few sizes
+// libjpeg-turbo bypasses the cache for rows with this alignment: rows that are read again at once are placed off it.
 constexpr std::size_t kStreamed = 32, kOdd = 16;
-constexpr std::size_t kTask = 1 << 17;  // bytes of output that are worth a thread's asking for more
+constexpr std::size_t kTask = 1 << 17;  // bytes of output that make a task worth its overhead
 
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
@@ -99,13 +98,13 @@ class Finish {
 
   void begin(std::uint8_t* out) { out_ = out; }
 
-  // Where floats of a row can be written as they are; none if something is still to be done with them.
+  // Where the floats of a row can be written as they are; null if more is to be done with them.
   float* place(std::size_t y, std::size_t x) const {
     if (target_.dtype != Dtype::float32 || target_.has_planes || !means_.empty()) return nullptr;
     return reinterpret_cast<float*>(out_) + y * target_.size.row() + x * target_.size.channels;
   }
 
-  // Where bytes can be written as they are, the whole image.
+  // Where the bytes of the whole image can be written as they are.
   std::uint8_t* bytes() const {
     const bool is_plain = target_.dtype == Dtype::uint8 && means_.empty();
     return is_plain && (!target_.has_planes || target_.size.channels == 1) ? out_ : nullptr;
@@ -154,7 +153,7 @@ class Finish {
   std::vector<std::uint16_t> halves_;
 };
 
-// Where rows of a part are, as far as they are there: the first of them is row `first`.
+// The rows of a part that are available; the first of them is row `first`.
 template <typename T>
 struct Rows {
   const T* data;
@@ -164,17 +163,17 @@ struct Rows {
   const T* row(std::size_t y) const { return data + (y - first) * stride; }
 };
 
-// Who takes the pixels of images, one after the other: says what part of an image of a size is wanted, then gets its
-// rows as they come.
+// Takes the pixels of images, one after the other: says which part of an image it wants, then receives its rows as they
+// come.
 class Taker {
  public:
   virtual ~Taker() = default;
 
   // False if there is no such part.
   virtual bool place(ImageSize size, Part& part) = 0;
-  // Where all rows of the part can be written as they are, one after the other; none if they must be changed.
+  // Where all rows of the part can be written as they are, one after the other; null if they must be changed.
   virtual std::uint8_t* straight() = 0;
-  // The rows that are needed next, and at most at once; those before them are not.
+  // The rows that are needed next, at most this many at once; earlier ones are no longer needed.
   virtual Range wanted() const = 0;
   virtual std::size_t window() const = 0;
   virtual void take(const Rows<std::uint8_t>& rows) = 0;
@@ -214,13 +213,13 @@ class Painter {
   }
   std::size_t window() const { return resizer_ ? resizer_->row_count() : 1; }
 
-  // Where bytes of the part are to be written as they are.
+  // Where the bytes of the part go as they are.
   std::uint8_t* straight() const {
     const bool is_plain = !resizer_ && is_whole_ && flips_ == 0 && target_.steps.empty();
     return is_plain ? finish_.bytes() : nullptr;
   }
 
-  // Paints all that these rows are enough for.
+  // Paints everything that these rows suffice for.
   template <typename T>
   void paint(const Rows<T>& rows) {
     for (Range range = wanted(); next_ < to_.height && range.end <= rows.end; range = wanted()) {
@@ -281,7 +280,7 @@ class Painter {
     put(byte_row_.data() + skipped_ * to_.channels, y);
   }
 
-  // What came as floats is not rounded before the end.
+  // Images that came as floats are not rounded before the end.
   template <typename T>
   bool rounds() const {
     return target_.rounds && std::is_same_v<T, std::uint8_t>;
@@ -319,7 +318,7 @@ class Painter {
   }
 
  public:
-  // For images that come as floats: what they become stays so until the end.
+  // For images that come as floats, which stay floats until the end.
   void expect_floats() {
     if (!has_bytes_) return;
     has_bytes_ = false;
@@ -411,7 +410,7 @@ class Worker {
     return outcome == Outcome::ok ? jpeg_.finish() : outcome;
   }
 
-  // Rows of a JPEG are taken while they are in the cache: a few are decoded, and only those kept that are still needed.
+  // Rows of a JPEG are used while they are in the cache: a few are decoded at a time, and only those needed stay.
   Outcome stream(const Part& part, Taker& taker) {
     Outcome outcome = jpeg_.start(part);
     if (outcome != Outcome::ok) return outcome;
@@ -435,7 +434,7 @@ class Worker {
     return jpeg_.finish();
   }
 
-  // Rows before `first` are needed no more.
+  // Rows before `first` are no longer needed.
   void drop(Rows<std::uint8_t>& rows, std::size_t first) {
     first = std::min(first, rows.end);
     std::uint8_t* const begin = window_.data() + kOdd;
@@ -478,7 +477,7 @@ class Refusals {
   std::vector<Refused> all_;
 };
 
-// Memory that is not there is not the end of a batch.
+// Running out of memory for one image does not end the batch.
 template <typename Work>
 Outcome guarded(Work&& work) {
   try {

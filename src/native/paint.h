@@ -1,4 +1,4 @@
-// Images into their places in a batch: decoded, cut, resized, flipped, changed, scaled, cast and laid out in one go.
+// Puts images into a batch: decodes, crops, resizes, flips, changes, scales, casts and lays them out in one pass.
 #pragma once
 
 #include <memory>
@@ -13,25 +13,25 @@ namespace bushel {
 // Where the pixels of one image go: a part of it is resized and put somewhere, perhaps beyond the edges.
 struct Move {
   std::int32_t top, left, height, width;  // of the part
-  std::int32_t to_height, to_width;       // what it is resized to
-  std::int32_t at_top, at_left;           // where that is put
+  std::int32_t to_height, to_width;       // the size after resizing
+  std::int32_t at_top, at_left;           // where it goes
 };
 
-inline constexpr std::uint8_t kMirrored = 1, kUpsideDown = 2;  // flips, of what the part was resized to
+inline constexpr std::uint8_t kMirrored = 1, kUpsideDown = 2;  // flips, after resizing
 
 enum class Dtype : std::uint8_t { uint8, float32, float16, bfloat16 };
 
 std::size_t size_of(Dtype dtype);
 
-// What a batch holds of each image.
+// The form that images have in a batch.
 struct Target {
   ImageSize size;
   Dtype dtype = Dtype::uint8;
   bool has_planes = false;  // channels x height x width
   Scaling scaling;
-  bool rounds = true;            // what was resized is rounded to bytes, whatever becomes of it then
+  bool rounds = true;            // values are rounded to bytes after resizing, whatever follows
   std::vector<float> mean, std;  // of each channel, or none: (value - mean) / std
-  float fill = 0;                // where a move leaves room
+  float fill = 0;                // for what a move leaves empty
   std::vector<Step> steps;       // before all is scaled and cast
 };
 
@@ -46,7 +46,7 @@ struct Refused {
   std::string words;
 };
 
-// Pixels that are decoded already.
+// Images that are already decoded.
 template <typename T>
 struct Pixels {
   const T* data;
@@ -59,10 +59,10 @@ struct EncodedImages {
   bool is_upright = true;
 };
 
-// Throws std::invalid_argument for moves, flips or steps that are not as many as the images, or not possible at all.
+// Throws std::invalid_argument if there is not one move, flip or step per image, or if one is impossible.
 void check_target(const Target& target, const Moves& moves, std::size_t count);
 
-// Rows of `out` whose images are refused are not written, or not all of them. In as many threads as asked for.
+// Rows of `out` whose images are refused are not written, or only in part. Uses as many threads as requested.
 std::vector<Refused> paint(const EncodedImages& encoded, const Target& target, const Moves& moves, std::uint8_t* out,
                            std::size_t threads);
 template <typename T>
@@ -83,7 +83,7 @@ struct EncodedHeader {
   int orientation = 1;
 };
 
-// What can be said before decoding; `other` where it may be an image, but not one that is known here.
+// What is known before decoding; `other` if it may be an image, but not of a kind that is decoded here.
 EncodedHeader read_header(Bytes image);
 
 }  // namespace bushel

@@ -1,4 +1,4 @@
-// Long work says now and then how much it has done, so that whoever waits for it can end it.
+// Long work reports now and then how much it has done, so that whoever waits for it can stop it.
 #pragma once
 
 #include <atomic>
@@ -6,19 +6,19 @@
 
 namespace bushel {
 
-// What a thread that works calls now and then; may throw to end the work. Set by whoever knows what is waited for.
+// Called now and then by a working thread; may throw to end the work. Set by whoever waits.
 using Pause = void (*)();
 inline thread_local Pause on_pause = nullptr;
 
-// Set in threads that help another one: true when that one's work is over.
+// Set in threads that help another: true when the work of that thread is over.
 inline thread_local const std::atomic<bool>* is_over = nullptr;
 
 // Thrown in a thread whose work nobody needs any more.
 struct Ended {};
 
-// To be called in every loop that can be long, with about how many bytes were looked at since the last call.
+// Call this in every loop that can be long, with the approximate number of bytes processed since the last call.
 inline void breathe(std::size_t work) {
-  constexpr std::size_t kBetween = std::size_t{4} << 20;  // some milliseconds of the slowest work there is
+  constexpr std::size_t kBetween = std::size_t{4} << 20;  // a few milliseconds of the slowest work
   static thread_local std::size_t done = 0;
   if ((done += work) < kBetween) return;
   done = 0;

@@ -1,4 +1,4 @@
-// What a PNG says of itself, and the chunks that it is made of.
+// The header of a PNG, and its chunks.
 #pragma once
 
 #include "codec.h"
@@ -19,7 +19,7 @@ struct PngHeader {
 struct PngChunk {
   Bytes kind;
   Bytes data;
-  Bytes checked;  // what its checksum is of
+  Bytes checked;  // the bytes that its checksum covers
   std::uint32_t crc;
 
   bool is(const char* name) const { return std::memcmp(kind.data(), name, 4) == 0; }
@@ -29,7 +29,7 @@ inline constexpr std::uint8_t kPngSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n'
 inline constexpr std::size_t kPngHeader = 33;      // the signature, and the whole chunk of the header
 inline constexpr std::size_t kPngChunkFrame = 12;  // length, kind, checksum
 
-// False if it is none, or one of no size or of a colour that there is not.
+// False if it is not a PNG, has no size, or has an unknown colour type.
 bool read_png_header(Bytes data, PngHeader& header);
 
 // Calls work(chunk) for each whole chunk after the header, until it returns false.

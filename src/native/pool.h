@@ -1,4 +1,4 @@
-// Large buffers that are used again: memory fresh from the system costs more to touch than a batch costs to fill.
+// Large buffers for reuse: touching fresh memory from the system costs more than filling a batch.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class Shelf {
  public:
   explicit Shelf(std::size_t most) : most_(most) {}
 
-  // One of `size` bytes: one that was given back, if there is such.
+  // A buffer of `size` bytes: one that was given back, if there is one.
   Buffer take(std::size_t size);
   void give_back(Buffer&& buffer);
 

@@ -90,7 +90,7 @@ std::uint64_t count_equal(const T* values, std::size_t count, T value) {
   return found;
 }
 
-// Takes values of which some are not finite; returns how many are, and their extremes.
+// For values of which some are not finite: how many are finite, and their extremes.
 std::uint64_t take_odd(FeatureProfile& profile, const float* values, std::size_t count, Sighting place, float& low,
                        float& high) {
   std::uint64_t finite = 0;
@@ -173,7 +173,7 @@ void Sample::add(const T* from, std::size_t count) {
 void Sample::merge(const Sample& other) {
   values.insert(values.end(), other.values.begin(), other.values.end());
   stride = std::max(stride, other.stride);
-  while (values.size() > 8 * kSample) {  // of many profiles: every other value tells enough
+  while (values.size() > 8 * kSample) {  // after merging: every other value is enough
     for (std::size_t i = 0; 2 * i < values.size(); ++i) values[i] = values[2 * i];
     values.resize((values.size() + 1) / 2);
     stride *= 2;
@@ -276,8 +276,8 @@ bool Profile::decode(Slice feature) {
   return true;
 }
 
-// As a whole first, so that a malformed record leaves nothing of itself. One list that is not of varints opens cheaply,
-// and is decoded only once, where it is taken.
+// The whole record is opened first, so that a malformed one leaves no trace. A list that does not hold varints is cheap
+// to open and is decoded only once, when its values are used.
 bool Profile::is_readable() {
   for (std::size_t c = 0; c < locator_.names().size(); ++c) {
     const Slice slice = locator_.slices()[c];
@@ -488,7 +488,7 @@ void Profile::merge(const Profile& other) {
 
 namespace {
 
-// The same walk over all fields writes and reads them: neither can forget one that the other has.
+// The same function visits all fields to write and to read them, so that neither can forget one.
 class Saver {
  public:
   void bytes(void* data, std::size_t size) { out.append(static_cast<const char*>(data), size); }
@@ -516,7 +516,7 @@ class Loader {
   std::size_t count(std::size_t) {
     std::uint64_t size = 0;
     bytes(&size, sizeof(size));
-    failed |= size > left_.size();  // everything that is counted takes a byte or more
+    failed |= size > left_.size();  // every counted item takes at least one byte
     return failed ? 0 : size;
   }
   bool is_through() const { return left_.empty() && !failed; }

@@ -21,7 +21,7 @@ struct Sighting {
   std::uint64_t record;
 };
 
-// How often something was met, and where first.
+// How often something was found, and where first.
 struct Sightings {
   std::uint64_t count = 0;
   std::vector<Sighting> first;
@@ -38,10 +38,10 @@ struct Tally {
   void merge(const Tally& other);
 };
 
-// Every so-many-th value of a stream, so that no more than kSample are kept.
+// Every n-th value of a stream, so that at most kSample are kept.
 struct Sample {
   std::vector<double> values;
-  std::uint64_t stride = 1, next = 0;  // `next` values are to be passed over before one is kept
+  std::uint64_t stride = 1, next = 0;  // `next` values are skipped before one is kept
   template <typename T>
   void add(const T* from, std::size_t count);
   void merge(const Sample& other);
@@ -55,7 +55,7 @@ struct FeatureProfile {
   std::array<Sightings, 4> kind_places;
   Tally lengths;  // values in one record
   std::uint64_t min_count = UINT64_MAX, max_count = 0;
-  // Numbers. The extremes are of the finite ones, and how often each occurs tells a sentinel.
+  // Numbers. The extremes are of the finite ones; how often each occurs reveals a sentinel.
   Sightings nans, infinities;
   std::uint64_t finite = 0, zeros = 0, at_min = 0, at_max = 0;
   double min = std::numeric_limits<double>::infinity(), max = -std::numeric_limits<double>::infinity();
@@ -81,14 +81,14 @@ struct ProfileRequest {
   std::vector<std::string> columns;   // scalars, or hashes of bytes
   std::vector<std::string> identity;  // names that the content's hash leaves out
   bool verify = true;
-  bool values = true;  // else: only the layout is looked at, and no value of numbers
+  bool values = true;  // false: only the layout is read, no numbers
   bool hashes = false;
 };
 
 struct ProfileRows {
   std::vector<RowFault> faults;
   std::vector<std::vector<std::int64_t>> columns;  // kMissing where a record has none, or several
-  std::vector<std::uint64_t> hashes;               // two a record
+  std::vector<std::uint64_t> hashes;               // two per record
 };
 
 inline constexpr std::int64_t kMissing = INT64_MIN;
@@ -101,8 +101,7 @@ class Profile {
   ProfileRows add(Bytes file, std::span<const Extent> extents, std::uint32_t file_id, std::uint64_t first);
   void merge(const Profile& other);
 
-  // All that was counted, as bytes for another process on the same kind of machine; and a profile of them, to be
-  // merged.
+  // All counts as bytes, for another process on the same kind of machine; and a profile made from them, to be merged.
   std::string save() const;
   static bool load(Bytes saved, Profile& into);
 

@@ -21,8 +21,8 @@ Fault read_header(Bytes file, std::uint64_t offset, std::uint64_t& length) {
   return Fault::none;
 }
 
-// Checksums of any part of a file from `begin` on, each byte of which is looked at about once: those of all its
-// beginnings are kept at every kGrid bytes, and a part is the difference of two beginnings.
+// Checksums of any part of a file from `begin` on, reading each byte about once: the checksums of prefixes are kept at
+// every kGrid bytes, and a part is the difference of two prefixes.
 class PartChecksums {
  public:
   PartChecksums(Bytes file, std::uint64_t begin) : file_(file), begin_(begin) {}
@@ -74,7 +74,7 @@ Scan scan(Bytes file, std::uint64_t begin, std::uint64_t max_records, std::uint6
     result.extents.push_back({offset, length});
     const std::uint64_t step = kHeader + length + kFooter;
     offset += step;
-    // Records tend to be alike: ask for the header that is some records ahead, if they stay so.
+    // Records tend to be alike: prefetch the header some records ahead, assuming that they stay so.
     constexpr std::uint64_t kAhead = 16;
     if (step < 4096 && file.size() - offset > kAhead * step) __builtin_prefetch(file.data() + offset + kAhead * step);
   }
@@ -94,7 +94,7 @@ Fault verify(Bytes file, Extent extent) {
 std::uint64_t resynchronise(Bytes file, std::uint64_t begin) {
   constexpr std::uint64_t kFree = std::uint64_t{1} << 20;
   PartChecksums checksums(file, begin);
-  std::uint64_t spent = 0;  // on lengths that led nowhere; when it is much, the longer way that never grows is taken
+  std::uint64_t spent = 0;  // on lengths that led nowhere; beyond a limit, the way with a fixed cost is taken
   for (std::uint64_t offset = begin; offset + kHeader + kFooter <= file.size(); ++offset) {
     breathe(1);
     std::uint64_t length = 0;

@@ -18,11 +18,11 @@ static_assert(kHeader == 12 && kFooter == 4, "FORMAT.md gives these numbers");
 // protobuf, and so every reader of Examples, stops here.
 inline constexpr std::uint64_t kMaxRecord = (std::uint64_t{1} << 31) - 1;
 
-// Everything that can be wrong with a record. errors.py words each; the numbers are shared with it.
+// Everything that can be wrong with a record. errors.py has the messages and uses the same numbers.
 enum class Fault : std::uint8_t {
   none = 0,
   truncated_header = 1,  // fewer bytes than a header are left
-  length_crc = 2,        // the length cannot be trusted, nor where the next record is
+  length_crc = 2,        // neither the length nor the position of the next record can be trusted
   truncated_data = 3,    // fewer bytes are left than the length says
   data_crc = 4,          // the next record can be reached
   too_large = 5,         // longer than kMaxRecord
@@ -38,21 +38,21 @@ struct Extent {
 struct Scan {
   std::vector<Extent> extents;
   Fault fault = Fault::none;
-  std::uint64_t end = 0;  // offset behind the last whole record, or of the one that `fault` is about
+  std::uint64_t end = 0;  // offset after the last whole record, or of the one with the fault
 };
 
 // Finds whole records in `file` from `begin` on, until `max_records` or `max_bytes` are reached, the file ends or a
 // fault stops it. Reads headers only: checksums of data are verified where data is used.
 Scan scan(Bytes file, std::uint64_t begin, std::uint64_t max_records, std::uint64_t max_bytes);
 
-// Whether the data of the record at `extent`, which must lie within `file`, has the checksum behind it.
+// Whether the data of the record at `extent`, which must be inside `file`, matches its checksum.
 bool is_intact(Bytes file, Extent extent);
 
 // What is wrong with the record at `extent`, its data's checksum included.
 Fault verify(Bytes file, Extent extent);
 
-// The first offset from `begin` on where a whole record stands with both its checksums right; file.size() if none does.
-// Takes time in proportion to what it passes over, whatever lengths are claimed there.
+// The first offset from `begin` on where a whole record begins and both checksums match; file.size() if none does.
+// Takes time in proportion to what it skips, whatever lengths the bytes there claim.
 std::uint64_t resynchronise(Bytes file, std::uint64_t begin);
 
 // Writes header and footer around `length` bytes of data that are already at out + kHeader.

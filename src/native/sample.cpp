@@ -126,7 +126,7 @@ Refusal SampleEncoder::view(const Value& value, std::size_t feature, ColumnView&
   const SampleFeature& wanted = features_[feature];
   const Kind kind = kind_of(value.form);
   const bool int_as_float = wanted.kind == Kind::floats && kind == Kind::int64s;
-  // An empty list has no kind of its own.
+  // An empty list has no kind.
   const bool any_kind = value.count() == 0;
   if (kind != wanted.kind && !int_as_float && !any_kind) return Refusal::wrong_kind;
   if (!fits(wanted.shape, value.shape)) return Refusal::shape;

@@ -1,4 +1,4 @@
-// One sample at a time: values as they come from a program, checked against what their features must be, to a record.
+// One sample at a time to a record: values of a program, checked against their features.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace bushel {
 
-// Why a sample was not encoded. schema.py words each; the numbers are shared with it.
+// Why a sample was not encoded. building/output/writer.py has the messages and uses the same numbers.
 enum class Refusal : std::uint8_t {
   none = 0,
   unknown = 1,     // no such feature
@@ -78,7 +78,7 @@ class SampleEncoder {
   std::vector<Narrowing> narrowings_;
   std::unordered_map<std::string, std::size_t> by_name_;
   std::vector<bool> seen_;
-  // What values were turned into, for as long as one sample takes.
+  // Converted values, kept while one sample is encoded.
   std::deque<std::vector<std::int64_t>> ints_;
   std::deque<std::vector<float>> floats_;
   std::deque<std::vector<std::uint8_t>> data_;

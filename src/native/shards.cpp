@@ -13,7 +13,7 @@ namespace bushel {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kNear = 1024;  // of a record; behind that the hardware has seen where it goes
+constexpr std::size_t kNear = 1024;  // bytes of a record; after that the hardware prefetches by itself
 
 std::size_t page_size() {
   static const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -29,7 +29,7 @@ Mapping::Mapping(const std::vector<MappedFile>& files, bool own) : own_(own) {
     size_ += (file.size + page - 1) / page * page;
   }
   if (size_ == 0) return;
-  // Addresses first, so that all files find room behind each other.
+  // Reserve addresses first, so that all files fit one after the other.
   void* room = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) {
     error_ = errno;
@@ -56,7 +56,7 @@ bool Mapping::map_file(const MappedFile& file, std::uint64_t start) {
   struct stat status{};
   bool good = fstat(descriptor, &status) == 0;
   if (good && static_cast<std::uint64_t>(status.st_size) < file.size) {
-    errno = ESTALE;  // a page behind the end of a file must never be touched
+    errno = ESTALE;  // a page after the end of a file must never be touched
     good = false;
   }
   const int rights = own_ ? PROT_READ | PROT_WRITE : PROT_READ, sharing = own_ ? MAP_PRIVATE : MAP_SHARED;
@@ -92,7 +92,7 @@ bool Places::find(std::span<const std::int64_t> rows, Extent* out) const {
   return true;
 }
 
-// Loads, not prefetch instructions: the processor runs them ahead of each other, and they wait for pages too.
+// Loads, not prefetch instructions: the processor overlaps them, and unlike prefetches they wait for pages.
 std::uint64_t fetch(Bytes memory, std::span<const Extent> extents) {
   std::uint64_t sum = 0;
   for (const Extent extent : extents) {

@@ -1,4 +1,4 @@
-// Many files behind one address: each is mapped right behind the one before it, so that records of all of them are
+// Many files in one range of addresses: each is mapped after the one before it, so that the records of all of them are
 // extents of one span.
 #pragma once
 
@@ -15,12 +15,12 @@ struct MappedFile {
   std::uint64_t size;  // that it must have
 };
 
-// Files mapped for reading into one range of addresses, each from a page of its own on. No file stays open. What is cut
-// off a file while it is mapped reads as zeros.
+// Files mapped for reading into one range of addresses, each starting on a new page. No file stays open. If a file is
+// truncated while it is mapped, the missing bytes read as zeros.
 class Mapping {
  public:
   // On failure `error` of the result is errno and `failed` the number of the file; it then holds nothing.
-  // `own` makes it memory of this process: it may be written to, and the files do not change by it.
+  // With `own` it is memory of this process: writing to it does not change the files.
   Mapping(const std::vector<MappedFile>& files, bool own);
   ~Mapping();
   Mapping(const Mapping&) = delete;
@@ -67,8 +67,8 @@ class Places {
   std::vector<std::uint64_t> first_;  // record of each shard, and the number of all
 };
 
-// Has the records in memory, and small ones in the cache: what is not there yet is waited for here and nowhere else.
-// Returns nothing of use, so that the compiler cannot leave it out.
+// Brings the records into memory, and small ones into the cache, so that the wait for them happens here and nowhere
+// else. The result is meaningless: it keeps the compiler from leaving the loads out.
 std::uint64_t fetch(Bytes memory, std::span<const Extent> extents);
 
 }  // namespace bushel

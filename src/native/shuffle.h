@@ -12,8 +12,8 @@ struct Mixing {
   std::uint64_t batches = 0;
 };
 
-// Sends `labels` (codes below `classes`) through tf.data's shuffle, which keeps `buffer` of them and gives out one of
-// these at random, and cuts what comes out into batches. A buffer of 0 or 1 leaves the order as it is.
+// Sends `labels` (codes below `classes`) through tf.data's shuffle, which holds `buffer` of them and returns one of
+// these at random, and cuts the result into batches. A buffer of 0 or 1 leaves the order as it is.
 Mixing simulate(std::span<const std::int32_t> labels, std::size_t classes, std::size_t buffer, std::size_t batch,
                 std::uint64_t seed);
 

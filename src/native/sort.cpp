@@ -13,7 +13,7 @@ namespace bushel {
 namespace {
 
 constexpr unsigned kBucketBits = 11;
-constexpr std::size_t kManyKeys = std::size_t{1} << 17;  // for which threads pay
+constexpr std::size_t kManyKeys = std::size_t{1} << 17;  // from which threads pay off
 
 struct Keyed {
   std::uint64_t key;
@@ -44,7 +44,7 @@ struct Buckets {
 
 void sort_order(std::span<const std::uint64_t> keys, std::size_t threads, std::int64_t* out) {
   if (keys.empty()) return;
-  if (keys.size() > UINT32_MAX) {  // more than the small numbers hold
+  if (keys.size() > UINT32_MAX) {  // more than 32 bits can number
     for (std::size_t i = 0; i < keys.size(); ++i) out[i] = static_cast<std::int64_t>(i);
     std::stable_sort(out, out + keys.size(), [&](std::int64_t a, std::int64_t b) {
       return keys[static_cast<std::size_t>(a)] < keys[static_cast<std::size_t>(b)];
@@ -52,7 +52,7 @@ void sort_order(std::span<const std::uint64_t> keys, std::size_t threads, std::i
     return;
   }
   const Buckets buckets(keys);
-  // Given back to the system behind it, unlike the memory of buffers: this is large, and not needed again soon.
+  // Returned to the system afterwards, unlike the memory of buffers: it is large and not needed again soon.
   const std::unique_ptr<Keyed[]> memory(new Keyed[keys.size()]);
   Keyed* const sorted = memory.get();
   std::vector<std::size_t> next(buckets.begins.begin(), buckets.begins.end() - 1);

@@ -18,8 +18,8 @@ void widen(std::uint64_t& low, std::uint64_t& high, std::uint64_t value) {
   high = std::max(high, value);
 }
 
-// How many bytes the character at data[i] takes; 0 if it is none. Overlong forms, surrogates and what lies beyond
-// U+10FFFF are none.
+// How many bytes the character at data[i] takes; 0 if it is not one. Overlong forms, surrogates and anything beyond
+// U+10FFFF are not characters.
 std::size_t character_size(Bytes data, std::size_t i) {
   const auto continued = [&](std::size_t at, std::uint8_t low = 0x80, std::uint8_t high = 0xbf) {
     return at < data.size() && data[at] >= low && data[at] <= high;
@@ -97,7 +97,7 @@ bool Survey::decode(Slice feature) {
   return true;
 }
 
-// Looked at as a whole first, so that a malformed record leaves nothing of itself in the facts.
+// The whole record is opened first, so that a malformed one leaves no trace in the facts.
 bool Survey::is_readable(int& column) {
   for (std::size_t c = 0; c < locator_.names().size(); ++c) {
     const Slice slice = locator_.slices()[c];
@@ -129,7 +129,7 @@ void Survey::take_record() {
     if (!slice.data) continue;
     some = true;
     lists |= facts.sequence;
-    facts.wire_bytes += names[c].text.size() + slice.size + 6;  // tags and lengths around them, nearly always
+    facts.wire_bytes += names[c].text.size() + slice.size + 6;  // usually the size of the tags and lengths around them
     if (!facts.sequence) {
       take_feature(facts, slice);
       facts.records += feature_.kind() != Kind::none;

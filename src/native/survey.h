@@ -12,9 +12,9 @@ namespace bushel {
 enum class Format : std::uint8_t { other = 0, jpeg = 1, png = 2, gif = 3, webp = 4, bmp = 5, tiff = 6 };
 inline constexpr std::size_t kFormats = 7;
 
-// Told by the first bytes.
+// By the first bytes.
 Format format_of(Bytes data);
-// UTF-8 without control characters other than those that lay text out.
+// UTF-8 without control characters, except for whitespace.
 bool is_text(Bytes data);
 
 struct FeatureFacts {
@@ -41,7 +41,7 @@ class Survey {
   std::vector<RowFault> add(Bytes file, std::span<const Extent> extents, bool verify);
 
   std::uint64_t records() const { return records_; }        // without those at fault
-  std::uint64_t with_lists() const { return with_lists_; }  // that only a SequenceExample can be
+  std::uint64_t with_lists() const { return with_lists_; }  // that can only be SequenceExamples
   std::uint64_t empty() const { return empty_; }            // of no bytes, or without any feature
   const std::vector<FeatureFacts>& features() const { return facts_; }
 

@@ -13,12 +13,12 @@ struct Weight {
   double value;
 };
 
-// Rows of weights as they are asked for, one behind the other.
+// Rows of weights, one after the other.
 class RowWriter {
  public:
   explicit RowWriter(std::size_t rows) { splits_.reserve(rows + 1); }
 
-  // Takes the weights of one more row, whose places may come several times and in any order.
+  // Takes the weights of one more row, whose places may come repeatedly and in any order.
   template <typename Scale>
   void add(std::vector<Weight>& row, Weighing weighing, Scale&& scale) {
     std::stable_sort(row.begin(), row.end(), [](const Weight& a, const Weight& b) { return a.index < b.index; });
@@ -26,7 +26,7 @@ class RowWriter {
     for (std::size_t at = 0; at < row.size();) {
       Weight sum{row[at].index, 0};
       for (; at < row.size() && row[at].index == sum.index; ++at) sum.value += row[at].value;
-      if (sum.value == 0) continue;  // as many for as against
+      if (sum.value == 0) continue;  // positive and negative ones cancel out
       if (weighing.binary) sum.value = 1;
       if (weighing.sublinear) sum.value = 1 + std::log(sum.value);
       sum.value *= scale(sum.index);
@@ -114,7 +114,7 @@ void TermCounter::add(const Texts& texts) {
 
 void TermCounter::add_counts(const Texts& terms, std::span<const std::int64_t> counts,
                              std::span<const std::int64_t> texts) {
-  constexpr std::size_t kTogether = 256;  // looked up at a time: memory is fetched for all before it is used
+  constexpr std::size_t kTogether = 256;  // looked up at a time: memory is prefetched for all of them first
   std::vector<Sought> some;
   if (entries_.empty()) {
     entries_.reserve(terms.count());

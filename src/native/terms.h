@@ -19,7 +19,7 @@ class TermCounter {
   explicit TermCounter(TermsOf terms = {}) : terms_(terms), slots_(1024) {}
 
   void add(const Texts& texts);
-  // What was counted elsewhere: one count, and one number of texts, for each term.
+  // Adds what was counted elsewhere: per term, its count and its number of texts.
   void add_counts(const Texts& terms, std::span<const std::int64_t> counts, std::span<const std::int64_t> texts);
 
   std::size_t size() const { return entries_.size(); }
@@ -41,7 +41,7 @@ class TermCounter {
 
  private:
   Entry& entry_of(const Sought& term);
-  // Has fetched from memory what entry_of will most likely look at.
+  // Prefetches what entry_of will most likely read.
   void prefetch_entries(std::span<const Sought> terms) const;
 
   TermsOf terms_;
@@ -65,8 +65,8 @@ struct SparseRows {
   Buffer splits;   // int64, rows + 1
 };
 
-// count * weights[term] for the terms of each row that the vocabulary has: place i is the vocabulary's i-th term.
-// `weights` must have one number for each of them.
+// count * weights[term] for the terms of each row that are in the vocabulary: place i is the vocabulary's i-th term.
+// `weights` must have one number per term.
 SparseRows weigh_terms(const Texts& texts, TermsOf terms, const Vocabulary& vocabulary, std::span<const double> weights,
                        Weighing weighing);
 

@@ -1,4 +1,4 @@
-// Work on ranges of rows, each in a thread of its own.
+// Work on ranges of rows, one thread per range.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,8 @@ namespace bushel {
 
 struct Range {
   std::size_t begin, end;
+
+  std::size_t count() const { return end - begin; }
 };
 
 // `rows` cut into `parts` of nearly the same size.
@@ -22,8 +24,8 @@ inline std::vector<Range> cut(std::size_t rows, std::size_t parts) {
   return ranges;
 }
 
-// Calls work(i) for each i below `count`, in as many threads; the first in this one. Throws what the first of them
-// threw; the others are then told that their work is over.
+// Calls work(i) for each i below `count`, each in its own thread; the first in this one. Rethrows the first exception;
+// the other threads are then told to stop.
 template <typename Work>
 void in_threads(std::size_t count, Work&& work) {
   std::vector<std::exception_ptr> errors(count);
@@ -47,7 +49,7 @@ void in_threads(std::size_t count, Work&& work) {
     try {
       threads.emplace_back(in_thread, i);
     } catch (const std::system_error&) {
-      guarded(i);  // no thread to be had: slower, not wrong
+      guarded(i);  // no thread available: slower, not wrong
     }
   }
   if (count > 0) guarded(0);

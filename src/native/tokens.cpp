@@ -10,7 +10,7 @@ namespace {
 
 #if defined(__SSE2__)
 
-// Bytes of `first` to `last`, as 0xff each.
+// 0xff for each byte between `first` and `last`.
 __m128i between(__m128i bytes, char first, char last) {
   const __m128i moved = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
   return _mm_cmpeq_epi8(_mm_min_epu8(moved, _mm_set1_epi8(static_cast<char>(last - first))), moved);

@@ -12,7 +12,7 @@
 
 namespace bushel {
 
-// What every vocabulary keeps free: 0 fills rows up, 1 is every token that is not in it. Tokens begin behind them.
+// Reserved in every vocabulary: 0 is padding, 1 is any unknown token. Tokens come after them.
 inline constexpr std::int64_t kPad = 0, kUnknown = 1, kReserved = 2;
 
 enum class Unit : std::uint8_t {
@@ -28,7 +28,7 @@ struct Texts {
   Bytes data;
 
   std::size_t count() const { return offsets.empty() ? 0 : offsets.size() - 1; }
-  // Whether the offsets are in order and within the data. Everything below takes it on trust.
+  // Whether the offsets are in order and within the data. Everything below relies on it.
   bool is_valid() const;
   Bytes row(std::size_t i) const {
     return data.subspan(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
@@ -38,17 +38,17 @@ struct Texts {
 // The first row that is not UTF-8; the number of rows if there is none.
 std::size_t first_not_utf8(const Texts& texts);
 
-// Calls each(token) for every token of a text, in order. What is not UTF-8 is no letter and no whitespace.
+// Calls each(token) for every token of a text, in order. Bytes that are not UTF-8 are neither letters nor whitespace.
 template <typename Each>
 void for_each_token(Bytes text, Unit unit, Each&& each);
 
-// The first 16 bytes of a token, with zeros behind its end: with its size, all of most tokens, in two words.
+// The first 16 bytes of a token, zeros after its end: with the size, this is all of most tokens, in two words.
 struct Head {
   std::uint64_t low = 0, high = 0;
   bool operator==(const Head&) const = default;
 };
 
-// What of the two words belongs to a token of so many bytes.
+// Which bits of the two words belong to a token of this many bytes.
 inline constexpr std::array<Head, 17> kHeadMasks = [] {
   std::array<Head, 17> masks{};
   for (std::size_t size = 1; size <= 16; ++size) {
@@ -58,17 +58,17 @@ inline constexpr std::array<Head, 17> kHeadMasks = [] {
   return masks;
 }();
 
-// `limit` is the end of the memory that the token is in: what lies before it may be read.
+// `limit` is the end of the memory that holds the token: everything before it may be read.
 inline Head head_of(Bytes token, const std::uint8_t* limit) {
   const std::size_t size = std::min<std::size_t>(token.size(), 16);
-  if (limit - token.data() >= 16)  // no branch on the size: nobody could guess it
+  if (limit - token.data() >= 16)  // no branch on the size, which cannot be predicted
     return {load64(token.data()) & kHeadMasks[size].low, load64(token.data() + 8) & kHeadMasks[size].high};
   std::uint8_t bytes[16] = {};
   if (size > 0) std::memcpy(bytes, token.data(), size);
   return {load64(bytes), load64(bytes + 8)};
 }
 
-// Both halves of the result depend on all bits: the low ones choose a slot, the high ones tell what is in it.
+// Both halves of the result depend on all bits: the low half chooses a slot, the high half identifies its content.
 inline std::uint64_t hash_token(Bytes token, Head head) {
   if (token.size() > 16) return xxh64(token, 0);
   const std::uint64_t a = head.low + token.size();
@@ -77,7 +77,7 @@ inline std::uint64_t hash_token(Bytes token, Head head) {
   return (hash ^ hash >> 32) * 0x9e3779b185ebca87u;
 }
 
-// A token that is to be found, and what it is found by.
+// A token to look up, with its hash.
 struct Sought {
   Bytes token;
   Head head;
@@ -89,14 +89,14 @@ inline Sought sought(Bytes token, const std::uint8_t* limit) {
   return {token, head, hash_token(token, head)};
 }
 
-// Places in a list by hash: 32 bits of the hash tell nearly all that do not match without a look at the list.
+// Places in a list by hash: 32 bits of the hash rule out nearly all mismatches without reading the list.
 class HashSlots {
  public:
   explicit HashSlots(std::size_t most) : slots_(std::bit_ceil(2 * most + 2)) {}
 
   std::size_t capacity() const { return slots_.size() / 2; }
 
-  // The place for which is_same(place) holds, or the number of the slot, as a negative one less one, where it would go.
+  // The place for which is_same(place) holds, or -1 - slot for the slot where it would go.
   template <typename IsSame>
   std::int64_t find(std::uint64_t hash, IsSame&& is_same) const {
     const std::size_t mask = slots_.size() - 1;
@@ -109,16 +109,16 @@ class HashSlots {
     }
   }
 
-  // Has the slots of a hash fetched from memory while other work is done.
+  // Prefetches the slots of a hash while other work is done.
   void prefetch(std::uint64_t hash) const { __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]); }
 
-  // The place that find will most likely give, before anything is compared; 0 where it will give none.
+  // The place that find will most likely return, before anything is compared; 0 if it will find none.
   std::size_t guess(std::uint64_t hash) const {
     const std::uint64_t slot = slots_[hash & (slots_.size() - 1)];
     return slot == 0 ? 0 : static_cast<std::size_t>((slot & 0xffffffff) - 1);
   }
 
-  // `slot` is what find gave; places are below 2^32 - 1.
+  // `slot` is the result of find; places are below 2^32 - 1.
   void put(std::int64_t slot, std::uint64_t hash, std::size_t place) {
     slots_[static_cast<std::size_t>(-(slot + 1))] = hash >> 32 << 32 | (place + 1);
   }
@@ -127,14 +127,14 @@ class HashSlots {
   std::vector<std::uint64_t> slots_;
 };
 
-// The ids of tokens: kReserved and up, in the order given. Keeps a copy of them. Of the same token given twice, the
-// first counts.
+// The ids of tokens: kReserved and up, in the order given. Keeps a copy of them. If a token
+// is given twice, the first counts.
 class Vocabulary {
  public:
   explicit Vocabulary(const Texts& tokens);
   std::int64_t find(const Sought& token) const;
   std::int64_t find(Bytes token) const { return find(sought(token, token.data() + token.size())); }
-  // Two steps ahead of find: have fetched from memory what it will look at first, and what it will look at then.
+  // Two steps ahead of find: prefetch what it will read first, and what it will read next.
   void prefetch(std::uint64_t hash) const { slots_.prefetch(hash); }
   void prefetch_guess(std::uint64_t hash) const {
     if (!known_.empty()) __builtin_prefetch(&known_[slots_.guess(hash)]);
@@ -163,7 +163,7 @@ class Vocabulary {
 };
 
 struct Tokenised {
-  Buffer ids;     // int64: of all rows, one behind the other; or rows * length
+  Buffer ids;     // int64: all rows, one after the other; or rows * length
   Buffer splits;  // int64, rows + 1; empty where there is a length
   std::size_t tokens = 0;
   std::size_t unknown = 0;     // of the tokens kept
@@ -179,10 +179,10 @@ Tokenised tokenise(const Texts& texts, Unit unit, const Vocabulary* vocabulary, 
 
 struct Lowered {
   Buffer data;    // as long as what was given
-  Buffer others;  // uint8, one a row: 1 where a row holds more than ASCII
+  Buffer others;  // uint8, one per row: 1 if the row holds more than ASCII
 };
 
-// ASCII letters made small. Other scripts have rules of their own.
+// ASCII letters to lower case. Other scripts have their own rules.
 Lowered lower_ascii(const Texts& texts);
 
 // Of up to 64 bytes, one bit each, the first one lowest.

@@ -12,7 +12,7 @@ namespace bushel {
 
 namespace {
 
-// A descriptor that is closed again.
+// A descriptor that closes itself.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -41,7 +41,7 @@ std::int32_t read_whole(int folder, const char* path, std::size_t size, std::uin
     const ssize_t count = ::read(file.number(), out + done, size - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno;
-    if (count == 0) return kOtherSize;  // it was cut while it was read
+    if (count == 0) return kOtherSize;  // truncated while it was read
     done += static_cast<std::size_t>(count);
   }
   return 0;
@@ -60,7 +60,7 @@ void read_wholes(const std::string& folder, const std::vector<std::string_view>&
   for (std::size_t i = 1; i < paths.size(); ++i) starts[i] = starts[i - 1] + sizes[i - 1];
   const std::vector<Range> ranges = cut(paths.size(), std::clamp<std::size_t>(threads, 1, paths.size() + 1));
   in_threads(ranges.size(), [&](std::size_t part) {
-    std::string path;  // with the zero that the system wants behind it
+    std::string path;  // zero-terminated, as the system needs it
     for (std::size_t i = ranges[part].begin; i < ranges[part].end; ++i) {
       path.assign(paths[i]);
       breathe(sizes[i] + (std::size_t{1} << 14));

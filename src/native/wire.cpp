@@ -10,7 +10,7 @@ namespace bushel {
 
 namespace {
 
-constexpr int kMaxDepth = 100;  // of groups in each other
+constexpr int kMaxDepth = 100;  // of nested groups
 
 bool skip_within(Cursor& in, std::uint32_t skipped, int depth);
 
@@ -47,7 +47,7 @@ bool skip_within(Cursor& in, std::uint32_t skipped, int depth) {
     case WireType::end_group:
       return false;
   }
-  return false;  // 6 and 7 mean nothing
+  return false;  // 6 and 7 are not wire types
 }
 
 constexpr std::size_t kBlock = 64;
@@ -80,11 +80,11 @@ inline std::uint64_t ends_in_block(const std::uint8_t* p) {
 
 #if defined(__x86_64__)
 
-// One instruction for join_sevens(), where it is one: on the first two Zens it takes some hundred cycles.
+// join_sevens() as one instruction, where that is fast: on the first two Zens it takes about a hundred cycles.
 const bool kHasFastPext = __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
 
 inline std::uint64_t join_by_pext(std::uint64_t word) {
-  // As assembly, so that it can be inlined into code that is built for every CPU; called only where there is one.
+  // In assembly, so that it can be inlined into code built for every CPU; called only where the CPU has it.
   std::uint64_t joined;
   __asm__("pextq %2, %1, %0" : "=r"(joined) : "r"(word), "r"(0x7f7f7f7f7f7f7f7fu));
   return joined;

@@ -56,7 +56,7 @@ inline bool read_tag(Cursor& in, std::uint32_t& value) {
   return value >> 3 != 0;
 }
 
-// Reads a length and the bytes behind it.
+// Reads a length and the bytes after it.
 inline bool read_bytes(Cursor& in, Bytes& bytes) {
   std::uint64_t length = 0;
   if (!in.done() && *in.p < 0x80) {
@@ -70,13 +70,13 @@ inline bool read_bytes(Cursor& in, Bytes& bytes) {
   return true;
 }
 
-// Skips the value behind `skipped`, groups and all that is in them.
+// Skips the value after the tag `skipped`, including groups and everything in them.
 bool skip(Cursor& in, std::uint32_t skipped);
 
 // How many varints end in `packed`.
 std::size_t count_varints(Bytes packed);
 
-// Decodes `packed` into `out`, which has room for count_varints(packed). May look at, but never uses, bytes between the
+// Decodes `packed` into `out`, which has room for count_varints(packed). May read, but never uses, bytes between the
 // end of `packed` and `readable_end`. False if the last varint does not end or one is longer than ten bytes.
 bool decode_varints(Bytes packed, const std::uint8_t* readable_end, std::int64_t* out);
 

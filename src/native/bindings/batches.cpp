@@ -1,4 +1,4 @@
-// What batches are made of: memory used again, rows padded and packed.
+// What batches are made of: reused memory, and rows padded and packed.
 #include <memory>
 
 #include "bindings/bindings.h"
@@ -9,7 +9,7 @@
 namespace bushel {
 namespace {
 
-// Buffers that are used again while this lives, and when nothing holds their arrays any more.
+// Buffers that are reused, while this lives, once nothing holds their arrays any more.
 class PyPool {
  public:
   explicit PyPool(std::size_t most) : shelf_(std::make_shared<Shelf>(most)) {}
@@ -75,9 +75,9 @@ nb::tuple lay_out_rows(nb::handle values, const Int64s& splits, const Int64s& bi
 }  // namespace
 
 void bind_batches(nb::module_& m) {
-  nb::class_<PyPool>(m, "Pool", "Keeps up to `most` buffers that nothing holds any more, to use them again.")
+  nb::class_<PyPool>(m, "Pool", "Keeps up to `most` buffers that nothing holds any more, for reuse.")
       .def(nb::init<std::size_t>(), "most"_a)
-      .def("empty", &PyPool::empty, "size"_a, "So many bytes, not filled, aligned to 64.");
+      .def("empty", &PyPool::empty, "size"_a, "This many uninitialised bytes, aligned to 64.");
   m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
         "(values, mask), flat, of rows cut or filled up to `length`.");
   m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");

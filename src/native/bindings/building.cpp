@@ -21,7 +21,7 @@ nb::object order_of(const nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_co
   return to_array<std::int64_t>(std::move(order));
 }
 
-// (bytes of all files, one behind the other; a fault each). `offsets` and `data` are the paths, below `folder`.
+// (bytes of all files, one after the other; a fault per file). `offsets` and `data` are the paths, below `folder`.
 nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, const Int64s& sizes,
                       std::size_t threads) {
   const View view(data);
@@ -45,7 +45,7 @@ nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, 
   return nb::make_tuple(to_array<std::uint8_t>(std::move(out)), to_array<std::int32_t>(std::move(faults)));
 }
 
-// Height, width and channels of each row that is a plain JPEG, one behind the other; zeros of others.
+// Height, width and channels of each row that is a plain JPEG; zeros for others.
 nb::object jpeg_headers(const Int64s& offsets, nb::handle data) {
   const View view(data);
   const std::vector<Bytes> rows = rows_of(offsets, view.bytes());
@@ -62,7 +62,7 @@ nb::object jpeg_headers(const Int64s& offsets, nb::handle data) {
   return to_array<std::int64_t>(std::move(out));
 }
 
-// `which`, `starts` and `lengths` have one number a range: its piece, and where it is in it.
+// `which`, `starts` and `lengths` have one number per range: its piece, and where it is in that piece.
 nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths) {
   if (which.shape(0) != starts.shape(0) || which.shape(0) != lengths.shape(0))
     throw nb::value_error("which, starts and lengths must be as long as each other");
@@ -95,10 +95,10 @@ void bind_building(nb::module_& m) {
         "(the files below `folder` whose paths are a bytes column, one behind the other; of each 0, an errno, or -1 if "
         "it has another size).");
   m.def("jpeg_headers", &jpeg_headers, "offsets"_a, "data"_a,
-        "Height, width and channels of each plain JPEG of a bytes column; zeros of what is none.");
-  m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal ones stay as they are.");
+        "Height, width and channels of each plain JPEG of a bytes column; zeros for anything else.");
+  m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal keys keep their order.");
   m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
-        "Ranges of several buffers, one behind the other.");
+        "Ranges of several buffers, one after the other.");
 }
 
 }  // namespace bushel

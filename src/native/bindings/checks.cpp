@@ -209,7 +209,7 @@ void bind_checks(nb::module_& m) {
       .def("add", &add_to_survey, "file"_a, "extents"_a, "verify"_a,
            "Looks at more records; (row, fault, feature) of those at fault.")
       .def("result", &survey_result, "The facts so far.");
-  nb::class_<Profile>(m, "Profile", "All that checks need to know of records, from one pass.")
+  nb::class_<Profile>(m, "Profile", "All that checks need to know about records, from one pass.")
       .def("__init__", &make_profile, "columns"_a, "identity"_a, "verify"_a, "values"_a, "hashes"_a)
       .def("add", &add_to_profile, "file"_a, "extents"_a, "file_id"_a, "first"_a,
            "Looks at more records; (faults, columns asked for, hashes of contents).")

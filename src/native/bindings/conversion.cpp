@@ -13,7 +13,7 @@ namespace bushel {
 
 namespace {
 
-// Python answers signals in its main thread alone, and only there is it asked: others would wait for its lock in vain.
+// Python handles signals only in its main thread, so only that thread asks: others would wait for the lock in vain.
 bool is_main_thread() {
 #if defined(__linux__)
   return syscall(SYS_gettid) == getpid();

@@ -16,7 +16,7 @@ namespace bushel {
 
 using namespace nb::literals;
 
-// Any object with a buffer: bytes, mmap, memoryview, array. Held, and so neither moved nor freed, while this lives.
+// Any object with a buffer: bytes, mmap, memoryview, array. It is held, so neither moved nor freed, while this lives.
 class View {
  public:
   explicit View(nb::handle object, int flags = PyBUF_SIMPLE) {
@@ -32,7 +32,7 @@ class View {
   Py_buffer view_{};
 };
 
-// Works without the interpreter's lock, which Ctrl-C then ends within a few milliseconds.
+// Works without the interpreter's lock; Ctrl-C ends the work within a few milliseconds.
 class Nogil {
  public:
   Nogil();
@@ -71,7 +71,7 @@ nb::object copy_to_array(const std::vector<T>& values, std::initializer_list<std
   return nb::cast(nb::ndarray<nb::numpy, Element>(owned->data(), shape, owner));
 }
 
-// Names that are not UTF-8 keep their bytes as Python's own surrogates.
+// Names that are not UTF-8 keep their bytes as Python's surrogates.
 nb::object to_str(std::string_view text);
 std::string from_str(nb::handle text);
 nb::object to_bytes(Bytes bytes);

@@ -28,7 +28,7 @@ template <typename In, typename Out>
 nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t width, bool antialias, Kernel kernel) {
   const ImageSize from = size_of(image), to{height, width, from.channels};
   check_sizes(from, to);
-  // Resized images are mostly copied into a batch and dropped: the next takes the memory while it is in the cache.
+  // Resized images are usually copied into a batch and dropped: the next one reuses the memory while the cache has it.
   static const auto shelf = std::make_shared<Shelf>(8);
   auto* lent = new Lent(shelf, height * width * from.channels * sizeof(Out));
   nb::capsule owner(lent, [](void* p) noexcept { delete static_cast<Lent*>(p); });
@@ -39,7 +39,7 @@ nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t 
   return nb::cast(nb::ndarray<nb::numpy, Out>(lent->buffer.as<Out>(), {height, width, from.channels}, owner));
 }
 
-// Straight into the image's place in a batch.
+// Straight into the place of the image in a batch.
 template <typename In, typename Out>
 void resize_image_into(const Image<In>& image, const Canvas<Out>& out, bool antialias, Kernel kernel) {
   check_sizes(size_of(image), size_of(out));
@@ -50,7 +50,7 @@ void resize_image_into(const Image<In>& image, const Canvas<Out>& out, bool anti
 }  // namespace
 
 void bind_images(nb::module_& m) {
-  nb::enum_<Kernel>(m, "Kernel", "How values between pixels are made.")
+  nb::enum_<Kernel>(m, "Kernel", "How values between pixels are computed.")
       .value("BILINEAR", Kernel::kBilinear)
       .value("AREA", Kernel::kArea)
       .value("BICUBIC", Kernel::kBicubic);

@@ -3,7 +3,7 @@
 NB_MODULE(_native, m) {
   using namespace bushel;
   m.doc() = "The C++ core of bushel.";
-  nb::set_leak_warnings(false);  // what a script still holds when Python ends is no leak
+  nb::set_leak_warnings(false);  // what a script still holds when Python exits is not a leak
   bind_records(m);
   bind_columns(m);
   bind_samples(m);

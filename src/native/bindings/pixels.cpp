@@ -1,4 +1,4 @@
-// EncodedImages images to batches of pixels, and pixels changed.
+// Encoded images to batches of pixels, and changes to pixels.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
@@ -22,7 +22,7 @@ using FlipArray = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb:
 using BoxArray = nb::ndarray<const std::int64_t, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// How images are painted, whatever batch it is.
+// How images are painted, for any batch.
 struct Painting {
   Target target;  // without its size, its dtype and its steps
   Wish wish;
@@ -54,7 +54,7 @@ Dtype dtype_of(const nb::dlpack::dtype& dtype) {
   throw nb::value_error("a batch must be uint8, float32, float16, or uint16 for bfloat16");
 }
 
-// A batch to be painted, and all that is said of its images.
+// A batch to be painted, and everything known about its images.
 struct Batch {
   Target target;
   Moves moves;
@@ -238,20 +238,20 @@ nb::dict codec_names() {
 }  // namespace
 
 void bind_pixels(nb::module_& m) {
-  nb::enum_<Outcome>(m, "Outcome", "What came of an image.")
+  nb::enum_<Outcome>(m, "Outcome", "The outcome for an image.")
       .value("OK", Outcome::ok)
-      .value("OTHER", Outcome::other, "It is of a kind that is not decoded here: use another decoder.")
+      .value("OTHER", Outcome::other, "It is not a kind that is decoded here: use another decoder.")
       .value("DAMAGED", Outcome::damaged)
       .value("TOO_LARGE", Outcome::too_large, "It has more pixels than are allowed, or than there is memory for.")
-      .value("OUTSIDE", Outcome::outside, "The part that was asked for does not lie in it.");
+      .value("OUTSIDE", Outcome::outside, "The requested part is not inside it.");
   nb::enum_<Change>(m, "Change", "What a step does to an image, and the numbers that it needs.")
-      .value("FLIP", Change::flip, "Upside down, left to right: each 0 or 1.")
+      .value("FLIP", Change::flip, "Vertical, horizontal: each 0 or 1.")
       .value("BRIGHTNESS", Change::brightness, "What is added.")
       .value("CONTRAST", Change::contrast, "The factor by which values move from the mean of their channel.")
-      .value("SATURATION", Change::saturation, "The factor by which colours move from their grey.")
+      .value("SATURATION", Change::saturation, "The factor by which colours move from grey.")
       .value("HUE", Change::hue, "The matrix that colours are multiplied by, row by row.")
-      .value("ROTATE", Change::rotate, "Degrees, and what comes from outside.")
-      .value("CUTOUT", Change::cutout, "Top, left, bottom, right, and what is put there.");
+      .value("ROTATE", Change::rotate, "Degrees, and the value beyond the edges.")
+      .value("CUTOUT", Change::cutout, "Top, left, bottom, right, and the value to fill in.");
   nb::class_<Painting>(
       m, "Painting",
       "How images become rows of a batch. `planes`: channels come first. `rounds`: what was resized is "
@@ -268,16 +268,16 @@ void bind_pixels(nb::module_& m) {
         "uint8, 1 for left to right, 2 for upside down. `steps`: (change, float64 numbers of each image).");
   m.def("paint_images", &paint_images, "images"_a, "out"_a.noconvert(), "painting"_a, "moves"_a.none() = nb::none(),
         "flips"_a.none() = nb::none(), "steps"_a = nb::list(), "threads"_a = 1,
-        "The same with images that are decoded already, uint8 or float32.");
+        "The same for images that are already decoded, uint8 or float32.");
   m.def("decode_each", &decode_each_image, "offsets"_a, "data"_a, "channels"_a, "painting"_a, "threads"_a = 1,
         "(images, refusals): each image at its own size, None if it was refused. 0 channels: as many as it has.");
   m.def("image_headers", &image_headers, "offsets"_a, "data"_a,
         "Codec (0 other, 1 JPEG, 2 PNG), height, width, channels and orientation of each image; height and width are "
         "those of the image turned upright.");
   m.def("mix_images", &mix_images, "images"_a.noconvert(), "partners"_a, "shares"_a, "out"_a.noconvert(),
-        "Each row as a share of itself and the rest of its partner.");
+        "Blends each row with its partner, by the share of each.");
   m.def("paste_images", &paste_images, "images"_a.noconvert(), "partners"_a, "boxes"_a, "out"_a.noconvert(),
-        "Each image with a box (top, left, height, width) of its partner in it.");
+        "Pastes a box (top, left, height, width) of its partner into each image.");
   m.def("encode_jpeg", &encode_jpeg_bytes, "pixels"_a, "quality"_a = 95, "A JPEG of uint8 pixels of 1 or 3 channels.");
   m.def("codecs", &codec_names, "The library that decodes each format here; empty: none.");
 }

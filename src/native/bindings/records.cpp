@@ -123,7 +123,7 @@ void bind_records(nb::module_& m) {
   m.def("verify", &verify_records, "file"_a, "extents"_a, "threads"_a,
         "(row, fault, -1) of each record that does not hold what it should.");
   m.def("resynchronise", &resynchronise_file, "file"_a, "begin"_a,
-        "First offset from `begin` on where a whole record stands; the file's size if none does.");
+        "First offset from `begin` on where there is a whole record; the size of the file if there is none.");
   m.def("frame", &frame_data, "data"_a, "`data` as a record.");
   m.def("parse", &parse_message, "data"_a, "(features, feature lists) of one message, or None if it is malformed.");
 }

@@ -1,4 +1,4 @@
-// One sample of a program's values as a record.
+// One sample, as Python values, to a record.
 #include <deque>
 
 #include "bindings/bindings.h"
@@ -8,7 +8,7 @@
 namespace bushel {
 namespace {
 
-// Turns Python values into what SampleEncoder takes, and keeps their memory for the time of one sample.
+// Turns Python values into what SampleEncoder takes, and keeps their memory for one sample.
 class Values {
  public:
   Values() = default;
@@ -49,7 +49,7 @@ void Values::clear() {
   views_.clear();
 }
 
-// One Python scalar, behind the others of the same value; false if it is of another type than they are.
+// One Python scalar, after the others of the same value; false if its type differs from theirs.
 bool Values::take(Value& out, nb::handle value) {
   PyObject* object = value.ptr();
   const auto form_is = [&](Value::Form form, bool first) {
@@ -258,7 +258,7 @@ class PySampleEncoder {
 }  // namespace
 
 void bind_samples(nb::module_& m) {
-  nb::class_<PySampleEncoder>(m, "SampleEncoder", "Encodes samples whose features it was told.")
+  nb::class_<PySampleEncoder>(m, "SampleEncoder", "Encodes samples of the features that were added.")
       .def(nb::init<>())
       .def("add", &PySampleEncoder::add, "name"_a, "kind"_a, "shape"_a, "required"_a, "Adds or replaces a feature.")
       .def("encode", &PySampleEncoder::encode, "sample"_a, "The framed record, or why there is none.")

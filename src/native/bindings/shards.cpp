@@ -28,7 +28,7 @@ nb::object permute(const Int64s& positions, std::uint64_t size, std::uint64_t ke
   return to_array<std::int64_t>(std::move(out));
 }
 
-// Files mapped behind each other: [(path, size)].
+// Files mapped one after the other: [(path, size)].
 class PyMapping {
  public:
   PyMapping(nb::sequence files, bool own) : mapping_(files_of(files), own) {
@@ -136,7 +136,7 @@ class PyShards {
 void bind_shards(nb::module_& m) {
   m.def("permute", &permute, "positions"_a, "size"_a, "key"_a,
         "Where each position of 0 .. size - 1 goes in the permutation chosen by `key`.");
-  nb::class_<PyMapping>(m, "Mapping", "Files mapped behind each other; [(path, size)].")
+  nb::class_<PyMapping>(m, "Mapping", "Files mapped one after the other; [(path, size)].")
       .def(nb::init<nb::sequence, bool>(), "files"_a, "own"_a = false)
       .def_prop_ro("starts", &PyMapping::starts, "Where each file begins in the memory.")
       .def_prop_ro("memory", &memory_of, "All of them as one array of bytes, which keeps the mapping.");

@@ -79,7 +79,7 @@ std::size_t find_not_utf8(const Int64s& offsets, nb::handle data) {
   return first_not_utf8(view.texts());
 }
 
-// [(name, offsets or None, data or integers)] and the number of rows; None where there is more to it.
+// [(name, offsets or None, data or integers)] and the number of rows; None if the lines are not that simple.
 nb::object parse_lines(nb::bytes text) {
   std::optional<JsonRows> found;
   {
@@ -204,7 +204,8 @@ void bind_texts(nb::module_& m) {
         "(ids, splits, (tokens, unknown, rows cut, tokens cut)); splits is None where there is a length, -1 is none.");
   m.def("lower_ascii", &lower_texts, "offsets"_a, "data"_a,
         "(data with ASCII letters made small, rows that hold more).");
-  m.def("first_not_utf8", &find_not_utf8, "offsets"_a, "data"_a, "The first such row; the number of rows if none is.");
+  m.def("first_not_utf8", &find_not_utf8, "offsets"_a, "data"_a,
+        "The first row that is not UTF-8; the number of rows if there is none.");
   m.def("parse_flat_lines", &parse_lines, "text"_a,
         "([(name, offsets or None, data or integers)], rows) of flat JSON objects, one a line; None of anything else.");
   m.def("word_ranges", [] { return to_list(word_ranges()); }, "First and last of the characters that make words.");
