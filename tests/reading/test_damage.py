@@ -8,6 +8,7 @@ import pytest
 
 import bushel
 from bushel import Order, Pack
+from bushel.records.index import cached_index_path
 from tests.reading.conftest import flip
 
 SHARD = "train-00001-of-00004.tfrecord"  # records 26 to 51
@@ -36,7 +37,7 @@ def damaged(numbered: Path) -> Path:
 def headless(numbered: Path) -> Path:
     """Record 30 has a wrong length, so that the way to record 31 must be found."""
     flip(numbered / SHARD, at=place(numbered, 4))
-    (numbered / "_index" / f"{SHARD}.idx").unlink()
+    cached_index_path(numbered / SHARD).unlink(missing_ok=True)
     return numbered
 
 

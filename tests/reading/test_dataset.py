@@ -9,7 +9,7 @@ import pytest
 import bushel
 from bushel import Feature, Schema
 from bushel.data.categories import Label
-from bushel.records.index import index_path
+from bushel.records.index import StaleIndex, cached_index_path
 from bushel.records.manifest import Manifest, Shard, write_manifest
 from bushel.records.manifest import Split as ManifestSplit
 
@@ -116,11 +116,24 @@ def test_a_manifest_says_which_files_are_which(numbered: Path) -> None:
     assert data.schema == schema
 
 
-def test_an_index_is_made_and_kept(numbered: Path) -> None:
+def test_an_index_is_made_and_kept_in_the_cache_and_nothing_is_written_beside_the_data(numbered: Path) -> None:
     path = numbered / "train-00000-of-00004.tfrecord"
-    assert not index_path(path).exists()
+    before = sorted(numbered.rglob("*"))
+    assert not cached_index_path(path).exists()
     assert len(bushel.open(numbered)["train"]) == 103
-    assert index_path(path).exists()
+    assert cached_index_path(path).exists()
+    assert sorted(numbered.rglob("*")) == before
+
+
+def test_an_index_beside_the_data_that_is_older_than_the_cached_one_is_passed_over(numbered: Path) -> None:
+    path = numbered / "train-00000-of-00004.tfrecord"
+    bushel.write_index(path)
+    with bushel.Writer(path) as writer:
+        writer.write({"number": 7, "x": [0.0] * 8, "tokens": [1], "text": "new", "label": 0})
+    with pytest.raises(StaleIndex):
+        bushel.load_index(path)
+    assert len(bushel.open(numbered)["train"]) == 103 - 26 + 1
+    assert len(bushel.load_index(path)) == 1
 
 
 def test_a_stale_index_is_noticed_and_made_anew(numbered: Path) -> None:

@@ -27,7 +27,6 @@ from bushel.storage import (
     list_files,
     load_bytes,
     local_copy,
-    may_write_beside,
     open_to_read,
     status_of,
     write_whole,
@@ -108,7 +107,7 @@ def index_path(path: AnyPath) -> Path:
 
 
 def cached_index_path(path: AnyPath) -> Path:
-    """Where the index of a file is if nothing can be written beside it."""
+    """Where the index of a file is if nobody asked for one beside it, or nothing can be written there."""
     absolute = as_path(path).absolute()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = hashlib.sha256(str(absolute.parent).encode()).hexdigest()[:16]
@@ -183,6 +182,7 @@ def build_index(
 def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
     """The index that a file has, if it is fresh; else one scanned now, which is kept unless the file is damaged.
 
+    It is kept in the user's cache: reading data writes nothing beside it.
     Damage that has no record of its own takes the place of one; the second value says which records are such.
     """
     is_stale = False
@@ -228,7 +228,7 @@ def _goes_astray(memory: NDArray[np.uint8], index: Index, rows: slice) -> bool:
 
 def _keep(path: AnyPath, index: Index) -> None:
     with contextlib.suppress(FileProblem):
-        save_index(path, index, beside=may_write_beside(as_path(path)))
+        save_index(path, index, beside=False)
 
 
 def _fresh_index(path: AnyPath) -> Index | None:
@@ -403,13 +403,19 @@ def sha256_of(path: Path) -> str:
 def load_index(path: AnyPath) -> Index | None:
     """The index of a file, mapped, if it has one. Raises `StaleIndex` if the file has changed since."""
     path = as_path(path)
+    problem: StaleIndex | FormatError | None = None
     for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to find
         place = place_of(path)
         try:
             memory = load_bytes(place)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        return _parse(path, place, np.frombuffer(memory, np.uint8))
+        try:
+            return _parse(path, place, np.frombuffer(memory, np.uint8))
+        except (StaleIndex, FormatError) as error:  # what was written beside the file may be older than the cache
+            problem = problem or error
+    if problem is not None:
+        raise problem
     return None
 
 

@@ -12,7 +12,6 @@ from bushel.storage.files import describe_os_error as describe_os_error
 from bushel.storage.files import give_name as give_name
 from bushel.storage.files import leaves as leaves
 from bushel.storage.files import load_bytes as load_bytes
-from bushel.storage.files import may_write_beside as may_write_beside
 from bushel.storage.files import open_in_order as open_in_order
 from bushel.storage.files import open_to_read as open_to_read
 from bushel.storage.files import openable as openable

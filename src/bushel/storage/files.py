@@ -33,7 +33,6 @@ __all__ = [
     "describe_os_error",
     "give_name",
     "load_bytes",
-    "may_write_beside",
     "open_in_order",
     "open_to_read",
     "openable",
@@ -250,11 +249,6 @@ def write_array(file: IO[bytes], array: NDArray[Any]) -> None:
     array = np.ascontiguousarray(array)
     np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
     file.write(array.reshape(-1).view(np.uint8).data)
-
-
-def may_write_beside(path: Path) -> bool:
-    """Whether files may be added where nobody asked for them: not in a bucket."""
-    return not isinstance(path, ObjectPath)
 
 
 def upload(file: Path, path: Path) -> Status:
