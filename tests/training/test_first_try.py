@@ -8,6 +8,8 @@ import pytest
 
 import bushel
 from bushel import contract
+from bushel.checking.rules.model_rules import look_at_model
+from bushel.checking.rules.probe_rules import probe_size
 from bushel.training import Listener, Options, train
 
 keras = pytest.importorskip("keras")
@@ -124,6 +126,116 @@ def test_a_start_that_failed_does_not_block_the_next(vectors: Path, tmp_path: Pa
     assert train(vectors, Options(epochs=1), out=tmp_path / "run").history
     with pytest.raises(bushel.FileProblem, match="there is a run in this folder already"):
         train(vectors, Options(epochs=1), out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"optimiser": "sgd"},
+        {"optimiser": "lion"},
+        {"learning_rate": 1e-5},
+        {"warmup": 0.9, "schedule": "cosine"},
+    ],
+)
+def test_what_a_model_can_learn_does_not_depend_on_its_optimiser(
+    vectors: Path, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    found: list[Any] = []
+    train(vectors, Options(epochs=1, **options), out=tmp_path / "run", listener=Listener(finding=found.append))
+    assert [finding.rule for finding in found] == []
+
+
+def test_a_frozen_body_with_a_head_that_learns_is_no_finding(vectors: Path, tmp_path: Path) -> None:
+    def build_model() -> Any:
+        body = keras.layers.Dense(32, "relu", trainable=False)
+        return keras.Sequential([keras.Input((3,)), body, keras.layers.Dense(1, "sigmoid")])
+
+    found: list[Any] = []
+    train(vectors, Options(epochs=1, model=build_model), out=tmp_path / "run", listener=Listener(finding=found.append))
+    assert [finding.rule for finding in found] == []
+
+
+def test_equal_inputs_with_different_labels_are_no_fault_of_the_model(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    x = (np.arange(240) % 4).astype(np.float32)
+    labels = np.where(generator.random(240) < 0.25, 1 - (x > 1), x > 1).astype(int)
+    bushel.build({"x": x, "label": labels}, tmp_path / "data", split="70/30")
+    found: list[Any] = []
+    train(tmp_path / "data", Options(epochs=1), out=tmp_path / "run", listener=Listener(finding=found.append))
+    assert not {"TRN002", "TRN003"} & {finding.rule for finding in found}
+
+
+def test_a_model_too_large_to_be_tried_is_said_and_the_size_of_a_probe_follows_from_the_model_alone() -> None:
+    small = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])
+    large = keras.Sequential([keras.Input((64, 64, 3)), keras.layers.Conv2D(32, 3), keras.layers.Conv2D(32, 3)])
+    larger = keras.Sequential([keras.Input((224, 224, 3)), keras.layers.Conv2D(256, 3), keras.layers.Conv2D(256, 3)])
+    assert probe_size(small, 32) == (32, 120)
+    assert probe_size(large, 32) == (11, 120)
+    assert probe_size(larger, 32)[1] == 0
+
+
+def applied(preprocess: Any) -> Any:
+    """A body that stands for MobileNetV2 by its name, as TensorFlow's guide to transfer learning uses it."""
+    inputs = keras.Input((16, 16, 3))
+    x = keras.layers.RandomFlip("horizontal")(inputs)
+    body = keras.Sequential([keras.Input((16, 16, 3)), keras.layers.Conv2D(4, 3)], name="mobilenetv2_1.00_16")
+    body.trainable = False
+    x = keras.layers.GlobalAveragePooling2D()(body(preprocess(x) if preprocess else x))
+    return keras.Model(inputs, keras.layers.Dense(1)(x))
+
+
+@pytest.mark.parametrize(
+    ("preprocess", "expected"),
+    [
+        (keras.applications.mobilenet_v2.preprocess_input, "0..255"),
+        (None, "-1..1"),
+        (lambda x: x * 2 - 1, "0..1"),
+    ],
+)
+def test_the_range_of_a_model_is_what_its_body_needs_after_what_comes_before_it(preprocess: Any, expected: str) -> None:
+    assert look_at_model(applied(preprocess), None).expects == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (keras.layers.Rescaling(1 / 255), "0..255"),
+        (keras.layers.Rescaling(1 / 127.5, -1), "0..255"),
+        (keras.layers.Rescaling(2.0, -1), "0..1"),
+        (keras.layers.RandomFlip(), None),
+    ],
+)
+def test_the_range_of_a_custom_model_is_measured_at_its_first_weights(before: Any, expected: str | None) -> None:
+    model = keras.Sequential([keras.Input((8, 8, 3)), before, keras.layers.Conv2D(4, 3)])
+    assert look_at_model(model, None).expects == expected
+
+
+@pytest.mark.parametrize("span", [None, "0..255"])
+def test_transfer_learning_with_preprocessing_inside_is_fed_pixels_as_they_are(tmp_path: Path, span: Any) -> None:
+    samples, signal = inputs("images")
+    rows = [{**sample, "y": label} for sample, label in zip(samples, labels("binary", signal), strict=True)]
+    rows = [{**row, "image": np.repeat(np.repeat(row["image"], 2, 0), 2, 1)} for row in rows]
+    bushel.build(iter(rows), tmp_path / "data", split="70/30", label="y")
+    options = Options(epochs=1, model=applied(keras.applications.mobilenet_v2.preprocess_input), range=span)
+    found: list[Any] = []
+    train(tmp_path / "data", options, out=tmp_path / "run", listener=Listener(finding=found.append))
+    given = contract.read(tmp_path / "run").inputs["image"]
+    assert given.max is not None
+    assert given.max > 2
+    assert "MDL001" not in {finding.rule for finding in found}
+
+
+def test_a_test_of_few_records_is_not_enough_to_tell(tmp_path: Path) -> None:
+    for split, count in (("train", 80), ("val", 20), ("test", 1)):
+        with bushel.Writer(tmp_path / f"{split}.tfrecord") as writer:
+            for number in range(count):
+                writer.write({"x": [float(number % 2), 1.0], "label": number % 2})
+    trained = train(tmp_path, Options(epochs=20, batch_size=8), out=tmp_path / "run")
+    assert (trained.verdict.learned, trained.verdict.unclear) == (False, True)
+    assert trained.verdict.summary.startswith(
+        "It cannot be told whether it learned, because there are too few records: accuracy "
+    )
+    assert " on 1 record; " in trained.verdict.summary
 
 
 def test_results_are_short_to_look_at(vectors: Path, tmp_path: Path) -> None:

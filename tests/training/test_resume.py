@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import bushel
+from bushel.cli import cli
 from bushel.training import Options, train
 from bushel.training.loop.checkpoints import CHECKPOINT
 
@@ -92,14 +94,39 @@ def test_a_run_killed_inside_an_epoch_and_resumed_ends_with_the_same_weights(tab
 
 
 def test_a_run_with_other_options_is_not_gone_on_with(table: Path, tmp_path: Path) -> None:
-    train(table, Options(epochs=1, preflight=False), out=tmp_path / "run")
-    with pytest.raises(bushel.FileProblem, match="was started with options epochs 1, not 2"):
-        train(table, Options(epochs=2, preflight=False), out=tmp_path / "run", resume=True)
+    train(table, Options(epochs=2, preflight=False), out=tmp_path / "run")
+    with pytest.raises(bushel.FileProblem, match="was started with options epochs 2, not 1"):
+        train(table, Options(epochs=1), out=tmp_path / "run", resume=True)
+    with pytest.raises(bushel.FileProblem, match="was started with options batch_size 32, not 8"):
+        train(table, Options(epochs=2, batch_size=8), out=tmp_path / "run", resume=True)
     with pytest.raises(bushel.FileProblem, match="there is a run in this folder already"):
         train(table, Options(epochs=2), out=tmp_path / "run")
     with pytest.raises(bushel.FileProblem, match="there is no checkpoint"):
         train(table, Options(epochs=2), out=tmp_path / "other", resume=True)
     assert not (tmp_path / "other").exists()
+
+
+def test_a_resumed_run_takes_data_and_options_from_the_run_and_may_have_more_epochs(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun = ("--epochs", "2", "--batch-size", "16", "--learning-rate", "0.003", "--columns", "x", "--no-preflight")
+    CliRunner().invoke(cli, ["train", str(table), "--out", "run", *begun])
+    train(table, Options(epochs=4, batch_size=16, learning_rate=0.003, columns=("x",), preflight=False), out="whole")
+    done = CliRunner().invoke(cli, ["train", "--out", "run", "--resume", "--epochs", "4"])
+    assert "epoch 4/4" in done.stderr
+    assert "epoch 2/4" not in done.stderr
+    whole, resumed = (keras.models.load_model(tmp_path / name / "model.keras") for name in ("whole", "run"))
+    for one, other in zip(whole.weights, resumed.weights, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other), err_msg=one.path)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["options"]["epochs"] == 4
+    assert len(train(out="run", resume=True).history) == 4
+
+
+def test_without_data_and_without_a_run_there_is_nothing_to_train_on(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["train", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 2
+    assert "DATA is missing: a dataset, or TFRecord files" in done.stderr
 
 
 def test_a_checkpoint_that_is_damaged_is_one_clear_line(table: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from bushel.cli.flags import Grouped, flag, given_flags, json_flag, option_flag,
 from bushel.cli.progress import Step, show_progress
 from bushel.errors import nearest
 from bushel.sources.options import Option
-from bushel.training.options import Options
+from bushel.training.options import KINDS, Options
 
 if TYPE_CHECKING:
     from bushel.checking import Finding
@@ -39,11 +39,21 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 
 
 @click.command(cls=Grouped)
-@click.argument("data", nargs=-1, required=True, metavar="DATA…")
+@click.argument("data", nargs=-1, metavar="DATA…")
 @trust_flag
 @_option("label", "Feature to predict  [default: the manifest's]", _DATA, metavar="COL")
 @_option("task", "Kind of task  [default: told from the label]", _DATA)
 @flag("--columns", metavar="A,B", help="Learn from these features only  [default: all]", group=_DATA)
+@flag(
+    "--kind",
+    multiple=True,
+    metavar="COL=KIND",
+    help="Feed a feature as number, category, tokens, text or series",
+    group=_DATA,
+    rare=True,
+)
+@_option("max_length", "Tokens, words or steps of a row that are fed  [default: up to 512]", _DATA, rare=True)
+@_option("sparse_width", "Width of sparse rows  [default: the largest index and one]", _DATA, rare=True)
 @_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras")
 @_option("loss", "Keras loss, by name  [default: one that fits]", _MODEL, rare=True)
 @_option("epochs", "Passes over the train split", _TRAINING)
@@ -95,7 +105,7 @@ def train(
       bushel train data/
       bushel train data/ --epochs 20 --augment flip,rotate=10 --class-weights balanced --out runs/1
       bushel train data/ --model my.py:build_model --learning-rate 0.0003 --schedule cosine
-      bushel train data/ --out runs/1 --resume
+      bushel train --out runs/1 --resume --epochs 40
       bushel train --evaluate runs/1 other/
 
     DATA is a dataset, TFRecord files, or patterns; nothing is written into it. Before the first epoch, data and model
@@ -104,33 +114,52 @@ def train(
 
     Writes RUN: model.keras, metrics and history (JSON and CSV), logs for TensorBoard, report.html, contract.json.
 
-    Exit: 0 it learned, 1 it did not, or a check stopped it, 2 wrong arguments or unreadable input.
+    With --resume, DATA and all options are those of the run; --epochs may be larger.
+
+    Exit: 0 it learned, 1 it did not, or a check stopped it, 2 wrong arguments or unreadable input, 3 it cannot be told,
+    because there are too few records.
     """
     import bushel
     from bushel.training import Listener
     from bushel.training.loop.framework import load_quietly
 
-    options = _options(given_flags(ctx))
+    if not data and not (resume and out):
+        raise click.UsageError("DATA is missing: a dataset, or TFRecord files")
+    options = _options(given_flags(ctx), _begun(out) if resume and out else Options())
     load_quietly()
     if run is not None:
         _show_evaluation(bushel.evaluate(run, list(data), split=split), as_json=as_json)
         return
     folder = out or f"{str(data[0]).rstrip('/').removesuffix('.tfrecord')}-run"
     with show_progress(_step) as progress:
-        listener = Listener(progress=progress, finding=_say, note=lambda note: click.echo(f"note: {note}", err=True))
+        listener = Listener(
+            progress=progress,
+            finding=_say,
+            note=lambda note: click.echo(f"note: {note}", err=True),
+            choice=lambda line: click.echo(line, err=True),
+        )
         try:
             trained = bushel.train(
-                list(data), options, out=folder, resume=resume, overwrite=overwrite, listener=listener
+                list(data) or None, options, out=folder, resume=resume, overwrite=overwrite, listener=listener
             )
         except KeyboardInterrupt:
             click.echo("bushel: stopped; --resume continues from the last checkpoint", err=True)
             sys.exit(130)
     _show(trained, as_json=as_json)
-    sys.exit(0 if trained.verdict.learned else 1)
+    sys.exit(0 if trained.verdict.learned else 3 if trained.verdict.unclear else 1)
 
 
-def _options(given: dict[str, Any]) -> Options:
-    """The options of training that were given; the others are as by default."""
+def _begun(out: str) -> Options:
+    """The options of a run that is resumed."""
+    from pathlib import Path
+
+    from bushel.training.run_folder import options_of, read_run
+
+    return options_of(read_run(Path(out)), Path(out))
+
+
+def _options(given: dict[str, Any], base: Options) -> Options:
+    """The options of training that were given; the others are as by default, or as the run began."""
     fields = {name: given[name] for name in Options.__struct_fields__ if name in given}
     if "columns" in given:
         fields["columns"] = tuple(given["columns"].split(","))
@@ -142,9 +171,21 @@ def _options(given: dict[str, Any]) -> Options:
         fields["class_weights"] = _weights(given["class_weights"])
     if "ignore" in given:
         fields["ignore"] = tuple(id.strip() for text in given["ignore"] for id in text.split(",") if id.strip())
+    if "kind" in given:
+        fields["kinds"] = _kinds(given["kind"])
     for name, value in settings(given.get("set_", ())).items():
         fields[name] = _set(name, value)
-    return Options(**fields)
+    return msgspec.structs.replace(base, **fields)
+
+
+def _kinds(given: tuple[str, ...]) -> dict[str, Any]:
+    kinds = {}
+    for part in (part.strip() for text in given for part in text.split(",")):
+        name, _, kind = part.rpartition("=")
+        if not name or kind not in KINDS:
+            raise click.UsageError(f"--kind must be like COL=tokens, with one of {', '.join(KINDS)}; got {part!r}")
+        kinds[name] = kind
+    return kinds
 
 
 def _set(name: str, value: Any) -> Any:

@@ -187,6 +187,8 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     channels: str | None = None  # order of the last axis of an image: RGB, RGBA or GRAY
     resize: Resizing | None = None
     size: int = 0  # of a vocabulary of tokens
+    pad: int = 0  # what fills up rows of tokens
+    length: int = 0  # words of a text that are fed
     values: list[Any] = []  # of a category, the most frequent first
     mean: list[float] = []
     std: list[float] = []

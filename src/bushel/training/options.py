@@ -6,30 +6,35 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-__all__ = ["OPTIMISERS", "SCHEDULES", "Options"]
+__all__ = ["KINDS", "OPTIMISERS", "SCHEDULES", "Options"]
 
 Optimiser: TypeAlias = Literal["adam", "adamw", "sgd", "rmsprop", "nadam", "lion"]
 Schedule: TypeAlias = Literal["constant", "cosine", "exponential", "plateau"]
 Precision: TypeAlias = Literal["float32", "mixed_float16", "mixed_bfloat16"]
 TaskName: TypeAlias = Literal["classification", "multi_label", "regression"]
+Kind: TypeAlias = Literal["number", "category", "tokens", "text", "series"]
 Range: TypeAlias = Literal["0..255", "0..1", "-1..1"]
 
 OPTIMISERS = get_args(Optimiser)
 SCHEDULES = get_args(Schedule)
+KINDS = get_args(Kind)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to train. What is None is chosen from the data, and reported.
 
-    `model` is a function that makes a model, `FILE.py:FUNCTION`, or a saved `.keras`. `class_weights` is `balanced` or
-    a weight for each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how
-    many epochs may pass without a better validation loss. `checkpoint_every` counts steps; there is always a checkpoint
-    at the end of an epoch.
+    `model` is a function that makes a model, `FILE.py:FUNCTION`, or a saved `.keras`. `kinds` says what features are
+    fed as, where that is not what you mean. `class_weights` is `balanced` or a weight for each class by name. `augment`
+    is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how many epochs may pass without a better
+    validation loss. `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
     """
 
     label: str | None = None
     task: TaskName | None = None
     columns: tuple[str, ...] | None = None
+    kinds: dict[str, Kind] | None = None
+    max_length: int | None = None  # tokens of a row, words of a text, steps of a series
+    sparse_width: int | None = None  # of rows that are stored as indices and values
     model: Any = None
     loss: str | None = None
     epochs: int = 10
@@ -57,7 +62,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     on_fault: Literal["raise", "skip", "replace"] = "raise"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "early_stopping", "checkpoint_every", "threads", "shuffle_buffer"):
+        for name in (
+            "epochs",
+            "batch_size",
+            "early_stopping",
+            "checkpoint_every",
+            "threads",
+            "shuffle_buffer",
+            "max_length",
+            "sparse_width",
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bushel.checking import Finding, Plan, check
 from bushel.checking.rules.model_rules import ModelFacts, head_does_not_fit_labels, look_at_model
-from bushel.checking.rules.probe_rules import Probe, probe_batch
+from bushel.checking.rules.probe_rules import Probe, probe_batch, probe_size
 from bushel.checking.rules.registry import Subject, finding_of, rules_for
 from bushel.feeding.preparation import arrange
 from bushel.training.inputs.feeds import rows_of
@@ -27,7 +27,6 @@ Array = NDArray[Any]
 
 _CHECKED_BYTES = 256 << 20
 _PROBED = 32
-_PROBE_SECONDS = 4.0
 _MODEL_ROWS = 256
 _MODEL_VALUES = 2_000_000  # of all inputs together that are looked at
 
@@ -75,7 +74,12 @@ def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
         notes.append(f"the data checks read {len(paths):,} of the shards; for all: bushel check {splits.data.where}")
     records = len(splits.train)
     buffer = records if not splits.train.is_sequential else min(records, options.shuffle_buffer)
-    plan = Plan(options.batch_size, buffer if options.shuffle else 1, len(target.classes) or None)
+    plan = Plan(
+        options.batch_size,
+        buffer if options.shuffle else 1,
+        len(target.classes) or None,
+        is_regression=target.kind == "regression",
+    )
     report = check(paths, label=target.label, plan=plan, select=_before("data"), ignore=options.ignore)
     return [finding for finding in report if finding.severity != "info"]
 
@@ -140,12 +144,16 @@ def _probe(setup: Setup, facts: ModelFacts, arrays: dict[str, Array], labels: Ar
     target, compiled = setup.target, setup.learner.compiled
     if facts.loss is None:
         facts.loss = compiled.loss
-    chosen = np.unique(np.linspace(0, len(labels) - 1, min(_PROBED, len(labels))).astype(np.int64))
+    rows, steps = probe_size(facts.model, _PROBED)
+    if not steps:
+        notes.append("the model was not tried on one batch, because it is large")
+        return None
+    chosen = np.unique(np.linspace(0, len(labels) - 1, min(rows, len(labels))).astype(np.int64))
     x = arrange({name: arrays[name][chosen] for name in setup.problem.preparation.names})
     y = label_form(compiled.form, target, labels[chosen])
     classes = len(np.unique(labels)) if target.is_classes else max(2, target.outputs)
     try:
-        return probe_batch(facts, x, y, classes=classes, seconds=_PROBE_SECONDS)
+        return probe_batch(facts, x, y, classes=classes, steps=steps)
     except Exception as error:  # a custom model may refuse to be copied in any way
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
         notes.append(f"one batch was not tried, because the model cannot be copied: {why}")

@@ -30,8 +30,10 @@ from bushel.training.run_folder import (
     Trained,
     begin_folder,
     make_folder,
+    options_of,
     options_to_json,
     plain,
+    read_run,
     same_run,
     write_json,
 )
@@ -45,15 +47,16 @@ __all__ = ["Listener", "train"]
 
 @dataclass
 class Listener:
-    """Who hears how a run goes: its progress, findings as they come, and what was chosen."""
+    """Who hears how a run goes: what was chosen, its progress, findings as they come, and what else is worth a note."""
 
     progress: Callable[[Progress], None] = lambda _: None
     finding: Callable[[Finding], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
+    choice: Callable[[str], None] = lambda _: None
 
 
 def train(
-    data: AnyPath | Iterable[AnyPath] | Dataset,
+    data: AnyPath | Iterable[AnyPath] | Dataset | None = None,
     options: Options | None = None,
     *,
     out: AnyPath,
@@ -64,24 +67,33 @@ def train(
     """Train a model on a dataset, and report whether it learned.
 
     Nothing is written but the folder `out`: the model, metrics, history, logs, a report and a contract. A run that was
-    stopped continues from its last checkpoint with `resume=True`, and ends with the weights that it would have had.
+    stopped continues from its last checkpoint with `resume=True`, and ends with the weights that it would have had;
+    data and options are then those of the run, unless they are given, and there may be more epochs.
 
     >>> trained = bushel.train("data", Options(epochs=5), out="runs/1")
     >>> print(trained.verdict.summary)
     """
-    options, listener, folder = options or Options(), listener or Listener(), Path(out)
+    listener, folder = listener or Listener(), Path(out)
     begin_folder(folder, resume=resume, overwrite=overwrite)
+    if resume:
+        before = read_run(folder)
+        data, options = before.data if data is None else data, options or options_of(before, folder)
+    if data is None:
+        raise ValueError("data must be given, unless a run is resumed")
+    options = options or Options()
     with settings_for(options):
         begun = time.perf_counter()
         setup = set_up(data, options)
         run = _describe(setup)
+        for line in setup.describe():
+            listener.choice(line)
         for note in setup.notes:
             listener.note(note)
         if resume:
             same_run(folder, run)
         else:
             make_folder(folder)
-            write_json(folder / RUN, msgspec.to_builtins(run))
+        write_json(folder / RUN, msgspec.to_builtins(run))
         training = _training(setup, folder, resume=resume)
         training.state.seconds.setdefault("setting up", time.perf_counter() - begun)
         preflight = None if resume or not options.preflight else _preflight(setup, listener)
@@ -104,7 +116,7 @@ def _describe(setup: Setup) -> RunFile:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return RunFile(
-        data=[str(as_path(splits.data.where).absolute())],
+        data=_paths(splits.data),
         options=options_to_json(setup.options),
         task=setup.target,
         preparation=plain(msgspec.to_builtins(setup.problem.preparation)),
@@ -114,12 +126,22 @@ def _describe(setup: Setup) -> RunFile:
     )
 
 
+def _paths(data: Dataset) -> list[str]:
+    """Where the data is: the folder of a dataset, or each file."""
+    given = (
+        [data.where] if data.manifest is not None else [path for split in data.splits.values() for path in split.paths]
+    )
+    return [str(as_path(path).absolute()) for path in given]
+
+
 def _training(setup: Setup, folder: Path, *, resume: bool) -> Training:
     logs = Logs(folder / "logs" if setup.options.tensorboard else None)
     training = Training(setup, folder, Watch.of(setup.target), logs)
     if resume:
         training.state, training.best = load_checkpoint(folder, setup.learner.model)
         training.watch = Watch.from_json(training.state.watched)
+        # A run that came to its end goes on if it was given more epochs; one that was stopped early does not.
+        training.state.is_over = training.state.stopped is not None or training.state.epoch >= setup.options.epochs
     return training
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "Trained",
     "begin_folder",
     "make_folder",
+    "options_of",
     "plain",
     "read_run",
     "write_json",
@@ -98,18 +99,35 @@ def read_run(folder: Path) -> RunFile:
     return run
 
 
+def options_of(run: RunFile, folder: Path) -> Options:
+    """The options that a run was started with."""
+    try:
+        return msgspec.convert(run.options, Options, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise FormatError(folder / RUN, f"not the options of a run: {error}") from None
+
+
 def same_run(folder: Path, run: RunFile) -> None:
-    """Refuse to continue a run with other options or data, naming the first difference."""
+    """Refuse to continue a run with other options or data, naming the first difference. Epochs may be added."""
     before = read_run(folder)
     now: dict[str, Any] = plain(msgspec.to_builtins(run))
     old: dict[str, Any] = plain(msgspec.to_builtins(before))
     for part in ("options", "task", "records", "preparation"):
-        if now[part] != old[part]:
-            names = [name for name in {**now[part], **old[part]} if now[part].get(name) != old[part].get(name)]
-            name = sorted(names)[0]
+        names = [name for name in {**now[part], **old[part]} if now[part].get(name) != old[part].get(name)]
+        names = [name for name in sorted(names) if part != "options" or not _may_change(name, now[part], old[part])]
+        if names:
+            was, is_now = old[part].get(names[0]), now[part].get(names[0])
             raise FileProblem(
-                folder, f"the run was started with {part} {name} {old[part].get(name)!r}, not {now[part].get(name)!r}"
+                folder,
+                f"the run was started with {part} {names[0]} {was!r}, not {is_now!r}",
+                help=["Leave out what you want as before: resume takes it from the run."],
             )
+
+
+def _may_change(name: str, now: dict[str, Any], old: dict[str, Any]) -> bool:
+    """Whether an option may differ from the one that the run was started with."""
+    is_longer = name == "epochs" and now[name] > old.get(name, 0)
+    return is_longer or name in ("threads", "tensorboard", "checkpoint_every", "ignore", "preflight")
 
 
 def options_to_json(options: Options) -> dict[str, Any]:

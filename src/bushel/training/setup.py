@@ -19,8 +19,8 @@ from bushel.feeding.preparation import Input, Preparation, Problem, Target, arra
 from bushel.reading import Dataset
 from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of
-from bushel.training.inputs.choose_inputs import choose_inputs
-from bushel.training.inputs.choose_target import choose_target
+from bushel.training.inputs.choose_inputs import choose_inputs, describe_inputs
+from bushel.training.inputs.choose_target import choose_target, describe_target
 from bushel.training.inputs.feeds import rows_of
 from bushel.training.inputs.splits import Splits, open_splits
 from bushel.training.loop.framework import strategy_of
@@ -49,6 +49,19 @@ class Setup:
     class_weights: NDArray[np.float32] | None = None
     notes: list[str] = field(default_factory=list)
 
+    def describe(self) -> list[str]:
+        """What was chosen: a line each for the task, the inputs, the records and the model."""
+        splits, model = self.splits, self.learner.model
+        named = {"train": splits.train, "val": splits.val, "test": splits.test}
+        records = ", ".join(f"{name} {len(split):,}" for name, split in named.items() if split is not None)
+        kind = "a ready one" if self.options.model is None else _name(self.options)
+        return [
+            f"task: {describe_target(self.target, splits.train)}",
+            f"inputs: {describe_inputs(self.problem.preparation)}",
+            f"records: {records}",
+            f"model: {kind}, {model.count_params():,} weights; {self.learner.compiled.words}",
+        ]
+
     @property
     def target(self) -> Target:
         """What is to be predicted."""
@@ -59,9 +72,7 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
     """Open the data, choose inputs and target, and make the model."""
     splits = open_splits(data, seed=options.seed)
     target = choose_target(splits, label=options.label, task=options.task)
-    preparation, notes = choose_inputs(
-        splits.train, target.label, columns=options.columns, image_size=options.image_size
-    )
+    preparation, notes = choose_inputs(splits, target.label, options)
     augmentation = augmentation_of(options.augment, preparation)
     weights = _class_weights(target, options)
     problem = Problem(preparation, target)
@@ -85,7 +96,11 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
 
 def _scaled(preparation: Preparation, model: Any, options: Options, notes: list[str]) -> Preparation:
     """Pixels in the range that the model's first layers are made for: 0..1 where they do not say."""
-    wanted = options.range or look_at_model(model, None).expects or "0..1"
+    expected = look_at_model(model, None).expects
+    wanted = options.range or expected or "0..1"
+    if ".." not in wanted:
+        notes.append(f"the model is made for pixels {wanted}: call its preprocess_input inside the model")
+        wanted = "0..255"
     low, high = (float(end) for end in wanted.split(".."))
     steps: list[Any] = []
     inputs: list[Input] = []

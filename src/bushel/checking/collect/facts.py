@@ -37,6 +37,7 @@ class Plan:
     shuffle_buffer: int | None = None
     classes: int | None = None  # of the model's head
     said_by: str | None = None  # the script's line, for help
+    is_regression: bool = False  # whether integer labels are numbers to be predicted
 
 
 @dataclass

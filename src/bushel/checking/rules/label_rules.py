@@ -29,7 +29,7 @@ def _counts(data: Data) -> dict[int, int]:
 
 def is_classification(data: Data) -> bool:
     """Whether labels are classes: integers of which there are far fewer than records."""
-    if data.label is None or not data.label_is_integer:
+    if data.label is None or not data.label_is_integer or data.plan.is_regression:
         return False
     if data.manifest is not None and data.manifest.label is not None:
         return data.manifest.label.task == "classification"

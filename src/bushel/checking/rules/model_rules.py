@@ -8,6 +8,7 @@ import math
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -63,21 +64,16 @@ class ModelFacts:
         is_binary = self.activation == "sigmoid" or "binary" in (self.loss or "")
         return self.classes if self.classes != 1 else 2 if is_binary else None
 
-    @property
+    @cached_property
     def expects(self) -> str | None:
-        """The range of values that its first layers are made for, if they say."""
-        for layer in self.layers[:6]:
-            kind = type(layer).__name__
-            if kind == "Rescaling":
-                scale = float(np.max(np.asarray(layer.scale)))
-                return "0..255" if scale < 0.02 else None
-            if kind in ("Normalization", "BatchNormalization"):
-                return None
-            name = str(layer.name).lower().replace("_", "")
-            for known, span in APPLICATIONS.items():
-                if name.startswith(known) and hasattr(layer, "layers"):
-                    return span
-        return None
+        """The range of pixels that it is made for: the one of which its first layer with weights gets good values.
+
+        None where nothing comes before that layer, and it is none that is known.
+        """
+        try:
+            return _measured_range(self.model)
+        except Exception:  # a custom model may refuse to be called in parts in any way
+            return None
 
     def input_feature(self) -> FeatureFacts | None:
         """The feature that the model is fed: the one whose values fit its input."""
@@ -88,6 +84,79 @@ class ModelFacts:
         fitting = [f for f in features if size is not None and f.length == size]
         widest = sorted(features, key=lambda f: -(f.length or 0))
         return next(iter(fitting or widest), None)
+
+
+_SPANS = {"0..255": (0.0, 255.0), "0..1": (0.0, 1.0), "-1..1": (-1.0, 1.0)}
+_WANTED = {**_SPANS, "around 0, up to 151": (-124.0, 151.0), "standardised": (-2.1, 2.6)}
+_WITHOUT_RANGE = ("Normalization", "BatchNormalization", "Rescaling")
+
+
+def _measured_range(model: Any) -> str | None:
+    """Feed each range up to the first layer that has weights, and choose the one that comes out best there."""
+    shape = getattr(model, "input_shape", None)
+    if not isinstance(shape, tuple) or len(shape) != 4 or shape[-1] not in (1, 3, 4):
+        return None
+    name, received = _application_of(model), dict(_SPANS)
+    is_changed = False
+    while name is None:
+        first = _first_with_weights(model)
+        if first is None:
+            return None
+        found = {span: _values_before(model, first, ends) for span, ends in received.items()}
+        is_changed = is_changed or any(not np.allclose(found[span], received[span]) for span in received)
+        received, name = found, _application_of(first.operation)
+        if name is None and not hasattr(first.operation, "layers"):
+            break
+        model = first.operation
+    if name is not None:
+        wanted = _WANTED[name]
+        # A span that nothing makes of pixels stays to be said: whoever feeds the model has to know it.
+        fits = {span: _distance(ends, wanted) for span, ends in received.items()}
+        best = min(fits, key=lambda span: fits[span])
+        return best if fits[best] < 0.2 else name
+    return min(received, key=lambda span: _oddness(*received[span])) if is_changed else None
+
+
+def _application_of(layer: Any) -> str | None:
+    """The range of an application of Keras, by its name."""
+    name = str(getattr(layer, "name", "")).lower().replace("_", "")
+    if not hasattr(layer, "layers"):
+        return None
+    return next((span for known, span in APPLICATIONS.items() if name.startswith(known)), None)
+
+
+def _first_with_weights(model: Any) -> Any:
+    """The first call in a graph of a layer that has weights."""
+    graph = getattr(model, "_functional", None) or model  # a Sequential has one inside
+    depths = sorted(graph._nodes_by_depth, reverse=True)  # Keras has no public way to the calls of a graph
+    for node in (node for depth in depths for node in graph._nodes_by_depth[depth]):
+        if type(node.operation).__name__ not in _WITHOUT_RANGE and getattr(node.operation, "weights", None):
+            return node
+    return None
+
+
+def _values_before(model: Any, node: Any, ends: tuple[float, float]) -> tuple[float, float]:
+    """The smallest and largest value that reach a layer, if black and white images come in."""
+    import keras
+
+    graph = getattr(model, "_functional", None) or model
+    if node.input_tensors[0] is graph.inputs[0]:  # nothing is before it
+        return ends
+    before = keras.Model(graph.inputs[0], node.input_tensors[0])
+    shape = [size or 32 for size in model.input_shape[1:]]
+    x = np.stack([np.full(shape, end, np.float32) for end in ends])
+    out = np.asarray(before(x, training=False))
+    return float(out.min()), float(out.max())
+
+
+def _distance(ends: tuple[float, float], wanted: tuple[float, float]) -> float:
+    return (abs(ends[0] - wanted[0]) + abs(ends[1] - wanted[1])) / (wanted[1] - wanted[0])
+
+
+def _oddness(low: float, high: float) -> float:
+    """How far values are from what layers are made for: a span of about 1, around 0 or from there on."""
+    span = max(high - low, 1e-9)
+    return abs(math.log10(span / 1.5)) + max(0.0, abs(low + high) / 2 / span - 0.75)
 
 
 def size_of(shape: tuple[int | None, ...] | None) -> int | None:

@@ -14,11 +14,12 @@ from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.feeding.preparation import Input, InputKind, Preparation
 from bushel.feeding.request import is_metadata
-from bushel.reading import Pad, Sparse, Split
-from bushel.training.inputs.splits import spread
+from bushel.reading import Pad, Sparse
+from bushel.training.inputs.splits import Splits, spread
+from bushel.training.options import Options
 from bushel.transforms import decode_image, resize
 
-__all__ = ["choose_inputs"]
+__all__ = ["choose_inputs", "describe_inputs"]
 
 
 LOOKED_AT = 5000  # records whose values are looked at to choose kinds and to fit what models need
@@ -26,18 +27,24 @@ _IMAGES_LOOKED_AT = 64
 _MOST_VALUES = 1000  # of a category
 _FEW = 20  # different integers that are categories, not amounts
 _LONGEST = 512  # steps of a series, tokens of a sequence
+_MOST_WORDS = 256  # of a text
+_MOST_TOKENS = 1_000_000  # different ids that an embedding is made for
 _LARGEST = 256  # side of an image that is fed as it is
 _USUAL_SIDE = 160
+_NAMED = 6  # inputs of one kind that are listed by name
 _WIDEST = 100_000  # places of a sparse row that are fed as a dense one
 
 
 class _Choice:
     """What is chosen, feature by feature."""
 
-    def __init__(self, split: Split, image_size: tuple[int, int] | None) -> None:
-        self.split = split
-        self.image_size = image_size
-        self.rows = spread(split, LOOKED_AT)
+    def __init__(self, splits: Splits, options: Options) -> None:
+        self.splits = splits
+        self.split = splits.train
+        self.options = options
+        self.kinds = dict(options.kinds or {})
+        self.tokenised = _tokenised(splits)
+        self.rows = spread(splits.train, LOOKED_AT)
         self.inputs: list[Input] = []
         self.features: list[str] = []
         self.transforms: list[Any] = []
@@ -50,22 +57,27 @@ class _Choice:
     def leave_out(self, name: str, why: str) -> None:
         self.notes.append(f"{name!r} is left out: {why}")
 
+    def note_cut(self, name: str, what: str, lengths: NDArray[Any], limit: int, *, of: str = "records") -> None:
+        """Say how many rows are longer than what is fed."""
+        if cut := int((lengths > limit).sum()):
+            rest = f"{cut:,} of {len(lengths):,} {of} have more than {limit:,} {what} and are cut"
+            self.notes.append(f"{name!r}: {rest}; the longest has {int(lengths.max()):,} (--max-length)")
+
     def add(self, given: Input, *, transforms: tuple[Any, ...] = (), layout: tuple[Any, ...] = ()) -> None:
         self.inputs.append(given)
         self.transforms.extend(transforms)
         self.layout.extend(layout)
 
 
-def choose_inputs(
-    split: Split, label: str, *, columns: tuple[str, ...] | None = None, image_size: tuple[int, int] | None = None
-) -> tuple[Preparation, list[str]]:
+def choose_inputs(splits: Splits, label: str, options: Options) -> tuple[Preparation, list[str]]:
     """Choose the inputs: the features named, or all but the label and those that only describe a record.
 
     Comes with notes on what was left out or changed.
     """
+    split, columns = splits.train, options.columns
     schema = split.schema
-    choice = _Choice(split, image_size)
-    for name in columns or ():
+    choice = _Choice(splits, options)
+    for name in (*(columns or ()), *choice.kinds):
         if name not in schema and f"{name}/indices" not in schema:
             raise MissingName("feature", name, schema, where=split.paths[0])
     sparse = {name.removesuffix("/indices") for name in schema if name.endswith("/indices")}
@@ -75,10 +87,48 @@ def choose_inputs(
     if not choice.inputs:
         why = f" ({'; '.join(choice.notes)})" if choice.notes else ""
         raise SchemaMismatch(f"there is no feature to learn from{why}", at=str(split.paths[0]))
+    for given in choice.inputs:
+        if (wanted := choice.kinds.get(given.name)) not in (None, given.kind):
+            raise SchemaMismatch(f"cannot be fed as {wanted}, only as {given.kind}", at=given.name)
     preparation = Preparation(
         tuple(choice.features), tuple(choice.transforms), tuple(choice.layout), inputs=tuple(choice.inputs)
     )
     return preparation, choice.notes
+
+
+def _tokenised(splits: Splits) -> set[str]:
+    """Features that hold ids of a vocabulary, because the build made them."""
+    recipe = splits.data.manifest.recipe if splits.data.manifest is not None else {}
+    made = [table for table in recipe.get("transforms", ()) if str(table.get("transform", "")).startswith("tokenise")]
+    return {str(table.get("out") or table.get("feature", "text")) for table in made}
+
+
+def describe_inputs(preparation: Preparation) -> str:
+    """What each input became, in a few words; inputs of one kind together."""
+    alike: dict[str, list[str]] = {}
+    for given in preparation.inputs:
+        alike.setdefault(_described(given), []).append(given.name)
+    return "; ".join(f"{_listed(names)} as {words}" for words, names in alike.items())
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"
+
+
+def _described(given: Input) -> str:
+    sizes = " x ".join(str(size) for size in given.shape)
+    if given.kind == "number":
+        return f"{sizes} numbers" if given.shape and given.shape != (1,) else "a number"
+    if given.kind == "category":
+        return f"a category of {len(given.values):,} values"
+    if given.kind == "tokens":
+        return f"tokens, up to {given.shape[0]:,} of {given.size:,} ids"
+    if given.kind == "text":
+        return f"text, up to {given.length:,} words"
+    if given.kind == "sparse":
+        return f"a sparse row of {sizes}"
+    return f"{given.kind} of {sizes}" if given.kind == "series" else f"{given.kind}s of {sizes}"
 
 
 def _candidates(schema: Schema, label: str, sparse: set[str], columns: tuple[str, ...] | None) -> Iterator[str]:
@@ -119,10 +169,11 @@ def _add_image(choice: _Choice, name: str, feature: Feature) -> None:
         _add_frames(choice, name)
         return
     sizes, channels = _look_at_images(choice.read(name, most=_IMAGES_LOOKED_AT)[name])
-    sides = np.array(sizes)
+    known = _stored_sizes(choice.splits, name)
+    sides = np.array(sizes) if known is None else known
     is_one_size = (sides == sides[0]).all()
-    if choice.image_size is not None:
-        height, width = choice.image_size
+    if choice.options.image_size is not None:
+        height, width = choice.options.image_size
     elif is_one_size and sides.max() <= _LARGEST:
         height, width = (int(side) for side in sides[0])
     else:
@@ -130,10 +181,22 @@ def _add_image(choice: _Choice, name: str, feature: Feature) -> None:
         height = width = side
         choice.notes.append(f"{name!r}: images of different or large sizes are resized to {side} x {side}")
     steps: list[Any] = [decode_image(name, channels=channels)]
-    if not is_one_size or tuple(sides[0]) != (height, width):
+    # Where not all sizes are known, one that was not looked at may differ.
+    if known is None or not is_one_size or tuple(sides[0]) != (height, width):
         steps.append(resize(name, height, width))
     given = Input(name=name, kind="image", shape=(height, width, channels), dtype="uint8", min=0.0, max=255.0)
     choice.add(given, transforms=tuple(steps))
+
+
+def _stored_sizes(splits: Splits, name: str) -> NDArray[np.int64] | None:
+    """Height and width of every image of all splits, if records hold them as features of their own."""
+    names = [f"{name.removesuffix('/encoded')}/{part}" for part in ("height", "width")]
+    features = [splits.train.schema.features.get(part) for part in names]
+    if any(feature is None or feature.dtype != "int64" or not feature.required for feature in features):
+        return None
+    each = [split for split in (splits.train, splits.val, splits.test) if split is not None]
+    columns = [[np.asarray(split.values(part)).reshape(-1) for part in names] for split in each]
+    return np.concatenate([np.stack(pair, axis=1) for pair in columns])
 
 
 def _add_frames(choice: _Choice, name: str) -> None:
@@ -180,11 +243,16 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
     for value in texts:
         counts[value] = counts.get(value, 0) + 1
     words = np.mean([len(value.split()) for value in counts]) if counts else 0.0
-    if len(counts) <= min(_MOST_VALUES, max(2, len(texts) // 2)) and words < 8:
+    asked = choice.kinds.get(name)
+    is_category = len(counts) <= min(_MOST_VALUES, max(2, len(texts) // 2)) and words < 8
+    if asked == "category" or (is_category and asked is None):
         values = [value.decode(errors="replace") for value in sorted(counts, key=lambda v: (-counts[v], v))]
         choice.add(Input(name=name, kind="category", dtype="string", values=values))
-    elif words >= 2:
-        choice.add(Input(name=name, kind="text", dtype="string"))
+    elif words >= 2 or asked == "text":
+        lengths = np.array([len(value.split()) for value in texts])
+        length = min(choice.options.max_length or _MOST_WORDS, max(1, int(lengths.max(initial=1))))
+        choice.note_cut(name, "words", lengths, length, of="texts looked at")
+        choice.add(Input(name=name, kind="text", dtype="string", length=length))
     else:
         choice.leave_out(name, f"{len(counts):,} of {len(texts):,} values are different, as with names and ids")
 
@@ -200,18 +268,17 @@ def _is_text(values: BytesColumn) -> bool:
 
 def _add_lists(choice: _Choice, name: str) -> None:
     """Rows of different lengths: tokens if they are integers, else a series."""
-    column = choice.read(name)[name]
+    feature = choice.split.schema[name]
+    is_ids = feature.dtype.startswith(("int", "uint")) and choice.kinds.get(name) != "series"
+    column = choice.split.values(name) if is_ids else choice.read(name)[name]
     if not isinstance(column, Ragged) or not isinstance(column.values, np.ndarray):
         choice.leave_out(name, "lists of lists cannot be fed")
         return
-    longest = min(_LONGEST, max(1, int(column.lengths.max(initial=1))))
+    longest = min(choice.options.max_length or _LONGEST, max(1, int(column.lengths.max(initial=1))))
+    choice.note_cut(name, "values", column.lengths, longest, of="records" if is_ids else "records looked at")
     inner = tuple(int(size) for size in column.values.shape[1:])
-    if column.values.dtype.kind in "iu" and not inner:
-        size = _vocabulary(choice.split, name)
-        choice.add(
-            Input(name=name, kind="tokens", shape=(longest,), dtype="int64", size=size),
-            layout=(Pad(name, length=longest, mask=False),),
-        )
+    if is_ids and not inner:
+        _add_tokens(choice, name, column.values, longest, is_ragged=True)
         return
     channels = inner or (1,)
     mean, std = _moments(column.values.reshape(-1, *channels).reshape(-1, channels[-1]))
@@ -219,11 +286,29 @@ def _add_lists(choice: _Choice, name: str) -> None:
     choice.add(given, layout=(Pad(name, length=longest, mask=False),))
 
 
-def _vocabulary(split: Split, name: str) -> int:
-    """One more than the largest token of the split."""
-    values = split.values(name)
-    flat = values.values if isinstance(values, Ragged) else values
-    return int(np.max(np.asarray(flat), initial=1)) + 1
+def _add_tokens(choice: _Choice, name: str, ids: NDArray[Any], length: int, *, is_ragged: bool) -> None:
+    """Ids for an embedding. 0 stands for padding where that is free; else a number below all ids does."""
+    low, high = int(ids.min(initial=0)), int(ids.max(initial=1))
+    if high >= _MOST_TOKENS:
+        choice.leave_out(
+            name, f"its ids go up to {high:,}, too many for an embedding; give them smaller ids in the build"
+        )
+        return
+    if low < 0:
+        rest = f"{int((ids < 0).sum()):,} of {ids.size:,} ids are below 0, and are fed as unknown"
+        choice.notes.append(f"{name!r}: {rest} (--kind {name}={'series' if is_ragged else 'number'} feeds numbers)")
+    is_zero_real = bool((ids == 0).any()) if is_ragged else not _is_padding(ids)
+    pad = min(low, 0) - 1 if is_zero_real else 0
+    if is_zero_real and choice.options.model is not None:
+        choice.notes.append(f"{name!r}: the id 0 occurs in records, and shorter rows are filled up with 0 too")
+        pad = 0
+    given = Input(name=name, kind="tokens", shape=(length,), dtype="int64", size=high + 1, pad=pad)
+    choice.add(given, layout=(Pad(name, length=length, fill=pad, mask=False),) if is_ragged else ())
+
+
+def _is_padding(ids: NDArray[Any]) -> bool:
+    """Whether 0 fills rows up: it never stands before another id."""
+    return not bool(((ids[:, :-1] == 0) & (ids[:, 1:] != 0)).any())
 
 
 def _add_numbers(choice: _Choice, name: str, feature: Feature) -> None:
@@ -234,15 +319,19 @@ def _add_numbers(choice: _Choice, name: str, feature: Feature) -> None:
         return
     is_scalar = feature.shape in ((), (1,))
     is_integer = values.dtype.kind in "iub" and feature.encoding == "list"
-    if is_integer and is_scalar:
+    asked = choice.kinds.get(name)
+    if is_integer and is_scalar and asked in (None, "category"):
         found, counts = np.unique(values, return_counts=True)
-        if len(found) <= _FEW and len(found) * 2 <= len(values):
+        is_category = len(found) <= _FEW and len(found) * 2 <= len(values)
+        if is_category or (asked == "category" and len(found) <= _MOST_VALUES):
             by_count = found[np.lexsort((found, -counts))].tolist()
             choice.add(Input(name=name, kind="category", dtype="int64", values=by_count))
             return
-    if is_integer and len(feature.shape) == 1 and not is_scalar and values.min(initial=0) >= 0 and values.max() > 1:
-        size = _vocabulary(choice.split, name)
-        choice.add(Input(name=name, kind="tokens", shape=_known(feature), dtype="int64", size=size))
+    is_ids = asked == "tokens" or (asked is None and name in choice.tokenised)
+    if is_integer and len(feature.shape) == 1 and not is_scalar and is_ids:
+        ids = choice.split.values(name)
+        assert isinstance(ids, np.ndarray)
+        _add_tokens(choice, name, ids, _known(feature)[0], is_ragged=False)
         return
     shape = () if is_scalar and feature.shape == () else _known(feature)
     kind: InputKind = "number" if len(shape) <= 1 else "series" if len(shape) == 2 else "image"
@@ -269,9 +358,16 @@ def _moments(values: NDArray[Any]) -> tuple[list[float], list[float]]:
 
 
 def _add_sparse(choice: _Choice, name: str) -> None:
-    column = choice.split.values(f"{name}/indices")
-    flat = np.asarray(column.values if isinstance(column, Ragged) else column)
-    width = int(np.max(flat, initial=0)) + 1
+    """A row as wide as the largest index of any split, or as asked for: val and test may go beyond train."""
+    highest = -1
+    for split in (choice.splits.train, choice.splits.val, choice.splits.test):
+        column = split.values(f"{name}/indices") if split is not None else np.empty(0, np.int64)
+        highest = max(
+            highest, int(np.max(np.asarray(column.values if isinstance(column, Ragged) else column), initial=-1))
+        )
+    width = choice.options.sparse_width or highest + 1
+    if highest >= width:
+        raise ValueError(f"sparse_width must be above the largest index of {name!r}, {highest:,}; got {width:,}")
     _add_wide(choice, name, width, layout=(Sparse(name, width),), columns=(f"{name}/indices", f"{name}/values"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +17,11 @@ from bushel.records.manifest import Manifest
 from bushel.training.inputs.splits import Splits
 from bushel.training.options import TaskName
 
-__all__ = ["choose_target"]
+__all__ = ["choose_target", "describe_target"]
 
 MOST_CLASSES = 10_000
+_FEW = 20  # different integers that are classes, whatever they look like
+_DOUBTFUL = 10  # and from how many the other choice is offered
 _USUAL = ("label", "image/class/label", "class", "target", "y")
 
 
@@ -40,11 +44,13 @@ def choose_target(splits: Splits, *, label: str | None = None, task: TaskName | 
     schema, manifest = splits.train.schema, splits.data.manifest
     name = _label_of(schema, splits.train, manifest, label)
     declared = manifest.label if manifest is not None and manifest.label and manifest.label.feature == name else None
-    kind = task or (declared.task if declared is not None else None) or _guess(splits.train, schema, name)
+    names = list(declared.names) if declared is not None else []
+    # A build calls all integers classes; where they have no names, it knows no more of them than their values tell.
+    is_known = declared is not None and (declared.task != "classification" or bool(names))
+    kind = task or (declared.task if declared is not None and is_known else _guess(splits.train, schema, name))
     if kind == "regression":
         width = int(np.prod([size or 1 for size in schema[name].shape])) or 1
         return Target(kind="regression", label=name, width=width)
-    names = list(declared.names) if declared is not None else []
     made = _multi_label(splits, name, names) if kind == "multi_label" else _classes(splits, name, names)
     return msgspec.structs.replace(made, counts=_count(made, splits.train))
 
@@ -60,7 +66,37 @@ def _guess(split: Split, schema: Schema, name: str) -> TaskName:
     values = split.values(name)
     if isinstance(values, BytesColumn):
         return "classification"
-    return "classification" if len(np.unique(flat_labels(name, values))) <= max(20, len(values) // 4) else "regression"
+    return "classification" if _are_classes(flat_labels(name, values)) else "regression"
+
+
+def _are_classes(values: NDArray[Any]) -> bool:
+    """Whether integers are codes of classes: few, or dense from 0 or 1 without the shape of a measurement."""
+    seen, counts = np.unique(values, return_counts=True)
+    if len(seen) <= _FEW:
+        return True
+    is_dense = seen[0] in (0, 1) and len(seen) >= 0.8 * (seen[-1] - seen[0] + 1)
+    return bool(is_dense and len(seen) <= len(values) // 4 and not _is_hill(counts))
+
+
+def _is_hill(counts: NDArray[Any]) -> bool:
+    """Whether neighbouring values are about as frequent, with the most frequent ones in the middle: as of ages."""
+    smooth = np.convolve(counts, np.ones(3) / 3, mode="valid")
+    top = float(smooth.max())
+    is_uneven = counts.std() > 0.5 * counts.mean()
+    is_inner = smooth[0] < 0.5 * top and smooth[-1] < 0.5 * top
+    return bool(is_uneven and is_inner and np.corrcoef(counts[:-1], counts[1:])[0, 1] > 0.5)
+
+
+def describe_target(target: Target, split: Split) -> str:
+    """The task in a few words, and how to choose the other where the labels leave a doubt."""
+    if target.kind == "regression":
+        values = np.asarray(flat_labels(target.label, split.values(target.label)))
+        numbers = f"{target.width} numbers" if target.width > 1 else "numbers"
+        words = f"regression of {target.label!r} ({numbers} from {np.nanmin(values):.6g} to {np.nanmax(values):.6g})"
+        return f"{words}; for classes: --task classification" if values.dtype.kind in "iu" else words
+    words = f"{target.words}, {len(target.classes):,} classes of {target.label!r}"
+    is_doubtful = target.is_classes and len(target.classes) > _DOUBTFUL and target.classes[0].lstrip("-").isdigit()
+    return f"{words}; if they are numbers: --task regression" if is_doubtful else words
 
 
 def _is_hot(split: Split, name: str) -> bool:

@@ -35,6 +35,11 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
     form: str  # codes, column, hot or numbers
     gives: OutputKind
 
+    @property
+    def words(self) -> str:
+        """Loss and optimiser, to be read."""
+        return f"{self.loss.replace('_', ' ')}, {self.optimiser} with a rate of {self.learning_rate:.4g}"
+
 
 def compile_model(model: Any, target: Target, options: Options, *, steps: int, outputs: NDArray[Any]) -> Compiled:
     """Give a model what it lacks: one that is compiled keeps its loss, and its optimiser unless one is asked for.
@@ -145,7 +150,9 @@ def _rate(keras: Any, options: Options, rate: float, steps: int) -> Any:
     if options.schedule == "cosine":
         if not warm:
             return schedules.CosineDecay(rate, steps, alpha=_LAST_SHARE)
-        return schedules.CosineDecay(0.0, steps - warm, alpha=_LAST_SHARE, warmup_target=rate, warmup_steps=warm)
+        return schedules.CosineDecay(
+            0.0, max(1, steps - warm), alpha=_LAST_SHARE, warmup_target=rate, warmup_steps=warm
+        )
     if options.schedule == "exponential":
         return schedules.ExponentialDecay(rate, steps, _LAST_SHARE)
     if warm:

@@ -14,7 +14,6 @@ from bushel.training.inputs.splits import spread
 __all__ = ["ready_model"]
 
 _WORDS = 20_000
-_TEXT_LENGTH = 256
 _FITTED_TO = 20_000  # texts that a vocabulary is made of
 
 
@@ -105,8 +104,11 @@ def _series(keras: Any, given: Input, x: Any, _: Split) -> Any:
 
 
 def _tokens(keras: Any, given: Input, x: Any, _: Split) -> Any:
-    known = keras.ops.where(x < given.size, x, 1)  # a token that the train split never had
-    return _sequence(keras, known, given.size)
+    """Padding becomes 0, and an id that the train split never had an entry of its own."""
+    moved = 0 if given.pad == 0 else 1  # makes room for 0 where that is an id
+    unknown = given.size + moved
+    known = keras.ops.where(keras.ops.logical_and(x >= 0, x < given.size), x + moved, unknown)
+    return _sequence(keras, keras.ops.where(x == given.pad, 0, known), unknown + 1)
 
 
 def _sequence(keras: Any, tokens: Any, size: int) -> Any:
@@ -121,10 +123,10 @@ def _sequence(keras: Any, tokens: Any, size: int) -> Any:
 
 def _text(keras: Any, given: Input, x: Any, train: Split) -> Any:
     texts = dense_array(given.name, train.read(spread(train, _FITTED_TO), [given.name])[given.name])
-    learning = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=_TEXT_LENGTH)
+    learning = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=given.length)
     learning.adapt(texts)
     words = learning.get_vocabulary(include_special_tokens=False)  # given, they are part of the model's configuration
-    layer = keras.layers.TextVectorization(output_sequence_length=_TEXT_LENGTH, vocabulary=words)
+    layer = keras.layers.TextVectorization(output_sequence_length=given.length, vocabulary=words)
     return _sequence(keras, layer(x), layer.vocabulary_size())
 
 

@@ -46,7 +46,8 @@ th:first-child, td:first-child { text-align: left; } .confusion td { text-align:
 def report_page(trained: Trained, run: RunFile, found: Predictions, mistakes: list[Mistake], notes: list[str]) -> str:
     """The page as HTML."""
     target = run.task
-    title = f"{', '.join(run.data)}: {target.words} of {target.label}"
+    more = f" and {len(run.data) - 1:,} more" if len(run.data) > 1 else ""
+    title = f"{run.data[0]}{more}: {target.words} of {target.label}"
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="quiet">{escape(_facts(run))}</p>',

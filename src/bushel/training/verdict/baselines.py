@@ -142,9 +142,9 @@ def _series(_: Input, x: Array) -> Array:
     return np.concatenate([*moments, thin], axis=1)
 
 
-def _tokens(_: Input, x: Array) -> Array:
+def _tokens(given: Input, x: Array) -> Array:
     out = np.zeros((len(x), _HASHED), np.float32)
-    rows, places = np.nonzero(x)
+    rows, places = np.nonzero(x != given.pad)
     np.add.at(out, (rows, x[rows, places] % _HASHED), 1.0)
     return _by_length(out)
 

@@ -15,16 +15,23 @@ from bushel.checking.rules.run_rules import RunFacts
 from bushel.feeding.preparation import Target
 from bushel.training.predictions import Predictions
 from bushel.training.verdict.baselines import Baselines, baseline_words
-from bushel.training.verdict.metrics import Interval, bootstrap, measure_of, metric_words, primary, wilson
+from bushel.training.verdict.metrics import Interval, Metric, bootstrap, measure_of, metric_words, primary, wilson
 
 __all__ = ["Verdict", "add_scores", "blocked", "judge", "run_findings"]
 
+LEAST_RECORDS = 10  # fewer cannot show that a model learned
+_WIDE = 0.9  # of what a perfect model would gain: an interval wider than that decides nothing
+
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run comes to. `advantages` are over baselines: above 0 where the model is better."""
+    """What a run comes to. `advantages` are over baselines: above 0 where the model is better.
+
+    Where there are too few records to tell a good model from guessing, it is `unclear`, and not `learned`.
+    """
 
     learned: bool
     summary: str
+    unclear: bool = False  # whether there are too few records to tell
     metric: str = ""
     records: int = 0
     score: dict[str, float] = {}
@@ -56,18 +63,36 @@ def judge(target: Target, found: Predictions, baselines: Baselines, *, seed: int
             return sign * (same(drawn) - float(theirs(drawn)))
 
         advantages[name] = bootstrap(gain, len(numbers), seed=seed, draws=metric.draws)
-    learned = advantages["constant"].low > 0
+    unclear = _is_unclear(metric, len(numbers), advantages["constant"], scores["constant"]["value"])
+    learned = advantages["constant"].low > 0 and not unclear
     head = f"{metric_words(metric.name)} {_shown(score)} on {count_of_records(len(found))}"
     compared = [_compared(gain, baseline_words(name, target)) for name, gain in advantages.items()]
     return Verdict(
         learned=learned,
-        summary=f"{'It learned' if learned else 'It did not learn'}: {head}; {', '.join(compared)}",
+        unclear=unclear,
+        summary=f"{_outcome(learned, unclear, advantages['linear'])}: {head}; {', '.join(compared)}",
         metric=metric.name,
         records=len(found),
         score=score.to_json(),
         baselines=scores,
         advantages={name: interval.to_json() for name, interval in advantages.items()},
     )
+
+
+def _outcome(learned: bool, unclear: bool, over_linear: Interval) -> str:
+    if unclear:
+        return "It cannot be told whether it learned, because there are too few records"
+    if not learned:
+        return "It did not learn"
+    return "It learned, but less than a linear model" if over_linear.high < 0 else "It learned"
+
+
+def _is_unclear(metric: Metric, records: int, gain: Interval, guessing: float) -> bool:
+    """Whether so few records were judged that a good model would hardly be told from guessing."""
+    if records < LEAST_RECORDS:
+        return True
+    best = 1.0 - guessing if metric.is_more_better else guessing  # what a perfect model would gain
+    return gain.low <= 0 and gain.high >= 0 and gain.high - gain.low > _WIDE * best
 
 
 def _shown(score: Interval) -> str:

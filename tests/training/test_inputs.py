@@ -1,0 +1,167 @@
+"""What features become, and what is said of it before training."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel.feeding.preparation import Input
+from bushel.training import Listener, Options
+from bushel.training.inputs.choose_inputs import choose_inputs
+from bushel.training.inputs.choose_target import choose_target, describe_target
+from bushel.training.inputs.splits import open_splits
+from bushel.transforms import tokenise
+
+GENERATOR = np.random.default_rng(0)
+
+
+def build(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Path:
+    bushel.build(iter(rows), folder, split="70/30", **more)
+    return folder
+
+
+def chosen(data: Path, **options: Any) -> tuple[dict[str, Input], list[str]]:
+    preparation, notes = choose_inputs(open_splits(data, seed=0), "label", Options(**options))
+    return {given.name: given for given in preparation.inputs}, notes
+
+
+def task_of(data: Path, label: str = "label", **options: Any) -> str:
+    splits = open_splits(data, seed=0)
+    return describe_target(choose_target(splits, label=label, **options), splits.train)
+
+
+def rows_of(ids: list[Any]) -> list[dict[str, Any]]:
+    return [{"ids": row, "label": "ab"[number % 2]} for number, row in enumerate(ids)]
+
+
+def test_integer_vectors_are_numbers_unless_the_user_says_tokens(tmp_path: Path) -> None:
+    data = build(tmp_path / "data", rows_of([GENERATOR.integers(0, 17, 16) for _ in range(60)]))
+    inputs, notes = chosen(data)
+    assert (inputs["ids"].kind, inputs["ids"].shape, notes) == ("number", (16,), [])
+    inputs, _ = chosen(data, kinds={"ids": "tokens"})
+    assert (inputs["ids"].kind, inputs["ids"].size) == ("tokens", 17)
+
+
+def test_integer_vectors_that_a_build_made_of_text_are_tokens(tmp_path: Path) -> None:
+    rows = [{"text": f"some words {'good' if n % 2 else 'bad'}", "label": "ab"[n % 2]} for n in range(60)]
+    data = build(tmp_path / "data", rows, transforms=[tokenise("text", length=8)])
+    inputs, _ = chosen(data)
+    assert (inputs["text"].kind, inputs["text"].pad) == ("tokens", 0)
+
+
+def test_lists_of_integers_of_different_lengths_are_tokens_and_0_is_one_of_them(tmp_path: Path) -> None:
+    data = build(tmp_path / "data", rows_of([GENERATOR.integers(0, 9, 2 + n % 5) for n in range(60)]))
+    inputs, _ = chosen(data)
+    assert (inputs["ids"].kind, inputs["ids"].pad, inputs["ids"].size) == ("tokens", -1, 9)
+    without_zero = build(tmp_path / "other", rows_of([GENERATOR.integers(1, 9, 2 + n % 5) for n in range(60)]))
+    assert chosen(without_zero)[0]["ids"].pad == 0
+
+
+def test_long_rows_are_counted_and_the_limit_is_an_option(tmp_path: Path) -> None:
+    ids = [GENERATOR.integers(1, 9, 600 if n % 10 == 0 else 20) for n in range(100)]
+    data = build(tmp_path / "data", rows_of(ids))
+    inputs, notes = chosen(data)
+    assert inputs["ids"].shape == (512,)
+    assert len(notes) == 1
+    assert notes[0].endswith("have more than 512 values and are cut; the longest has 600 (--max-length)")
+    inputs, notes = chosen(data, max_length=600)
+    assert (inputs["ids"].shape, notes) == ((600,), [])
+
+
+def test_long_texts_are_counted(tmp_path: Path) -> None:
+    rows = [{"text": f"{n} " + "word " * (300 if n == 5 else 9), "label": "ab"[n % 2]} for n in range(40)]
+    _, notes = chosen(build(tmp_path / "data", rows), max_length=200)
+    assert notes == [] or "have more than 200 words and are cut" in notes[0]
+    every = [{"text": f"{n} " + "word " * 300, "label": "ab"[n % 2]} for n in range(40)]
+    inputs, notes = chosen(build(tmp_path / "every", every))
+    assert inputs["text"].length == 256
+    assert "texts looked at have more than 256 words and are cut; the longest has 301" in notes[0]
+
+
+def test_negative_ids_are_counted(tmp_path: Path) -> None:
+    data = build(tmp_path / "data", rows_of([np.arange(-1, 2 + n % 4) for n in range(60)]))
+    inputs, notes = chosen(data)
+    assert inputs["ids"].pad == -2
+    assert "ids are below 0, and are fed as unknown (--kind ids=series feeds numbers)" in notes[0]
+    assert chosen(data, kinds={"ids": "series"})[0]["ids"].kind == "series"
+
+
+@pytest.mark.parametrize("low", [0, -3])
+def test_tokens_train_and_predict_whatever_their_ids(tmp_path: Path, low: int) -> None:
+    pytest.importorskip("tensorflow")
+    ids = [GENERATOR.integers(low, 6, 3 + n % 5) + (6 - low) * (n % 2) for n in range(120)]
+    data = build(tmp_path / "data", rows_of(ids))
+    lines: list[str] = []
+    listener = Listener(choice=lines.append)
+    trained = bushel.train(data, Options(epochs=12, batch_size=8), out=tmp_path / "run", listener=listener)
+    assert trained.verdict.learned
+    assert lines[0] == "task: binary, 2 classes of 'label'"
+    assert lines[1].startswith("inputs: 'ids' as tokens, up to 7 of ")
+    again = bushel.evaluate(tmp_path / "run", data, split="val")
+    assert again.metrics == pytest.approx(trained.metrics["val"], rel=1e-4)
+
+
+def test_a_kind_that_a_feature_cannot_have_is_one_clear_line(tmp_path: Path) -> None:
+    data = build(tmp_path / "data", [{"x": float(n), "label": "ab"[n % 2]} for n in range(60)])
+    with pytest.raises(bushel.SchemaMismatch, match="cannot be fed as tokens, only as number"):
+        chosen(data, kinds={"x": "tokens"})
+    with pytest.raises(bushel.MissingName, match="'y'"):
+        chosen(data, kinds={"y": "tokens"})
+
+
+def numbered(folder: Path, labels: Any) -> Path:
+    return build(folder, [{"x": float(n), "label": int(label)} for n, label in enumerate(labels)], label="label")
+
+
+def test_ages_are_numbers_and_the_other_choice_is_offered(tmp_path: Path) -> None:
+    ages = np.clip(np.round(GENERATOR.normal(45, 12, 600)), 12, 86)
+    data = numbered(tmp_path / "ages", ages)
+    assert task_of(data).startswith("regression of 'label' (numbers from 12 to ")
+    assert task_of(data).endswith("; for classes: --task classification")
+    assert task_of(data, task="classification").startswith("multi-class, ")
+
+
+def test_counts_with_the_shape_of_a_measurement_are_numbers_and_codes_are_classes(tmp_path: Path) -> None:
+    rings = np.clip(np.round(GENERATOR.gamma(9, 1.1, 2000)), 1, 29)
+    assert task_of(numbered(tmp_path / "rings", rings)).startswith("regression")
+    codes = np.arange(1000) % 50
+    assert task_of(numbered(tmp_path / "codes", codes)) == (
+        "multi-class, 50 classes of 'label'; if they are numbers: --task regression"
+    )
+    assert task_of(numbered(tmp_path / "few", np.arange(100) % 3)) == "multi-class, 3 classes of 'label'"
+
+
+def test_integers_that_are_numbers_train_though_some_are_only_in_val(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    ages = np.clip(np.round(GENERATOR.normal(45, 12, 300)), 12, 86)
+    rows = [{"x": float(age + GENERATOR.normal()), "age": int(age)} for age in ages]
+    bushel.build(iter(rows), tmp_path / "data", split="70/30", label="age")
+    trained = bushel.train(tmp_path / "data", Options(epochs=2), out=tmp_path / "run")
+    assert trained.history, trained.verdict.summary
+
+
+def test_sparse_rows_are_as_wide_as_the_largest_index_of_any_split(tmp_path: Path) -> None:
+    for split, high in (("train", 5), ("val", 9)):
+        with bushel.Writer(tmp_path / f"{split}.tfrecord") as writer:
+            for n in range(40):
+                writer.write({"x/indices": [n % high], "x/values": [1.0], "label": n % 2})
+    assert chosen(tmp_path)[0]["x"].shape == (9,)
+    assert chosen(tmp_path, sparse_width=100)[0]["x"].shape == (100,)
+    with pytest.raises(ValueError, match="sparse_width must be above the largest index of 'x', 8; got 4"):
+        chosen(tmp_path, sparse_width=4)
+
+
+def test_an_image_of_another_size_in_a_split_is_resized(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for n in range(40):
+        place = tmp_path / "images" / "ab"[n % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        side = 12 if n == 21 else 16
+        Image.fromarray(np.full((side, 16, 3), 100 * (n % 2) + n, np.uint8)).save(place / f"{n}.png")
+    bushel.build(str(tmp_path / "images"), tmp_path / "data", split="70/30")
+    inputs, notes = chosen(tmp_path / "data")
+    assert inputs["image"].shape == (16, 16, 3)
+    assert notes == ["'image': images of different or large sizes are resized to 16 x 16"]
