@@ -74,10 +74,10 @@ def csv(folder: Path, count: int) -> None:
 def documents(folder: Path, count: int) -> None:
     rng = np.random.default_rng(0)
     words = [f"word{n}" for n in range(5000)]
+    texts = [json.dumps(" ".join(words[i] for i in rng.integers(0, 5000, 120))) for _ in range(5000)]
     with (folder / "texts.jsonl").open("w") as file:
         for number in range(count):
-            text = " ".join(words[i] for i in rng.integers(0, 5000, 120))
-            file.write(json.dumps({"text": text, "label": int(number % 4)}) + "\n")
+            file.write(f'{{"number": {number}, "text": {texts[number * 7919 % 5000]}, "label": {number % 4}}}\n')
 
 
 def photos(folder: Path, count: int) -> None:
@@ -117,9 +117,10 @@ def build(name: str, **options: Any) -> Callable[[Path, int, int], Any]:
         from bushel import sources
 
         told = dict(options)
-        opened = sources.open_source(folder / name, **told.pop("source", {}))
-        built = bushel.build(opened, folder / "out", run=bushel.Run(workers=cores, overwrite=True), **told)
-        return getattr(built, "timings", None)
+        given = told.pop("source", {})  # with no options the path is given, so that all workers help to open it
+        source = sources.open_source(folder / name, **given) if given else folder / name
+        built = bushel.build(source, folder / "out", run=bushel.Run(workers=cores, overwrite=True), **told)
+        return {stage: {"seconds": timing.seconds, "cores": timing.cores} for stage, timing in built.timings.items()}
 
     return work
 
@@ -161,13 +162,13 @@ def read(*, shuffle: bool) -> Callable[[Path, int, int], Any]:
 JOBS = {
     job.name: job
     for job in (
-        Job("parquet", "rows", 6_000_000, parquet, build("rows.parquet")),
-        Job("csv", "rows", 3_000_000, csv, build("rows.csv")),
-        Job("headers", "images", 16_000, photos, build("photos", source={"verify": "headers"})),
+        Job("parquet", "rows", 10_000_000, parquet, build("rows.parquet")),
+        Job("csv", "rows", 4_000_000, csv, build("rows.csv")),
+        Job("headers", "images", 64_000, photos, build("photos", source={"verify": "headers"})),
         Job("decode", "images", 16_000, photos, build("photos", source={"verify": "decode"})),
         Job("resize", "images", 8_000, photos, build_resized),
-        Job("text", "documents", 200_000, documents, build("texts.jsonl")),
-        Job("tokens", "documents", 200_000, documents, build_tokens),
+        Job("text", "documents", 2_000_000, documents, build("texts.jsonl")),
+        Job("tokens", "documents", 800_000, documents, build_tokens),
         Job("check", "records", 6_000_000, records, check),
         Job("read", "records", 6_000_000, records, read(shuffle=False)),
         Job("shuffled", "records", 6_000_000, records, read(shuffle=True)),
@@ -196,7 +197,7 @@ def cpu_seconds() -> float:
 
 
 class Peak:
-    """The most private memory of this process and its children, looked at ten times per second."""
+    """The most memory of this process and its children, looked at ten times per second; shared pages count once."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -212,7 +213,7 @@ class Peak:
 
     def _watch(self) -> None:
         while not self._done.wait(0.1):
-            self.bytes = max(self.bytes, sum(private_bytes(pid) for pid in tree(os.getpid())))
+            self.bytes = max(self.bytes, sum(anonymous_bytes(pid) for pid in tree(os.getpid())))
 
 
 def tree(pid: int) -> list[int]:
@@ -223,10 +224,10 @@ def tree(pid: int) -> list[int]:
     return [pid, *(found for text in children for found in tree(int(text)))]
 
 
-def private_bytes(pid: int) -> int:
+def anonymous_bytes(pid: int) -> int:
     try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon"):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss_Anon"):
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
@@ -284,7 +285,7 @@ def show(job: Job, cores: list[int], found: list[dict[str, Any]]) -> None:
             flush=True,
         )
     if found[-1].get("timings"):
-        for stage, told in sorted(found[-1]["timings"].items(), key=lambda pair: -pair[1]["seconds"])[:5]:
+        for stage, told in sorted(found[-1]["timings"].items(), key=lambda pair: -pair[1]["seconds"])[:8]:
             print(f"    {stage:12} {told['seconds']:6.2f} s, {told['cores']:.1f} cores busy", flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pickle
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import repeat
+from types import SimpleNamespace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from bushel import _native
@@ -28,10 +31,12 @@ from bushel.errors import BushelError
 __all__ = [
     "Ahead",
     "Helpers",
+    "Template",
     "Worker",
     "WorkerEnded",
     "available_cores",
     "do_all",
+    "fork_on_request",
     "in_background",
     "iterate_ahead",
     "map_in_threads",
@@ -109,8 +114,13 @@ def map_in_threads(function: Callable[[T], R], values: Iterable[T]) -> Ahead[tup
     return Ahead(lambda value: (value, function(value)), values, threads=cores, ahead=cores)
 
 
+_here = SimpleNamespace(is_one_of_many=False)  # what is true of this process
+
+
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use: one, if it is one of many workers."""
+    if _here.is_one_of_many:
+        return 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -131,29 +141,145 @@ def in_background(call: Callable[..., T], *arguments: Any) -> Future[T]:
 _BOOT = (
     "import pickle, socket, struct, sys; link = socket.socket(fileno=int(sys.argv[1])); "
     "size, = struct.unpack('<Q', link.recv(8, socket.MSG_WAITALL)); "
-    "sys.argv[:], sys.path[:], modules = pickle.loads(link.recv(size, socket.MSG_WAITALL)); "
-    "from bushel.parallel import serve; serve(link, modules)"
+    "sys.argv[:], sys.path[:], modules, main = pickle.loads(link.recv(size, socket.MSG_WAITALL)); "
+    "from bushel import parallel; getattr(parallel, main)(link, modules)"
 )
 _HEADER = struct.Struct("<QI")  # size of the pickle, number of buffers
+_REQUEST = struct.Struct("<cQ")  # to a template: its kind, and the number of a process that it forked
+_RUNS = 1 << 32  # no exit code
 _ALIGNMENT = 64
 
 
+def _start(main: str, modules: Sequence[str]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start Python in a new process without a fork, so that threads of Arrow and TensorFlow survive."""
+    link, theirs = socket.socketpair()
+    with theirs:
+        flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        # -P: a file in the current folder must not stand in for a module of the standard library.
+        command = [sys.executable, *flags, "-P", "-c", _BOOT, str(theirs.fileno())]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+    data = pickle.dumps((sys.argv, sys.path, modules, main))
+    with suppress(OSError):  # it ended already: noticed when its first answer is awaited
+        link.sendall(struct.pack("<Q", len(data)) + data)
+    return link, process
+
+
+class Template:
+    """A process that imports `modules` once and forks workers, which then start in milliseconds.
+
+    It never starts a thread, so forking it is safe. On systems where it is not, every worker is a new process.
+    """
+
+    can_fork = sys.platform == "linux"
+
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        self._modules = modules
+        self._forked = 0
+        if self.can_fork:
+            self._link, self._process = _start("fork_on_request", modules)
+
+    def worker(self) -> Worker:
+        """Start a worker, without waiting for it."""
+        if not self.can_fork:
+            return Worker(self._modules)
+        link, theirs = socket.socketpair()
+        with theirs, suppress(OSError):  # the template ended: noticed when the worker's answer is awaited
+            socket.send_fds(self._link, [_REQUEST.pack(b"f", self._forked)], [theirs.fileno()])
+        self._forked += 1
+        return Worker(started=(link, _Forked(self, self._forked - 1)))
+
+    def ask(self, request: bytes, number: int) -> int:
+        """Ask about the process that it forked as this number: see `fork_on_request`."""
+        try:
+            self._link.sendall(_REQUEST.pack(request, number))
+            return int(struct.unpack("<q", _read(self._link, 8))[0])
+        except (EOFError, OSError):  # the template was killed, and without it its workers end
+            return -signal.SIGKILL
+
+    def end(self) -> None:
+        """End it, after its workers."""
+        if self.can_fork:
+            self._link.close()
+            self._process.wait()
+
+
+class _Forked:
+    """A process that a template forked, with the methods of `subprocess.Popen` that a worker needs."""
+
+    def __init__(self, template: Template, number: int) -> None:
+        self._template, self._number = template, number
+        self.returncode: int | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._template.ask(b"i", self._number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        begun = time.monotonic()
+        while self.returncode is None:
+            code = self._template.ask(b"p", self._number)
+            self.returncode = None if code == _RUNS else code
+            if timeout is not None and self.returncode is None and time.monotonic() - begun > timeout:
+                raise subprocess.TimeoutExpired("worker", timeout)
+            time.sleep(0.001 if self.returncode is None else 0)
+        return self.returncode
+
+    def kill(self) -> None:
+        self._template.ask(b"k", self._number)
+
+
+def fork_on_request(link: socket.socket, modules: Sequence[str]) -> None:
+    """Be a template: fork a worker (f), or tell the id (i) or exit code (p) of one, or kill it (k)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _import_all(modules)
+    gc.collect()
+    gc.freeze()  # what the collector touches would be copied in every worker
+    forked: list[int] = []
+    codes: dict[int, int] = {}
+    while True:
+        request, files, _, _ = socket.recv_fds(link, _REQUEST.size, 1)
+        if not request:
+            return
+        kind, number = _REQUEST.unpack(request + _read(link, _REQUEST.size - len(request)))
+        if kind == b"f":
+            forked.append(_fork(link, files[0]))
+            continue
+        if kind == b"p" and number not in codes:
+            pid, status = os.waitpid(forked[number], os.WNOHANG)
+            if pid:
+                codes[number] = os.waitstatus_to_exitcode(status)
+        if kind == b"k" and number not in codes:
+            os.kill(forked[number], signal.SIGKILL)
+        answers = {b"i": forked[number], b"p": codes.get(number, _RUNS), b"k": 0}
+        link.sendall(struct.pack("<q", answers[kind]))
+
+
+def _fork(link: socket.socket, file: int) -> int:
+    pid = os.fork()
+    if pid:
+        os.close(file)
+        return pid
+    _here.is_one_of_many = True
+    try:
+        link.close()
+        serve(socket.socket(fileno=file), ())
+    finally:  # whatever happens, it does not go on as a second template
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(1)
+
+
 class Worker:
-    """One process, without a fork, so that threads of Arrow and TensorFlow survive, and without a `__main__` guard.
+    """One process that does tasks; programs that use it need no `__main__` guard.
 
     `modules` are imported early, while it waits for its first task.
     """
 
-    def __init__(self, modules: Sequence[str] = ()) -> None:
-        self._link, theirs = socket.socketpair()
-        with theirs:
-            flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-            # -P: a file in the current folder must not stand in for a module of the standard library.
-            command = [sys.executable, *flags, "-P", "-c", _BOOT, str(theirs.fileno())]
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
-        data = pickle.dumps((sys.argv, sys.path, modules))
-        with suppress(OSError):  # it ended already: noticed when its first answer is awaited
-            self._link.sendall(struct.pack("<Q", len(data)) + data)
+    def __init__(self, modules: Sequence[str] = (), *, started: tuple[socket.socket, _Forked] | None = None) -> None:
+        self.process: subprocess.Popen[bytes] | _Forked
+        self._link, self.process = started or _start("serve", modules)
+        self.cpu_seconds = 0.0  # that it had used when it last answered
 
     def fileno(self) -> int:
         """Of its socket, so that several workers can be waited for."""
@@ -167,16 +293,20 @@ class Worker:
     def receive(self) -> Any:
         """What became of the task. Raises the error that it raised, or `WorkerEnded`."""
         try:
-            value, error, trace = _receive(self._link)
+            (value, error, trace), self.cpu_seconds = _receive(self._link)
         except (EOFError, OSError):
             raise WorkerEnded(self.process.wait()) from None
         if error is not None:
             raise error from _InWorker(trace)
         return value
 
-    def end(self) -> None:
-        """End it at once: it does when its socket is closed, unless something holds it."""
+    def hang_up(self) -> None:
+        """Let it end, without waiting: it does when its socket is closed, unless something holds it."""
         self._link.close()
+
+    def end(self) -> None:
+        """End it at once."""
+        self.hang_up()
         try:
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
@@ -207,9 +337,7 @@ def serve(link: socket.socket, modules: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that started this one
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(link, messages), daemon=True).start()
-    for name in modules:
-        with suppress(ImportError):
-            importlib.import_module(name)
+    _import_all(modules)
     work: Any = None
     while True:
         pickled, task = messages.get()
@@ -223,6 +351,12 @@ def serve(link: socket.socket, modules: Sequence[str]) -> None:
             _answer(link, answer)
         except OSError:
             sys.exit(1)
+
+
+def _import_all(modules: Sequence[str]) -> None:
+    for name in modules:
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def _listen(link: socket.socket, messages: queue.SimpleQueue[Any]) -> None:
@@ -239,12 +373,12 @@ def _answer(link: socket.socket, answer: tuple[Any, BaseException | None, str]) 
     try:
         if error is not None:
             pickle.loads(pickle.dumps(error))
-        _send(link, answer)
+        _send(link, (answer, time.process_time()))
     except OSError:
         raise
     except Exception:
         what = f"{type(error).__name__}: {error}" if error else f"{type(value).__name__} cannot be sent back"
-        _send(link, (None, RuntimeError(what), trace))
+        _send(link, ((None, RuntimeError(what), trace), time.process_time()))
 
 
 def _send(link: socket.socket, value: Any) -> None:

@@ -8,8 +8,9 @@ import time
 
 import pytest
 
-from bushel.building.engines import LocalEngine
+from bushel.building.engines import LocalEngine, Stopwatch
 from bushel.errors import BushelError, FileProblem
+from bushel.parallel import Template
 
 
 @pytest.fixture
@@ -140,3 +141,57 @@ def test_a_file_in_the_current_folder_does_not_stand_in_for_a_module_of_python(t
     )
     run = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (run.stdout, run.stderr) == ("[1, 2]\n", "")
+
+
+def test_workers_share_what_was_imported_before_they_were_forked(engine):
+    if not Template.can_fork:
+        pytest.skip("this system does not fork")
+    parents = set(engine.run(lambda _: os.getppid(), range(20)))
+    assert len(parents) == 1
+    assert parents != {os.getpid()}
+
+
+def test_a_worker_leaves_the_other_cores_to_the_others(engine):
+    def cores(_):
+        from bushel.parallel import available_cores
+
+        return available_cores()
+
+    assert set(engine.run(cores, range(4))) == {1}
+
+
+def test_the_time_of_workers_is_counted(engine):
+    def work(_):
+        begun = time.process_time()
+        while time.process_time() - begun < 0.2:
+            pass
+
+    before = engine.cpu_seconds()
+    list(engine.run(work, range(4)))
+    assert engine.cpu_seconds() - before >= 0.8
+    engine.close()
+    assert engine.cpu_seconds() - before >= 0.8
+
+
+def test_a_stage_that_comes_again_adds_to_its_time():
+    watch = Stopwatch()
+    for _ in range(2):
+        with watch.stage("plan"):
+            time.sleep(0.02)
+    with watch.stage("write"):
+        begun = time.process_time()
+        while time.process_time() - begun < 0.1:
+            pass
+    watch.add("read back", of="write", seconds=0.05)
+    found = watch.timings()
+    assert list(found) == ["plan", "write", "read back"]
+    assert found["plan"].seconds >= 0.04
+    assert found["read back"].seconds > 0
+    assert found["plan"].cores is not None
+
+
+def test_cores_are_not_told_where_workers_are_elsewhere():
+    watch = Stopwatch(lambda: None)
+    with watch.stage("plan"):
+        pass
+    assert watch.timings()["plan"].cores is None

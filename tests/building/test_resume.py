@@ -96,20 +96,20 @@ def test_a_build_killed_at_ten_random_moments_gives_the_same_bytes(tmp_path, rea
 def test_workers_end_when_the_build_is_killed_alone(tmp_path):
     process = subprocess.Popen(script(tmp_path, "sequence", "out", 2), start_new_session=True)
     workers: list[int] = []
-    while not workers and process.poll() is None:
+    while len(workers) < 3 and process.poll() is None:
         time.sleep(0.05)
-        workers = children(process.pid)
+        workers = [worker for template in children(process.pid) for worker in (template, *children(template))]
     process.kill()
     process.wait()
     deadline = time.monotonic() + 30
     while any(is_running(worker) for worker in workers) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert workers
+    assert len(workers) == 3
     assert not [worker for worker in workers if is_running(worker)]
 
 
 def children(parent: int) -> list[int]:
-    return [int(line.split()[0]) for line in ps("pid=,args=", "--ppid", parent) if "parallel import serve" in line]
+    return [int(line.split()[0]) for line in ps("pid=,args=", "--ppid", parent) if "getattr(parallel, main)" in line]
 
 
 def is_running(process: int) -> bool:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bushel import sources
+from bushel.errors import FileProblem
 from bushel.parallel import do_all
 from bushel.sources.folders import walk
 
@@ -72,3 +73,44 @@ def test_files_of_a_table_are_looked_through_in_parts(tmp_path, suffix):
     assert together.knows(["label"]) == alone.knows(["label"])
     assert together.knows([])
     assert together.list(3, ["label"]).columns["label"] == alone.list(3, ["label"]).columns["label"]
+
+
+@pytest.fixture
+def large_files(monkeypatch):
+    """Files of some kilobytes count as large, and are looked through in small spans."""
+    monkeypatch.setattr("bushel.sources.texts.text_blocks.LARGE_FILE", 1000)
+    monkeypatch.setattr("bushel.sources.tables.table.LARGE_FILE", 1000)
+    monkeypatch.setattr("bushel.sources.texts.text_blocks._SPAN_BYTES", 1 << 20)
+
+
+def test_one_large_file_is_looked_through_in_spans(tmp_path, large_files):
+    quoted = '"two\nlines, one ""value"""'
+    lines = [f"{number},c{number % 3},{quoted if number % 7 == 0 else 'plain'}" for number in range(400_000)]
+    lines[350_000] = "0.5,c1,late"  # one value far from the start decides the type
+    (tmp_path / "rows.csv").write_text("\n".join(["x,label,text", *lines]) + "\n")
+    alone = sources.table(tmp_path / "rows.csv")
+    elsewhere = Elsewhere()
+    together = sources.open_source(tmp_path / "rows.csv", helpers=elsewhere)
+    assert elsewhere.done > 2
+    assert together.schema() == alone.schema()
+    assert together.parts == alone.parts
+    assert together.list(0, ["label"]).columns["label"] == alone.list(0, ["label"]).columns["label"]
+
+
+def test_a_bad_byte_in_a_large_file_is_found_at_its_line(tmp_path, large_files):
+    lines = [b"%d,plain" % number for number in range(400_000)]
+    lines[390_000] = b"1,caf\xe9"
+    (tmp_path / "rows.csv").write_bytes(b"\n".join([b"x,text", *lines]) + b"\n")
+    with pytest.raises(FileProblem, match="line 390002: byte 0xe9 is not UTF-8"):
+        sources.open_source(tmp_path / "rows.csv", helpers=Elsewhere())
+
+
+def test_a_large_file_of_json_lines_is_looked_through_in_spans(tmp_path, large_files):
+    text = "".join(f'{{"x": {number}, "label": "c{number % 3}"}}\n' for number in range(150_000))
+    (tmp_path / "rows.jsonl").write_text(text)
+    alone = sources.table(tmp_path / "rows.jsonl")
+    elsewhere = Elsewhere()
+    together = sources.open_source(tmp_path / "rows.jsonl", helpers=elsewhere)
+    assert elsewhere.done > 2
+    assert together.schema() == alone.schema()
+    assert together.parts == alone.parts

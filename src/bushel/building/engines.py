@@ -17,11 +17,12 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import Stopped
-from bushel.parallel import Worker, WorkerEnded
+from bushel.parallel import Template, Worker, WorkerEnded
 
 __all__ = [
     "BuildProgress",
@@ -30,6 +31,8 @@ __all__ = [
     "FileCounters",
     "LocalEngine",
     "ProgressHandler",
+    "Stopwatch",
+    "Timing",
     "watch",
     "watch_plan",
 ]
@@ -53,18 +56,66 @@ class BuildProgress:
 ProgressHandler: TypeAlias = Callable[[BuildProgress], None]
 
 
+class Timing(msgspec.Struct, frozen=True):
+    """How long one stage took, and how many cores it kept busy on average; None where workers are on other machines."""
+
+    seconds: float
+    cores: float | None
+
+
+class Stopwatch:
+    """Times the stages of a build. `cpu_seconds` says what its workers have used so far, if that is known."""
+
+    def __init__(self, cpu_seconds: Callable[[], float | None] = lambda: 0.0) -> None:
+        self._workers = cpu_seconds
+        self._spent: dict[str, tuple[float, float]] = {}
+        self._is_known = True
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time what is done inside; a stage that comes again adds to what it took before."""
+        begun, used = time.perf_counter(), self._used()
+        try:
+            yield
+        finally:
+            seconds, cpu = self._spent.get(name, (0.0, 0.0))
+            self._spent[name] = seconds + time.perf_counter() - begun, cpu + self._used() - used
+
+    def _used(self) -> float:
+        of_workers = self._workers()
+        self._is_known = self._is_known and of_workers is not None
+        return time.process_time() + (of_workers or 0.0)
+
+    def add(self, name: str, of: str, seconds: float) -> None:
+        """Take `seconds` of work on one core out of a stage, in which it was done, and make a stage of it."""
+        wall, cpu = self._spent.get(of, (0.0, 0.0))
+        share = min(1.0, seconds / cpu) if cpu else 0.0
+        self._spent[of] = wall * (1 - share), cpu * (1 - share)
+        self._spent[name] = wall * share, cpu * share
+
+    def timings(self) -> dict[str, Timing]:
+        """The stages in their order."""
+        return {
+            name: Timing(seconds, cpu / max(seconds, 1e-9) if self._is_known else None)
+            for name, (seconds, cpu) in self._spent.items()
+        }
+
+
 class Counters(Protocol):
-    """Samples, bytes and refusals of each task. A value that pickles: workers have one, and so has the build."""
+    """Samples, bytes, refusals and nanoseconds of reading back of each task.
+
+    A value that pickles: workers have one, and so has the build.
+    """
 
     def begin(self, slot: int) -> NDArray[np.int64]:
-        """Three zeros, for a worker to add to while it does the task of this number."""
+        """Four zeros, for a worker to add to while it does the task of this number."""
         ...
 
     def end(self, slot: int) -> None:
         """The task is over: what was counted stays."""
         ...
 
-    def total(self) -> tuple[int, int, int]:
+    def total(self) -> tuple[int, int, int, int]:
         """Over all tasks."""
         ...
 
@@ -78,22 +129,22 @@ class FileCounters:
     @classmethod
     def make(cls, path: Path, tasks: int) -> FileCounters:
         """A file of zeros."""
-        path.write_bytes(bytes(8 * 3 * max(tasks, 1)))
+        path.write_bytes(bytes(8 * 4 * max(tasks, 1)))
         return cls(path)
 
     def begin(self, slot: int) -> NDArray[np.int64]:
         """The task's own place in the file."""
-        counts: NDArray[np.int64] = np.memmap(self.path, np.int64, "r+").reshape(-1, 3)[slot]
+        counts: NDArray[np.int64] = np.memmap(self.path, np.int64, "r+").reshape(-1, 4)[slot]
         counts[:] = 0
         return counts
 
     def end(self, slot: int) -> None:
         """Nothing is left to do."""
 
-    def total(self) -> tuple[int, int, int]:
+    def total(self) -> tuple[int, int, int, int]:
         """The sums of what is in the file now."""
-        samples, written, refused = np.memmap(self.path, np.int64, "r").reshape(-1, 3).sum(axis=0).tolist()
-        return samples, written, refused
+        samples, written, refused, reading = np.memmap(self.path, np.int64, "r").reshape(-1, 4).sum(axis=0).tolist()
+        return samples, written, refused, reading
 
 
 @contextmanager
@@ -119,7 +170,7 @@ def watch(
         return
 
     def report(seconds: float) -> None:
-        samples, written, more = counters.total()
+        samples, written, more, _ = counters.total()
         handler(BuildProgress(stage, min(done + samples, of), of, written, refused + more, seconds))
 
     with _reporting(report):
@@ -179,6 +230,10 @@ class Engine(Protocol):
         """
         ...
 
+    def cpu_seconds(self) -> float | None:
+        """What the workers' processors have been busy for, but for this process; None if that is not known."""
+        ...
+
     def close(self) -> None:
         """End the workers."""
         ...
@@ -200,13 +255,20 @@ class LocalEngine:
     def __init__(self, workers: int, *, in_threads: bool = False) -> None:
         self.workers = workers
         self.in_threads = in_threads
+        self._template: Template | None = None
         self._crew: list[Worker] = []
+        self._ended_cpu_seconds = 0.0
         self._timer: threading.Timer | None = None
 
     @property
     def is_started(self) -> bool:
         """Whether there are workers."""
         return self.in_threads or bool(self._crew)
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether processes were started."""
+        return bool(self._crew)
 
     def start(self, *, after: float = 0) -> None:
         """Start the workers in `after` seconds without waiting for them: they get ready while the plan is made."""
@@ -220,8 +282,9 @@ class LocalEngine:
             self._hire(self.workers)
 
     def _hire(self, wanted: int) -> None:
-        late = [name for name in _IMPORTED_LATE if name in sys.modules]
-        self._crew += [Worker(late) for _ in range(wanted - len(self._crew))]
+        if self._template is None:
+            self._template = Template([name for name in _IMPORTED_LATE if name in sys.modules])
+        self._crew += [self._template.worker() for _ in range(wanted - len(self._crew))]
 
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
@@ -281,13 +344,24 @@ class LocalEngine:
             help = ["Run the same command again, with fewer workers if memory is short."]
             raise Stopped(error.message, help=help) from None
         finally:  # those that still work would answer the next question
-            self._crew = [worker for worker in self._crew if worker not in busy]
-            for worker in busy:
-                worker.end()
+            self._dismiss(busy)
+
+    def _dismiss(self, workers: Sequence[Worker]) -> None:
+        self._crew = [worker for worker in self._crew if worker not in workers]
+        for worker in workers:
+            worker.hang_up()  # all of them, before one is waited for
+        for worker in workers:
+            self._ended_cpu_seconds += worker.cpu_seconds
+            worker.end()
+
+    def cpu_seconds(self) -> float:
+        """What the processes have used until each answered last."""
+        return self._ended_cpu_seconds + sum(worker.cpu_seconds for worker in self._crew)
 
     def close(self) -> None:
         """End the processes."""
         self._stop_timer()
-        for worker in self._crew:
-            worker.end()
-        self._crew = []
+        self._dismiss(self._crew)
+        if self._template is not None:
+            self._template.end()
+            self._template = None

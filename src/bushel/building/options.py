@@ -28,7 +28,7 @@ __all__ = ["Run", "check_outside", "check_schema", "helpers_of", "paths_in", "sa
 
 
 _TABLES = suffixes_of("table", "text")
-_SMALL_TABLE = 1 << 30
+_SMALL_TABLE = 48 << 20  # bytes that are read before processes would have started
 # Seconds after which workers start: once the source is open, or once the build is not a short one.
 _OPENED, _LONG_PLAN = 0.05, 0.3
 
@@ -62,7 +62,7 @@ class Run:
         `transforms` ask for. On a cluster a source is opened when all nodes see it, and with all of them looking
         through its files.
         """
-        engine = self.engine or self._local(in_threads=_is_small_table(source) and all(map(is_in_core, transforms)))
+        engine = self.engine or self._local(_table_bytes(source), in_core=all(map(is_in_core, transforms)))
         try:
             if engine.is_remote:
                 engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), (), versions())
@@ -70,9 +70,10 @@ class Run:
         finally:
             engine.close()
 
-    def _local(self, *, in_threads: bool) -> LocalEngine:
-        engine = LocalEngine(self.workers or available_cores(), in_threads=in_threads)
-        engine.start(after=_OPENED if self.workers else _LONG_PLAN)
+    def _local(self, table_bytes: int, *, in_core: bool) -> LocalEngine:
+        engine = LocalEngine(self.workers or available_cores(), in_threads=in_core and 0 < table_bytes < _SMALL_TABLE)
+        later = _OPENED if self.workers else _LONG_PLAN
+        engine.start(after=0 if table_bytes >= _SMALL_TABLE else later)
         return engine
 
     def allowed(self, samples: int) -> int | None:
@@ -89,19 +90,17 @@ class Run:
         return int(share)
 
 
-def _is_small_table(source: Mapping[str, Any] | AnyPath | None) -> bool:
-    """Whether a source is one file of text or a table, which is read before processes would have started."""
+def _table_bytes(source: Mapping[str, Any] | AnyPath | None) -> int:
+    """How large the files of text or tables that a source names are; 0 if it names others."""
     if isinstance(source, Mapping):
         source = source.get("path") if "image_column" not in source else None
     paths = local_paths([source]) if isinstance(source, str | PathLike) else []
-    return any(
-        path.suffix.lower() in _TABLES and path.is_file() and path.stat().st_size < _SMALL_TABLE for path in paths
-    )
+    return sum(path.stat().st_size for path in paths if path.suffix.lower() in _TABLES and path.is_file())
 
 
 def helpers_of(engine: Engine) -> Helpers:
-    """A cluster helps to look through many files; the workers of this machine have not started by then."""
-    return engine.run if engine.is_remote else None
+    """Those who help to look through many files and rows: a cluster, or workers of this machine that have started."""
+    return engine.run if engine.is_remote or (isinstance(engine, LocalEngine) and engine.has_processes) else None
 
 
 def paths_in(table: Mapping[str, Any]) -> list[Path]:

@@ -27,7 +27,7 @@ from bushel.building.encode.fitting import (
     save_fits,
 )
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.engines import Counters, Engine, LocalEngine, watch, watch_plan
+from bushel.building.engines import Counters, Engine, LocalEngine, Stopwatch, Timing, watch, watch_plan
 from bushel.building.options import Run, check_outside, check_schema, helpers_of, paths_in, same_recipe
 from bushel.building.output.journal import (
     QUARANTINE_NAME,
@@ -80,6 +80,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     narrowed: dict[str, float]  # by feature, the largest difference that float32 made
     problems: list[str]  # that the plan found
     is_acceptable: bool  # nothing was refused, or no more than was allowed
+    timings: dict[str, Timing]  # by stage
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {split.records:,}" for name, split in self.manifest.splits.items())
@@ -151,7 +152,10 @@ def build(
     )
     run = run or Run()
     with run.hired(source if isinstance(source, str | PathLike) else None, transforms) as engine:
-        built = _Build(open_any(source, helpers_of(engine)), recipe, as_path(out), transforms, run, engine).do()
+        stopwatch = Stopwatch(engine.cpu_seconds)
+        with stopwatch.stage("open"):
+            opened = open_any(source, helpers_of(engine))
+        built = _Build(opened, recipe, as_path(out), transforms, run, engine, stopwatch).do()
     built.warn()
     return built
 
@@ -167,8 +171,10 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
     recipe = msgspec.structs.replace(recipe, transforms=describe_transforms(transforms))
     run = run or Run()
     with run.hired(recipe.source, transforms) as engine:
-        opened = open_source(recipe.source, helpers=helpers_of(engine))
-        built = _Build(opened, recipe, as_path(out), transforms, run, engine).do()
+        stopwatch = Stopwatch(engine.cpu_seconds)
+        with stopwatch.stage("open"):
+            opened = open_source(recipe.source, helpers=helpers_of(engine))
+        built = _Build(opened, recipe, as_path(out), transforms, run, engine, stopwatch).do()
     built.warn()
     return built
 
@@ -177,10 +183,17 @@ class _Build:
     """One build, from its source to its dataset."""
 
     def __init__(
-        self, source: Source, recipe: Recipe, out: Path, transforms: Sequence[Transform], run: Run, engine: Engine
+        self,
+        source: Source,
+        recipe: Recipe,
+        out: Path,
+        transforms: Sequence[Transform],
+        run: Run,
+        engine: Engine,
+        stopwatch: Stopwatch,
     ) -> None:
         check_outside(source, out)
-        self.source, self.run, self.engine = source, run, engine
+        self.source, self.run, self.engine, self.stopwatch = source, run, engine, stopwatch
         self.output = open_output(out, overwrite=run.overwrite, append=run.append)
         self.recipe = same_recipe(self.output, recipe, source.describe())
         self.transforms = self._frozen_transforms(transforms)
@@ -226,26 +239,28 @@ class _Build:
 
     def _do(self, check_held: Callable[[], None]) -> Built:
         frozen = self.output.frozen
-        identity = Identity(
-            recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)),
-            fingerprint=self.source.fingerprint(),
-            versions=versions(),
-            generation=frozen.generation if frozen else 0,
-            code=code_of(self.transforms),
-        )
-        self.output.prepare(identity)
-        self._look()
+        with self.stopwatch.stage("prepare"):
+            identity = Identity(
+                recipe=msgspec.to_builtins(msgspec.structs.replace(self.recipe, out=None)),
+                fingerprint=self.source.fingerprint(),
+                versions=versions(),
+                generation=frozen.generation if frozen else 0,
+                code=code_of(self.transforms),
+            )
+            self.output.prepare(identity)
+            self._look()
         made, encoder = self._make_plan(frozen)
         encoder = replace(encoder, schema=made.facts.schema, labels=made.facts.labels)
         self.source = balanced_source(self.source, made.folder, made.facts.originals)
         runner = self._runner(made)
         made, encoder = self._fit(made, encoder, runner)
         outcomes, resumed = self._run_tasks(made, encoder, runner)
-        self.engine.close()  # until now, a lost worker whose task another did may have left files
-        self.journal.clean()  # of what such workers left
-        check_held()
-        manifest = publish(self.output, self.recipe, made, encoder, outcomes)
-        self.output.finish()
+        with self.stopwatch.stage("publish"):
+            self.engine.close()  # until now, a lost worker whose task another did may have left files
+            self.journal.clean()  # of what such workers left
+            check_held()
+            manifest = publish(self.output, self.recipe, made, encoder, outcomes)
+            self.output.finish()
         return self._built(made, manifest, outcomes, resumed)
 
     def _look(self) -> None:
@@ -268,7 +283,9 @@ class _Build:
                 if helpers is not None:
                     self._spool()
                 with watch_plan(self.run.progress):
-                    fresh = plan_build(self.source, self.recipe, encoder, self.journal.plan, addition, helpers)
+                    fresh = plan_build(
+                        self.source, self.recipe, encoder, self.journal.plan, addition, helpers, self.stopwatch
+                    )
                 check_schema(self.output, fresh)
                 self._check_disk(fresh)
                 made = fresh
@@ -290,12 +307,14 @@ class _Build:
                 tasks = [Task("fit", number, slot, passes) for slot, number in enumerate(numbers)]
                 job = self._job(made, encoder, engine.counters(self.journal.progress, len(tasks)))
                 self._run_stage("fit", tasks, replace(job, layer=layer, fit_rows=fit_rows), engine, made)
-                learnt = load_merged([self.journal.fits_path(task.name) for task in tasks], helpers_of(engine))
-                encoder = replace(encoder, transforms=merge_layer(encoder.transforms, layer, learnt))
+                with self.stopwatch.stage("merge fits"):
+                    learnt = load_merged([self.journal.fits_path(task.name) for task in tasks], helpers_of(engine))
+                    encoder = replace(encoder, transforms=merge_layer(encoder.transforms, layer, learnt))
                 passes += 1
             check_learnt(encoder.transforms)
             save_fits(kept, encoder.transforms, durable=engine.is_remote)
-            looked = probe_plan(self.source, made, encoder)
+            with self.stopwatch.stage("probe"):
+                looked = probe_plan(self.source, made, encoder)
             made = recut(
                 made, looked.sizes, looked.schema, shard_size=self.recipe.shard_size, shards=self.recipe.shards
             )
@@ -356,7 +375,8 @@ class _Build:
         so_far = sum(outcome.samples for outcome in done.values())
         of = made.samples if job.layer is None else count_train(made)
         known = refused_before or refused  # a shard lacks what was refused before it was merged: the same samples
-        with watch(self.run.progress, stage, job.counters, done=so_far, refused=known, of=of):
+        watched = watch(self.run.progress, stage, job.counters, done=so_far, refused=known, of=of)
+        with self.stopwatch.stage(stage), watched:
             pickled = self._pickled(job)
             runner = LocalEngine(1) if pickled is None else engine  # a source that does not pickle is read here
             work = partial(perform, pickled or job)
@@ -365,6 +385,8 @@ class _Build:
                 refused += outcome.refused
                 if job.source is not None:
                     self._check_refused(refused, done, job)
+        if stage == "write":
+            self.stopwatch.add("read back", of=stage, seconds=job.counters.total()[3] / 1e9)
         return [done[task.name] for task in tasks], resumed
 
     def _pickled(self, job: Job) -> str | None:
@@ -421,6 +443,7 @@ class _Build:
             narrowed=largest_narrowings(outcomes, {}),
             problems=made.facts.problems if made else [],
             is_acceptable=refused == 0 or self.run.max_bad is not None,
+            timings=self.stopwatch.timings(),
         )
 
 

@@ -30,10 +30,19 @@ _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 @add_flags(BUILD_FLAGS)
 @flag("--plan", "only_plan", is_flag=True, help="Show what would be built, and stop", group="Run")
 @flag("--no-check", "check", flag_value=False, default=True, help="Do not read shards back", group="Run", rare=True)
+@flag(
+    "--timings",
+    is_flag=True,
+    help="Show how long each stage took, and how many cores it kept busy",
+    group="Run",
+    rare=True,
+)
 @engine_flags
 @json_flag
 @click.pass_context
-def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, as_json: bool, **_: Any) -> None:
+def build(
+    ctx: click.Context, /, source: str, out: str | None, only_plan: bool, timings: bool, as_json: bool, **_: Any
+) -> None:
     """Turn raw files into a sharded TFRecord dataset.
 
     \b
@@ -73,6 +82,8 @@ def build(ctx: click.Context, /, source: str, out: str | None, only_plan: bool, 
             click.echo(f"bushel: stopped{stopped}", err=True)
             sys.exit(130)
     _show_built(built, as_json=as_json)
+    if timings and not as_json:
+        _print_timings(built)
     sys.exit(0 if built.is_acceptable else 1)
 
 
@@ -164,6 +175,15 @@ def _show_built(built: Built, *, as_json: bool) -> None:
         click.echo(f"note: floats narrowed to float32: {said}{more}")
     if built.refused:
         _print_refused(built)
+
+
+def _print_timings(built: Built) -> None:
+    click.echo()
+    rows = [
+        (name, f"{timing.seconds:.2f} s", "-" if timing.cores is None else f"{timing.cores:.1f}")
+        for name, timing in built.timings.items()
+    ]
+    _print_table(("stage", "time", "cores busy"), rows)
 
 
 def _print_refused(built: Built) -> None:

@@ -14,6 +14,7 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
+from bushel.parallel import available_cores
 
 __all__ = ["Categories", "Label", "Labels", "Task", "hash_values", "labels_of"]
 
@@ -25,15 +26,14 @@ def hash_values(values: Any) -> Hashes:
     """XXH64 of each text, or of each number's eight bytes."""
     if isinstance(values, BytesColumn):
         offsets = np.ascontiguousarray(values.offsets, np.int64)
-        return np.asarray(_native.hash_column(offsets, np.ascontiguousarray(values.data)))
+        return np.asarray(_native.hash_column(offsets, np.ascontiguousarray(values.data), 0, available_cores()))
     numbers = np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64)
     return hash_words(numbers.view(np.uint64), 0)
 
 
 def hash_words(words: Hashes, seed: int) -> Hashes:
     """XXH64 of the eight little-endian bytes of each word."""
-    offsets = np.arange(len(words) + 1, dtype=np.int64) * 8
-    return np.asarray(_native.hash_column(offsets, np.ascontiguousarray(words).view(np.uint8), seed))
+    return np.asarray(_native.hash_words(np.ascontiguousarray(words), seed, available_cores()))
 
 
 @dataclass

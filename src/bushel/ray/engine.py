@@ -28,14 +28,14 @@ _A_SECOND = 1000  # reports per second that the actor keeps up with
 
 
 class _Counts:
-    """The actor: three counts per task of the present stage, as last reported."""
+    """The actor: four counts per task of the present stage, as last reported."""
 
     def __init__(self) -> None:
         self.stage = ""
-        self.counts = np.zeros((1, 3), np.int64)
+        self.counts = np.zeros((1, 4), np.int64)
 
     def begin(self, stage: str, tasks: int) -> None:
-        self.stage, self.counts = stage, np.zeros((max(tasks, 1), 3), np.int64)
+        self.stage, self.counts = stage, np.zeros((max(tasks, 1), 4), np.int64)
 
     def take(self, stage: str, reported: dict[int, list[int]]) -> None:
         if stage == self.stage:
@@ -44,7 +44,7 @@ class _Counts:
 
     def total(self, stage: str) -> list[int]:
         found: list[int] = self.counts.sum(axis=0).tolist()
-        return found if stage == self.stage else [0, 0, 0]
+        return found if stage == self.stage else [0, 0, 0, 0]
 
 
 def start_counting() -> tuple[str, Any]:
@@ -112,7 +112,7 @@ class ActorCounters:
 
     def begin(self, slot: int) -> NDArray[np.int64]:
         """Counts in this worker's memory, reported now and then."""
-        counts = np.zeros(3, np.int64)
+        counts = np.zeros(4, np.int64)
         with suppress(Exception):  # progress is not worth a task
             if self.stage not in _reporters:
                 for past in _reporters.values():
@@ -137,15 +137,15 @@ class ActorCounters:
                 with suppress(Exception):
                     ray.get(reporter.report(), timeout=5)
 
-    def total(self) -> tuple[int, int, int]:
+    def total(self) -> tuple[int, int, int, int]:
         """As last reported."""
         import ray
 
         try:
-            samples, written, refused = ray.get(self.actor.total.remote(self.stage), timeout=5)
+            samples, written, refused, reading = ray.get(self.actor.total.remote(self.stage), timeout=5)
         except (ray.exceptions.RayError, AttributeError):
-            return 0, 0, 0
-        return samples, written, refused
+            return 0, 0, 0, 0
+        return samples, written, refused, reading
 
 
 T = TypeVar("T")
@@ -247,6 +247,9 @@ class RayEngine:
             )
         fitting = [min(node.cpus, node.memory // memory if memory else node.cpus) for node in there]
         return max(1, int(sum(fitting)))
+
+    def cpu_seconds(self) -> None:
+        """Not known: the nodes' processors are not asked."""
 
     def close(self) -> None:
         """Leave the cluster, unless the program was in it before."""

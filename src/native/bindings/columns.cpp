@@ -11,6 +11,7 @@
 #include "encode.h"
 #include "hash.h"
 #include "pause.h"
+#include "threads.h"
 
 namespace bushel {
 namespace {
@@ -75,21 +76,39 @@ nb::object encode_columns(nb::sequence columns, std::size_t rows, std::size_t th
   return nb::make_tuple(pieces, to_array<std::uint64_t>(std::move(encoded.lengths)));
 }
 
-// `offsets` must be in order and within `data`, as those of a BytesColumn are.
-nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t seed) {
-  const View view(data);
-  const std::size_t rows = offsets.shape(0) == 0 ? 0 : offsets.shape(0) - 1;
+constexpr std::size_t kManyRows = std::size_t{1} << 16;  // for which threads pay
+
+// Calls hash(i) for each of `rows` rows, in threads where there are many, and returns the hashes.
+template <typename Hash>
+nb::object hash_rows(std::size_t rows, std::size_t threads, Hash&& hash) {
   Buffer hashes(rows * sizeof(std::uint64_t));
   {
     const Nogil nogil;
-    for (std::size_t i = 0; i < rows; ++i) {
-      const auto begin = static_cast<std::size_t>(offsets.data()[i]),
-                 end = static_cast<std::size_t>(offsets.data()[i + 1]);
-      breathe(end - begin);
-      hashes.as<std::uint64_t>()[i] = xxh64(view.bytes().subspan(begin, end - begin), seed);
-    }
+    const std::vector<Range> parts = cut(rows, rows < kManyRows ? 1 : std::max<std::size_t>(threads, 1));
+    in_threads(parts.size(), [&](std::size_t part) {
+      for (std::size_t i = parts[part].begin; i < parts[part].end; ++i) hashes.as<std::uint64_t>()[i] = hash(i);
+    });
   }
   return to_array<std::uint64_t>(std::move(hashes));
+}
+
+// `offsets` must be in order and within `data`, as those of a BytesColumn are.
+nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t seed, std::size_t threads) {
+  const View view(data);
+  const std::size_t rows = offsets.shape(0) == 0 ? 0 : offsets.shape(0) - 1;
+  return hash_rows(rows, threads, [&](std::size_t i) {
+    const auto begin = static_cast<std::size_t>(offsets.data()[i]), end = static_cast<std::size_t>(offsets.data()[i + 1]);
+    breathe(end - begin);
+    return xxh64(view.bytes().subspan(begin, end - begin), seed);
+  });
+}
+
+nb::object hash_words(nb::handle words, std::uint64_t seed, std::size_t threads) {
+  const View view(words);
+  return hash_rows(view.bytes().size() / 8, threads, [&](std::size_t i) {
+    breathe(8);
+    return xxh64(view.bytes().subspan(8 * i, 8), seed);
+  });
 }
 
 }  // namespace
@@ -101,7 +120,9 @@ void bind_columns(nb::module_& m) {
   m.def("encode", &encode_columns, "columns"_a, "rows"_a, "threads"_a, "order"_a = nb::none(),
         "(pieces of framed records, lengths), or the number of a record that is too large. Record i is row i, or row "
         "order[i].");
-  m.def("hash_column", &hash_column, "offsets"_a, "data"_a, "seed"_a = 0, "XXH64 of each row of a bytes column.");
+  m.def("hash_column", &hash_column, "offsets"_a, "data"_a, "seed"_a = 0, "threads"_a = 1,
+        "XXH64 of each row of a bytes column.");
+  m.def("hash_words", &hash_words, "words"_a, "seed"_a = 0, "threads"_a = 1, "XXH64 of each eight bytes.");
 }
 
 }  // namespace bushel

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.building.planning import plan as plans
 from bushel.building.planning.plan import Plan, PlanFacts, Rows
 from bushel.building.planning.probe import Probe, ToProbe
@@ -26,7 +27,7 @@ from bushel.data.categories import Categories, Label, Labels, hash_values, label
 from bushel.data.columns import BytesColumn, cut
 from bushel.data.schema import Schema
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
-from bushel.parallel import Helpers, do_all
+from bushel.parallel import Helpers, available_cores, do_all
 from bushel.records.manifest import Balanced
 from bushel.sources.protocol import Source
 
@@ -184,7 +185,8 @@ def _left_out(counted: Counter[str]) -> list[str]:
 
 def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     """Refuse a source in which two samples have the same key: splits and additions could not distinguish them."""
-    ordered = np.sort(listed.hashes)
+    order: Rows = _native.order_of(listed.hashes, available_cores())  # type: ignore[assignment]
+    ordered = listed.hashes[order]
     twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(twice):
         return

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 
 from bushel.building.encode.record_encoding import BlockEncoder
+from bushel.building.engines import Stopwatch
 from bushel.building.planning.balancing import balance
-from bushel.building.planning.draft import Frozen, list_source, make_plan
+from bushel.building.planning.draft import Draft, Frozen, list_source, make_plan
 from bushel.building.planning.plan import Plan
 from bushel.building.planning.probe import NothingProbed, Probe, probe
 from bushel.building.planning.synthesis import balanced_source
@@ -106,22 +107,32 @@ def plan_build(
     folder: Path,
     addition: tuple[Frozen, Any] | None = None,
     helpers: Helpers = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Plan:
     """List the source, decide where each sample goes, probe a few for their size, and write the plan to `folder`."""
     frozen, known = addition or (None, None)
-    listed = list_source(source, recipe, folder, frozen, helpers)
-    draft = make_plan(source, recipe, listed, frozen, known)
-    encoder = replace(encoder, labels=listed.labels)
-    if not draft.samples():
-        raise NothingToAdd("every sample of the source is in the dataset already")
-    if recipe.balance is not None:
-        balance(draft, folder)
-        draft.source = balanced_source(source, folder, draft.originals)
-    draft.note_imbalance()
+    stage = (stopwatch or Stopwatch()).stage
+    with stage("list"):
+        listed = list_source(source, recipe, folder, frozen, helpers)
+    with stage("plan"):
+        draft = make_plan(source, recipe, listed, frozen, known)
+        encoder = replace(encoder, labels=listed.labels)
+        if not draft.samples():
+            raise NothingToAdd("every sample of the source is in the dataset already")
+        if recipe.balance is not None:
+            balance(draft, folder)
+            draft.source = balanced_source(source, folder, draft.originals)
+        draft.note_imbalance()
+    with stage("probe"):
+        looked = _probed(draft, encoder, frozen)
+    with stage("plan"):
+        return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))
+
+
+def _probed(draft: Draft, encoder: BlockEncoder, frozen: Frozen | None) -> Probe:
     try:
-        looked = probe(draft.to_probe(), encoder)
+        return probe(draft.to_probe(), encoder)
     except NothingProbed:
         if frozen is None:
             raise
-        looked = Probe(frozen.schema, np.ones(len(listed.hashes), np.int64), 0.0)  # the dataset is there without them
-    return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))
+    return Probe(frozen.schema, np.ones(len(draft.listed.hashes), np.int64), 0.0)  # the dataset is there without them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 _GATHERED = 16 << 20  # bytes put into order at a time
+_HASHED_HERE = 1 << 20  # bytes that are hashed before a thread would have started
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class ShardFile:
         self._compress = compressor(self.compression)
         self._of_file = hashlib.sha256()
         self._of_records = self._of_file if self._compress is None else hashlib.sha256()
+        self._hashing: threading.Thread | None = None
 
     def write(self, data: Any) -> None:
         """Write framed records."""
@@ -102,23 +105,39 @@ class ShardFile:
 
     def _put(self, data: Any) -> None:
         """Write bytes, and let the disk begin with them now rather than at the end."""
-        self._of_file.update(data)
+        self._hash(data)
         size = write_all(self._file, data)
         if size and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), self._written, size, os.POSIX_FADV_DONTNEED)
         self._written += size
+
+    def _hash(self, data: Any) -> None:
+        """Take bytes into the digest of the file: many of them in a thread, while they are written."""
+        self._wait_for_hash()
+        if len(data) < _HASHED_HERE:
+            self._of_file.update(data)
+            return
+        self._hashing = threading.Thread(target=self._of_file.update, args=[data], daemon=True)
+        self._hashing.start()
+
+    def _wait_for_hash(self) -> None:
+        if self._hashing is not None:
+            self._hashing.join()
+            self._hashing = None
 
     def __enter__(self) -> ShardFile:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Give the file its name; after an error, remove it."""
+        self._wait_for_hash()
         if kind is not None:
             self._file.close()
             self._temporary.unlink(missing_ok=True)
             return
         if self._compress is not None:
             self._put(self._compress.flush())
+            self._wait_for_hash()
         os.fsync(self._file.fileno())
         self._file.close()
         self._temporary.replace(self.path)

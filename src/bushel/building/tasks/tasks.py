@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -192,7 +193,9 @@ class _Work:
         places = file.planned_places
         self._write_beside(file, places)
         if self.job.check:
+            begun = time.thread_time_ns()
             read_back(file.path, len(places))
+            self.progress[3] = time.thread_time_ns() - begun
         return self._outcome(
             samples=shard.samples,
             records=len(places),

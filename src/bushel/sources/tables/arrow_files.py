@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from bushel.errors import FileProblem
+from bushel.parallel import Helpers
 from bushel.sources.tables import arrow
-from bushel.sources.tables.table_columns import PART_BYTES, ArrowBlock, Field, Part, Survey
+from bushel.sources.tables.table_columns import PART_BYTES, ArrowBlock, Field, Part, Survey, part_bytes
 from bushel.storage import local_copy
 
 __all__ = ["ArrowFile", "ParquetFile"]
@@ -41,7 +42,7 @@ class ParquetFile:
 
     path: Path
 
-    def survey(self) -> Survey:
+    def survey(self, helpers: Helpers = None) -> Survey:  # noqa: ARG002
         """Types and counts from the file's own footer."""
         with _named_errors(self.path, "Parquet"):
             file = self._open()
@@ -54,7 +55,7 @@ class ParquetFile:
                     path = name if name == column.name else name.replace("/", ".")
                     fields[name] = Field(kind, column.nullable and missing.get(path, True))
                     roots[name] = column.name
-            return Survey(fields, tuple(_row_group_parts(metadata)), {"roots": roots})
+            return Survey(fields, tuple(_row_group_parts(metadata, part_bytes(_size_of(metadata)))), {"roots": roots})
 
     def _open(self) -> Any:
         import pyarrow.parquet as pq
@@ -90,13 +91,17 @@ def _columns_with_nulls(metadata: Any) -> dict[str, bool]:
     return found
 
 
-def _row_group_parts(metadata: Any) -> Iterator[Part]:
+def _size_of(metadata: Any) -> int:
+    return sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+
+
+def _row_group_parts(metadata: Any, least: int) -> Iterator[Part]:
     first = first_row = rows = size = 0
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         rows += row_group.num_rows
         size += row_group.total_byte_size
-        if size >= PART_BYTES or group == metadata.num_row_groups - 1:
+        if size >= least or group == metadata.num_row_groups - 1:
             yield Part(first, group + 1, first_row, rows)
             first, first_row, rows, size = group + 1, first_row + rows, 0, 0
 
@@ -107,7 +112,7 @@ class ArrowFile:
 
     path: Path
 
-    def survey(self) -> Survey:
+    def survey(self, helpers: Helpers = None) -> Survey:  # noqa: ARG002
         """Types from the file's schema, counts from its batches, which are mapped, not read."""
         with _named_errors(self.path, "Arrow"):
             schema, batches = self._batches()

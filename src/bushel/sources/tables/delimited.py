@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bushel.errors import FileProblem
-from bushel.parallel import map_in_threads
+from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables.arrow import BadRows, cast_text
 from bushel.sources.tables.dialect import BLANKS, TO_BE_FOUND, Dialect, Layout, find_dialect, one_tab_between
 from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
 from bushel.sources.tables.written_numbers import STYLES, Style, has_sign, styles_of, to_numbers
-from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
+from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["DelimitedFile"]
 
@@ -63,24 +63,27 @@ class DelimitedFile:
     decimal: str | None = None  # what stands before decimals; None is to be found
     text: frozenset[str] = frozenset()  # columns that are text, whatever they look like
 
-    def survey(self) -> Survey:
+    def survey(self, helpers: Helpers = None) -> Survey:
         """Parse the whole file once for the types of its columns and the number of its rows."""
         file = TextFile.open(self.path, self.encoding)
         dialect, start = self._dialect(file)
         delimiter, names = dialect.delimiter, dialect.names
-        blocks = file.blocks(partial(_cut_rows, delimiter=delimiter), start if file.is_seekable else 0)
-        if not file.is_seekable:
-            blocks = _without_header(blocks, start)
+        cut = partial(_cut_rows, delimiter=delimiter)
         fields = {name: Field(_null(), False) for name in names}
         written = {name: _Written() for name in names}
         parts: list[Part] = []
         capture = Capture(names)
         lines = 1
         least = part_bytes(self.path.stat().st_size)
-        for block, parsed in map_in_threads(partial(self._infer, names, delimiter, capture), blocks):
+        look = partial(self._infer, names, delimiter, capture)
+        looked = look_through(file, cut, start, look, helpers)
+        if not file.is_seekable:
+            looked = map_in_threads(look, _without_header(file.blocks(cut), start))
+        for block, parsed in looked:
             if parsed.lines < 0:
-                check_utf8(self.path, block.text, lines)
-                raise _unclosed_quote(self.path, block.text, delimiter, lines)
+                text = file.text_of(block)
+                check_utf8(self.path, text, lines)
+                raise _unclosed_quote(self.path, text, delimiter, lines)
             lines += parsed.lines
             fields = {name: _merge(fields[name], parsed.fields[name]) for name in names}
             written = {name: written[name].and_(parsed.written[name]) for name in names}
@@ -235,7 +238,7 @@ class DelimitedFile:
             blocks = _without_header(blocks, survey.details["start"])
         first = 0
         convert = partial(self._convert, survey, names)
-        for _, (arrays, bad, rows) in map_in_threads(convert, blocks):
+        for arrays, bad, rows in map(convert, blocks):  # parts are what workers share, not blocks
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows

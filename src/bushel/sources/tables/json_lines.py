@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ import numpy as np
 
 from bushel import _native
 from bushel.errors import FileProblem
-from bushel.parallel import map_in_threads
+from bushel.parallel import Helpers
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 from bushel.sources.tables.arrow import BadRows
 from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
-from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8
+from bushel.sources.texts.text_blocks import Cut, TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["JsonLinesFile"]
 
@@ -57,16 +58,16 @@ class JsonLinesFile:
     encoding: str | None = None
     text: frozenset[str] = frozenset()  # columns that are text: numbers and lists as they are written
 
-    def _blocks(self, file: TextFile, start: int = 0, stop: int | None = None) -> Iterator[TextBlock]:
-        """Blocks of whole objects, one per line."""
+    def _cut(self, file: TextFile) -> Cut:
+        """Where objects end: at newlines, or after elements of an array."""
         first = next(file.blocks(cut_at_newline, size=4096), None)
         if first is None or not first.text.lstrip().startswith(b"["):
-            return file.blocks(cut_at_newline, start, stop)
+            return cut_at_newline
         if not re.match(rb"\s*\[\s*[{\]]", first.text):
             raise FileProblem(self.path, "is a JSON array, but not one of objects", help=[_ONE_PER_LINE])
-        return (block._replace(text=_as_lines(block.text)) for block in file.blocks(_cut_elements, start, stop))
+        return _cut_elements
 
-    def survey(self) -> Survey:
+    def survey(self, helpers: Helpers = None) -> Survey:
         """Parse the whole file once for the types of its columns and the number of its rows."""
         import pyarrow as pa
 
@@ -76,9 +77,11 @@ class JsonLinesFile:
         capture: Capture | None = None
         rows = lines = 0
         least = part_bytes(self.path.stat().st_size)
-        for block, (is_text, ends, (found, count, few)) in map_in_threads(self._look, self._blocks(file)):
+        cut = self._cut(file)
+        look = partial(self._look, cut)
+        for block, (is_text, ends, (found, count, few)) in look_through(file, cut, 0, look, helpers):
             if not is_text:
-                check_utf8(self.path, block.text, lines)
+                check_utf8(self.path, file.text_of(block), lines)
             lines += ends
             for name, kinds in found.items():
                 for kind, present in kinds:
@@ -101,8 +104,9 @@ class JsonLinesFile:
             fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
         return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
 
-    def _look(self, block: TextBlock) -> tuple[bool, int, Any]:
+    def _look(self, cut: Cut, block: TextBlock) -> tuple[bool, int, Any]:
         """Whether a block is UTF-8, how many lines end in it, and what `_infer` finds."""
+        block = _one_per_line(block, cut)
         return is_utf8(block.text), block.text.count(b"\n"), self._infer(block)
 
     def _infer(self, block: TextBlock) -> tuple[dict[str, list[tuple[Any, int]]], int, dict[str, Any]]:
@@ -130,7 +134,8 @@ class JsonLinesFile:
         start, stop = (part.first, part.last) if file.is_seekable else (0, None)
         first = 0
         # Not in threads: parts are what workers share, and most lines are parsed faster than a thread is woken.
-        for block in self._blocks(file, start, stop):
+        cut = self._cut(file)
+        for block in (_one_per_line(block, cut) for block in file.blocks(cut, start, stop)):
             table, bad, rows = _convert(wanted, block, self.text)
             numbers = np.arange(first, first + rows)
             numbers = np.delete(numbers, list(bad)) if bad else numbers
@@ -187,6 +192,10 @@ def _cut_elements(text: bytes) -> int:
         if _raw_elements(inside[: end - 1]) is not None:
             return before + end
     return max((end + 1 for _, end, is_whole in _elements(text) if is_whole), default=0)
+
+
+def _one_per_line(block: TextBlock, cut: Cut) -> TextBlock:
+    return block._replace(text=_as_lines(block.text)) if cut is _cut_elements else block
 
 
 def _as_lines(text: bytes) -> bytes:

@@ -39,6 +39,7 @@ from bushel.sources.tables.table_columns import (
     named,
     present_rows,
 )
+from bushel.sources.texts.text_blocks import LARGE_FILE
 from bushel.storage import AnyPath, as_path, list_files, open_to_read
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, what_is
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 else:
     Format = Literal[tuple(_OPENERS)]
 Decimal: TypeAlias = Literal[".", ","]
+_MANY_FILES = 16  # that helpers share out whole, even if each is large
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _TEXTS = ("plain text", "JSON text")
 _LOOKED_AT = 100  # rows of a column of bytes
@@ -203,7 +205,10 @@ class TableSource:
     def look(self, helpers: Helpers) -> None:
         """Look through the files now, together with helpers."""
         files = [self._open(file) for file in range(len(self.files))]
-        self.__dict__["surveys"] = tuple(do_all(helpers, _survey, files))
+        if len(files) < _MANY_FILES and all(as_path(file).stat().st_size >= LARGE_FILE for file in self.files):
+            self.__dict__["surveys"] = tuple(file.survey(helpers) for file in files)
+        else:
+            self.__dict__["surveys"] = tuple(do_all(helpers, _survey, files))
 
     @cached_property
     def all_fields(self) -> dict[str, Field]:

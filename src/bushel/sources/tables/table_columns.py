@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.errors import SchemaMismatch
+from bushel.parallel import Helpers
 from bushel.sources.protocol import Refused
 from bushel.sources.tables import arrow
 
@@ -32,7 +33,7 @@ __all__ = [
 
 PART_BYTES = 64 << 20  # no part of a file need have more
 _LEAST_BYTES = 8 << 20  # nor less: each is a task, and leaves files
-_PARTS = 8
+_PARTS = 64  # of a file, so that many workers share it
 
 
 def part_bytes(size: int) -> int:
@@ -81,8 +82,8 @@ class ArrowBlock(NamedTuple):
 class TableFile(Protocol):
     """One file of a format."""
 
-    def survey(self) -> Survey:
-        """Look through the file."""
+    def survey(self, helpers: Helpers = None) -> Survey:
+        """Look through the file, together with helpers."""
         ...
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:

@@ -6,14 +6,15 @@ import codecs
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from bushel import _native
 from bushel.errors import FileProblem
+from bushel.parallel import Helpers, do_all, map_in_threads
 from bushel.storage import open_to_read, openable
 from bushel.storage.file_kinds import CODECS, inflated
 
@@ -21,6 +22,8 @@ __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 
 BLOCK_BYTES = 1 << 20  # so little that caches hold what is made of it, and memory is used again
 LONGEST_ROW = 128 << 20
+LARGE_FILE = 48 << 20  # bytes of a file that helpers look through together
+_SPAN_BYTES = 8 << 20  # that one of them looks at
 _COMPRESSED = {codec.magic: name for name, codec in CODECS.items() if codec.is_text}
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -30,6 +33,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
+R = TypeVar("R")
 # Where the last whole row of some bytes ends; 0 if none does.
 Cut = Callable[[bytes], int]
 
@@ -97,6 +101,10 @@ class TextFile:
                     what = f"no row ends within {LONGEST_ROW >> 20} MiB of byte {at}"
                     raise FileProblem(self.path, what, help=["In a CSV file: is a quote opened and never closed?"])
 
+    def text_of(self, block: TextBlock) -> bytes:
+        """The text of a block that was looked at elsewhere."""
+        return block.text or next(self.blocks(len, block.start, block.stop, block.stop - block.start)).text
+
     def _opened(self) -> IO[bytes]:
         if self.is_seekable:
             return open_to_read(self.path)
@@ -123,6 +131,32 @@ class TextFile:
                 lines += piece.count(b"\n")
                 at -= len(piece)
         return lines
+
+
+def look_through(
+    file: TextFile, cut: Cut, start: int, look: Callable[[TextBlock], R], helpers: Helpers
+) -> Iterator[tuple[TextBlock, R]]:
+    """Each block from `start` on with what `look` finds in it, in order.
+
+    Helpers read blocks of a large file themselves, and send back what they found without the text.
+    """
+    if helpers is None or not file.is_seekable or file.path.stat().st_size < LARGE_FILE:
+        yield from map_in_threads(look, file.blocks(cut, start))
+        return
+    spans: list[tuple[int, int]] = []
+    for block in file.blocks(cut, start):
+        if spans and spans[-1][1] - spans[-1][0] < _SPAN_BYTES:
+            spans[-1] = spans[-1][0], block.stop
+        else:
+            spans.append((block.start, block.stop))
+    for found in do_all(helpers, partial(_look_at, file, cut, look), spans):
+        yield from found
+
+
+def _look_at(
+    file: TextFile, cut: Cut, look: Callable[[TextBlock], R], span: tuple[int, int]
+) -> list[tuple[TextBlock, R]]:
+    return [(block._replace(text=b""), look(block)) for block in file.blocks(cut, *span)]
 
 
 def detect_encoding(head: bytes) -> tuple[str, int]:
