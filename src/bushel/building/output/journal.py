@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +19,7 @@ import msgspec
 from bushel import __version__
 from bushel.building.recipe import changed_code
 from bushel.errors import FileProblem, FormatError
+from bushel.parallel import map_in_threads
 from bushel.storage import temporary_path, write_whole
 from bushel.storage.lock import boot_of_machine
 
@@ -237,6 +239,8 @@ class Journal:
         """The dataset is complete."""
         # The file that identifies the build goes first, so that half a journal is none.
         self._identity.unlink(missing_ok=True)
+        for _ in map_in_threads(partial(Path.unlink, missing_ok=True), self.runs.glob("*")):
+            pass  # large files: a system takes its time to remove them
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def empty(self) -> None:

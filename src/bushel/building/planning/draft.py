@@ -27,7 +27,7 @@ from bushel.data.categories import Categories, Label, Labels, hash_values, label
 from bushel.data.columns import BytesColumn, cut
 from bushel.data.schema import Schema
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
-from bushel.parallel import Helpers, available_cores, do_all
+from bushel.parallel import Helpers, available_cores, do_all, map_in_threads
 from bushel.records.manifest import Balanced
 from bushel.sources.protocol import Source
 
@@ -100,13 +100,15 @@ class _ListedPartition:
 def _listed_partitions(
     source: Source, asked: list[str], folder: Path, limit: int | None, helpers: Helpers
 ) -> Iterator[_ListedPartition]:
-    """Every partition, listed: by helpers, if that reads something, or else one after the other here."""
+    """Every partition, listed: by helpers, if that reads something, by threads if not, or one after the other."""
     numbers = range(source.partitions())
     knows = getattr(source, "knows", None)
-    if helpers is not None and limit is None and not (knows is not None and knows(asked)):
-        # By reference; never the same name twice, since workers remember what they read.
-        pickled = folder / f"source-{uuid.uuid4().hex}.pickle"
-        pickled.write_bytes(cloudpickle.dumps(source))
+    is_known = knows is not None and knows(asked)
+    if limit is None and is_known:
+        whole = partial(_list_partition, source, asked=asked, folder=folder)
+        yield from (partition for _, partition in map_in_threads(whole, numbers))
+        return
+    if limit is None and helpers is not None and (pickled := _pickled(source, folder)) is not None:
         yield from do_all(helpers, partial(_list_elsewhere, pickled, asked, folder), numbers)
         pickled.unlink()
         return
@@ -118,8 +120,21 @@ def _listed_partitions(
             break
 
 
+def _pickled(source: Source, folder: Path) -> Path | None:
+    """Where helpers load the source from; None if it does not pickle."""
+    # Never the same name twice, since workers remember what they read.
+    path = folder / f"source-{uuid.uuid4().hex}.pickle"
+    try:
+        path.write_bytes(cloudpickle.dumps(source))
+    except (TypeError, AttributeError, ValueError) as error:
+        if "pickle" not in str(error).lower():
+            raise
+        return None
+    return path
+
+
 def _list_elsewhere(pickled: Path, asked: list[str], folder: Path, number: int) -> _ListedPartition:
-    return _list_partition(_load_source(pickled), number, asked, folder, None)
+    return _list_partition(_load_source(pickled), number, asked, folder)
 
 
 @lru_cache(maxsize=1)
@@ -129,7 +144,7 @@ def _load_source(pickled: Path) -> Source:
 
 
 def _list_partition(
-    source: Source, number: int, asked: list[str], folder: Path, rows_left: int | None
+    source: Source, number: int, asked: list[str], folder: Path, rows_left: int | None = None
 ) -> _ListedPartition:
     listing = source.list(number, asked)
     keep = _kept(source, len(listing.keys), rows_left)

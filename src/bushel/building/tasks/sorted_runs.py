@@ -20,7 +20,7 @@ from bushel.storage import temporary_path
 __all__ = ["SortedRunWriter", "merge_runs"]
 
 RUN_BYTES = 48 << 20  # sorted at a time
-WINDOW_BYTES = 32 << 20  # merged at a time
+WINDOW_BYTES = 16 << 20  # merged at a time
 
 # `segments.npy` has, per run and shard, the number of its first record and the byte where that begins, and one more.
 _EDGES, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"

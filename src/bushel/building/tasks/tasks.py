@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import pickle
+import sys
 import threading
 import time
 from collections import Counter
@@ -103,6 +105,7 @@ def perform(job: Job | str, task: Task) -> Outcome:
     """
     if isinstance(job, str):
         if getattr(_loaded, "path", None) != job:
+            _give_back_memory()
             _loaded.job, _loaded.path = pickle.loads(Path(job).read_bytes()), job
         job = _loaded.job
     assert isinstance(job, Job)
@@ -117,6 +120,14 @@ def perform(job: Job | str, task: Task) -> Outcome:
         deliver(job.out, job.deliver_to, outcome)
     job.journal.write(outcome, sync=job.durable or bool(outcome.path))
     return outcome
+
+
+def _give_back_memory() -> None:
+    """Let the system have what the tasks of the last stage needed: this stage needs its own."""
+    if (arrow := sys.modules.get("pyarrow")) is not None:
+        arrow.default_memory_pool().release_unused()
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 class _Work:

@@ -101,6 +101,35 @@ class TextFile:
                     what = f"no row ends within {LONGEST_ROW >> 20} MiB of byte {at}"
                     raise FileProblem(self.path, what, help=["In a CSV file: is a quote opened and never closed?"])
 
+    def spans(self, cut: Cut, start: int) -> Iterator[tuple[int, int]]:
+        """Where spans of several blocks begin and end: those of all workers, and of one alone."""
+        if cut is cut_at_newline:
+            yield from self._spans_of_lines(max(start, self.bom))
+            return
+        begin = stop = max(start, self.bom)
+        for block in self.blocks(cut, start):
+            stop = block.stop
+            if stop - begin >= _SPAN_BYTES:
+                yield begin, stop
+                begin = stop
+        if stop > begin:
+            yield begin, stop
+
+    def _spans_of_lines(self, begin: int) -> Iterator[tuple[int, int]]:
+        """Lines end where a newline is, whatever is before it: what is in between need not be read."""
+        size = self.path.stat().st_size
+        with open_to_read(self.path) as file:
+            while begin < size:
+                stop = min(begin + _SPAN_BYTES, size)
+                file.seek(stop)
+                while stop < size and (piece := file.read(1 << 16)):
+                    end = piece.find(b"\n") + 1
+                    stop += end or len(piece)
+                    if end:
+                        break
+                yield begin, stop
+                begin = stop
+
     def text_of(self, block: TextBlock) -> bytes:
         """The text of a block that was looked at elsewhere."""
         return block.text or next(self.blocks(len, block.start, block.stop, block.stop - block.start)).text
@@ -140,16 +169,14 @@ def look_through(
 
     Helpers read blocks of a large file themselves, and send back what they found without the text.
     """
-    if helpers is None or not file.is_seekable or file.path.stat().st_size < LARGE_FILE:
+    if not file.is_seekable or file.path.stat().st_size < LARGE_FILE:
         yield from map_in_threads(look, file.blocks(cut, start))
         return
-    spans: list[tuple[int, int]] = []
-    for block in file.blocks(cut, start):
-        if spans and spans[-1][1] - spans[-1][0] < _SPAN_BYTES:
-            spans[-1] = spans[-1][0], block.stop
-        else:
-            spans.append((block.start, block.stop))
-    for found in do_all(helpers, partial(_look_at, file, cut, look), spans):
+    spans = file.spans(cut, start)
+    if helpers is None:
+        yield from map_in_threads(look, (block for span in spans for block in file.blocks(cut, *span)))
+        return
+    for found in do_all(helpers, partial(_look_at, file, cut, look), list(spans)):
         yield from found
 
 
