@@ -9,7 +9,11 @@ import pytest
 import bushel
 import bushel.records.files
 from bushel import _native
+from bushel.building.engines import LocalEngine
 from bushel.checking.report.formats import to_json
+
+
+hire = LocalEngine._hire
 
 
 class Elsewhere:
@@ -66,6 +70,17 @@ def dataset(tmp_path):
     damaged.write_bytes(data)
     (tmp_path / "val-00001-of-00002.tfrecord").write_bytes(b"no records at all, only text")
     return tmp_path
+
+
+def test_processes_that_share_out_a_large_dataset_find_the_same(dataset, monkeypatch):
+    alone = bushel.check(dataset)
+    hired = []
+    monkeypatch.setattr("bushel.checking.checker._LARGE", 1)
+    monkeypatch.setattr("bushel.checking.checker.available_cores", lambda: 2)
+    monkeypatch.setattr(LocalEngine, "_hire", lambda engine, wanted: hired.append(wanted) or hire(engine, wanted))
+    shared = bushel.check(dataset)
+    assert hired == [2]
+    assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)
 
 
 def test_findings_and_counts_are_those_of_one_process(dataset):

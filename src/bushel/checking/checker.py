@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from bushel.building.engines import LocalEngine
 from bushel.checking.collect.engine_parts import Engine
-from bushel.checking.collect.facts import Data, Plan
+from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.collect.one_pass import Interrupted, list_data, read_data
 from bushel.checking.report.findings import SEVERITIES, Finding, Severity, at_least
 from bushel.checking.report.formats import page_text, report_html, summary
@@ -25,9 +26,12 @@ from bushel.checking.rules.registry import (
 )
 from bushel.checking.rules.registry import select as select_rules
 from bushel.errors import BushelError, FileProblem
+from bushel.parallel import available_cores
 from bushel.storage import AnyPath, local_paths
 
 __all__ = ["Report", "check", "explain"]
+
+_LARGE = 256 << 20  # bytes of data that processes share out
 
 OnRecords = Callable[[int, int], None]  # records looked at so far, and how many there are
 
@@ -146,6 +150,13 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
     return None if opened is None else list(opened)
 
 
+def _local_engine(files: Sequence[FileFacts]) -> Engine | None:
+    """Processes that share out files, where there is so much to read that starting them pays; else None."""
+    cores = available_cores()
+    sizes = [path.stat().st_size for path in local_paths(file.path for file in files) if path.is_file()]
+    return LocalEngine(cores) if cores > 1 and len(sizes) >= cores and sum(sizes) >= _LARGE else None
+
+
 class _Checks:
     def __init__(self, rules: list[Rule], plan: Plan, progress: OnRecords | None, engine: Engine | None) -> None:
         self.rules = rules
@@ -198,9 +209,10 @@ class _Checks:
         files, manifest, missing = list_data(paths, against)
         if not files and missing:
             raise missing[0]
+        engine = self.engine or _local_engine(files)
         try:
-            if self.engine is not None:
-                self.engine.look(local_paths([*paths, *against]), (), {})
+            if engine is not None:
+                engine.look(local_paths([*paths, *against]), (), {})
             self.data = read_data(
                 files,
                 manifest=manifest,
@@ -209,11 +221,11 @@ class _Checks:
                 plan=self.plan,
                 parts=parts_needed(self.rules),
                 progress=self.progress,
-                engine=self.engine,
+                engine=engine,
             )
         finally:
-            if self.engine is not None:
-                self.engine.close()
+            if engine is not None:
+                engine.close()
         self.data.missing_paths = missing
         self.checked |= {
             "files": [str(file.path) for file in files],

@@ -10,7 +10,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel.data.splits import train_first
+from bushel.parallel import available_cores
 
 __all__ = ["DuplicateFinder", "Duplicates"]
 
@@ -110,9 +112,13 @@ class DuplicateFinder:
 
 
 def _join(rows: NDArray[Any], split_of_file: list[str], found: Duplicates, *, has_labels: bool) -> None:
-    order = np.lexsort((rows["record"], rows["file"], rows["check"], rows["hash"]))
+    order: Any = _native.order_of(np.ascontiguousarray(rows["hash"]), available_cores())
     hashes, checks = rows["hash"][order], rows["check"][order]
-    same = (hashes[1:] == hashes[:-1]) & (checks[1:] == checks[:-1])
+    same = hashes[1:] == hashes[:-1]
+    if (checks[1:][same] != checks[:-1][same]).any():  # other contents with the same hash stand in between
+        order = np.lexsort((rows["record"], rows["file"], rows["check"], rows["hash"]))
+        hashes, checks = rows["hash"][order], rows["check"][order]
+        same = (hashes[1:] == hashes[:-1]) & (checks[1:] == checks[:-1])
     if not same.any():
         return
     starts = np.flatnonzero(same & ~np.concatenate(([False], same[:-1])))
