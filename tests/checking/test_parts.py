@@ -12,7 +12,6 @@ from bushel import _native
 from bushel.building.engines import LocalEngine
 from bushel.checking.report.formats import to_json
 
-
 hire = LocalEngine._hire
 
 
