@@ -547,7 +547,7 @@ def test_lines_that_are_not_flat_are_read_among_those_that_are(tmp_path: Path, s
 
 def test_parts_are_told_by_the_file_alone() -> None:
     assert surveys.part_bytes(1 << 20) == surveys.part_bytes(64 << 20) == 8 << 20  # small files are shared too
-    assert surveys.part_bytes(256 << 20) == 32 << 20
+    assert surveys.part_bytes(2 << 30) == 32 << 20
     assert surveys.part_bytes(1 << 40) == 64 << 20
 
 
