@@ -22,6 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import repeat
+from multiprocessing.connection import wait
 from types import SimpleNamespace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -30,6 +31,7 @@ from bushel.errors import BushelError
 
 __all__ = [
     "Ahead",
+    "Crew",
     "Helpers",
     "Template",
     "Worker",
@@ -312,6 +314,62 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+class Crew:
+    """Workers that do tasks together, forked from one template."""
+
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []
+        self._template: Template | None = None
+        self._ended_cpu_seconds = 0.0
+
+    def hire(self, wanted: int, modules: Sequence[str] = ()) -> None:
+        """Have this many workers, without waiting for them; `modules` are imported before the first is forked."""
+        self._template = self._template or Template(modules)
+        self.workers += [self._template.worker() for _ in range(wanted - len(self.workers))]
+
+    def run(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """Do `work` on every task; yield each result when it is ready. The first error ends the run and is raised."""
+        import cloudpickle
+
+        pickled = cloudpickle.dumps(work)
+        waiting = deque(tasks)
+        busy: list[Worker] = []
+        for worker in self.workers[: len(waiting)]:
+            worker.send(pickled, waiting.popleft())
+            busy.append(worker)
+        try:
+            while busy:
+                done: Any
+                for done in wait(busy):  # type: ignore[arg-type] # anything with a fileno
+                    found = done.receive()
+                    if waiting:
+                        done.send(None, waiting.popleft())
+                    else:
+                        busy.remove(done)
+                    yield found
+        finally:  # those that still work would answer the next question
+            self._dismiss(busy)
+
+    def _dismiss(self, workers: Sequence[Worker]) -> None:
+        self.workers = [worker for worker in self.workers if worker not in workers]
+        for worker in workers:
+            worker.hang_up()  # all of them, before one is waited for
+        for worker in workers:
+            self._ended_cpu_seconds += worker.cpu_seconds
+            worker.end()
+
+    def cpu_seconds(self) -> float:
+        """What the workers have used until each answered last."""
+        return self._ended_cpu_seconds + sum(worker.cpu_seconds for worker in self.workers)
+
+    def close(self) -> None:
+        """End all of them."""
+        self._dismiss(self.workers)
+        if self._template is not None:
+            self._template.end()
+            self._template = None
 
 
 class _InWorker(Exception):

@@ -47,7 +47,7 @@ def test_workers_that_were_started_early_do_the_work(engine):
     engine.start(after=0.01)
     while not engine.is_started:
         time.sleep(0.01)
-    started = {worker.process.pid for worker in engine._crew}
+    started = {worker.process.pid for worker in engine._crew.workers}
     assert set(engine.run(lambda _: os.getpid(), range(20))) <= started
 
 
@@ -122,7 +122,7 @@ def test_workers_in_the_midst_of_a_task_end_when_the_engine_is_closed():
     engine = LocalEngine(2)
     tasks = engine.run(time.sleep, [0, 60, 60])
     next(tasks)
-    processes = [worker.process for worker in engine._crew]
+    processes = [worker.process for worker in engine._crew.workers]
     begun = time.monotonic()
     engine.close()
     assert time.monotonic() - begun < 30

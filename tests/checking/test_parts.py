@@ -9,10 +9,10 @@ import pytest
 import bushel
 import bushel.records.files
 from bushel import _native
-from bushel.building.engines import LocalEngine
 from bushel.checking.report.formats import to_json
+from bushel.parallel import Crew
 
-hire = LocalEngine._hire
+hire = Crew.hire
 
 
 class Elsewhere:
@@ -76,7 +76,7 @@ def test_processes_that_share_out_a_large_dataset_find_the_same(dataset, monkeyp
     hired = []
     monkeypatch.setattr("bushel.checking.checker._LARGE", 1)
     monkeypatch.setattr("bushel.checking.checker.available_cores", lambda: 2)
-    monkeypatch.setattr(LocalEngine, "_hire", lambda engine, wanted: hired.append(wanted) or hire(engine, wanted))
+    monkeypatch.setattr(Crew, "hire", lambda crew, wanted, modules: hired.append(wanted) or hire(crew, wanted, modules))
     shared = bushel.check(dataset)
     assert hired == [2]
     assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)

@@ -8,21 +8,19 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import Stopped
-from bushel.parallel import Template, Worker, WorkerEnded
+from bushel.parallel import Crew, WorkerEnded
 
 __all__ = [
     "BuildProgress",
@@ -255,20 +253,18 @@ class LocalEngine:
     def __init__(self, workers: int, *, in_threads: bool = False) -> None:
         self.workers = workers
         self.in_threads = in_threads
-        self._template: Template | None = None
-        self._crew: list[Worker] = []
-        self._ended_cpu_seconds = 0.0
+        self._crew = Crew()
         self._timer: threading.Timer | None = None
 
     @property
     def is_started(self) -> bool:
         """Whether there are workers."""
-        return self.in_threads or bool(self._crew)
+        return self.in_threads or self.has_processes
 
     @property
     def has_processes(self) -> bool:
         """Whether processes were started."""
-        return bool(self._crew)
+        return bool(self._crew.workers)
 
     def start(self, *, after: float = 0) -> None:
         """Start the workers in `after` seconds without waiting for them: they get ready while the plan is made."""
@@ -282,9 +278,7 @@ class LocalEngine:
             self._hire(self.workers)
 
     def _hire(self, wanted: int) -> None:
-        if self._template is None:
-            self._template = Template([name for name in _IMPORTED_LATE if name in sys.modules])
-        self._crew += [self._template.worker() for _ in range(wanted - len(self._crew))]
+        self._crew.hire(wanted, [name for name in _IMPORTED_LATE if name in sys.modules])
 
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
@@ -321,47 +315,17 @@ class LocalEngine:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _in_processes(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
-        import cloudpickle
-
-        pickled = cloudpickle.dumps(work)
-        waiting = deque(tasks)
-        busy: list[Worker] = []
-        for worker in self._crew:
-            if waiting:
-                worker.send(pickled, waiting.popleft())
-                busy.append(worker)
         try:
-            while busy:
-                done: Any
-                for done in wait(busy):  # type: ignore[arg-type] # anything with a fileno
-                    found = done.receive()
-                    if waiting:
-                        done.send(None, waiting.popleft())
-                    else:
-                        busy.remove(done)
-                    yield found
+            yield from self._crew.run(work, tasks)
         except WorkerEnded as error:
             help = ["Run the same command again, with fewer workers if memory is short."]
             raise Stopped(error.message, help=help) from None
-        finally:  # those that still work would answer the next question
-            self._dismiss(busy)
-
-    def _dismiss(self, workers: Sequence[Worker]) -> None:
-        self._crew = [worker for worker in self._crew if worker not in workers]
-        for worker in workers:
-            worker.hang_up()  # all of them, before one is waited for
-        for worker in workers:
-            self._ended_cpu_seconds += worker.cpu_seconds
-            worker.end()
 
     def cpu_seconds(self) -> float:
         """What the processes have used until each answered last."""
-        return self._ended_cpu_seconds + sum(worker.cpu_seconds for worker in self._crew)
+        return self._crew.cpu_seconds()
 
     def close(self) -> None:
         """End the processes."""
         self._stop_timer()
-        self._dismiss(self._crew)
-        if self._template is not None:
-            self._template.end()
-            self._template = None
+        self._crew.close()

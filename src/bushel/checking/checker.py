@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bushel.building.engines import LocalEngine
 from bushel.checking.collect.engine_parts import Engine
 from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.collect.one_pass import Interrupted, list_data, read_data
@@ -26,7 +25,7 @@ from bushel.checking.rules.registry import (
 )
 from bushel.checking.rules.registry import select as select_rules
 from bushel.errors import BushelError, FileProblem
-from bushel.parallel import available_cores
+from bushel.parallel import Crew, available_cores
 from bushel.storage import AnyPath, local_paths
 
 __all__ = ["Report", "check", "explain"]
@@ -150,11 +149,28 @@ def _paths_of(data: Any) -> list[AnyPath] | None:
     return None if opened is None else list(opened)
 
 
-def _local_engine(files: Sequence[FileFacts]) -> Engine | None:
-    """Processes that share out files, where there is so much to read that starting them pays; else None."""
+class _Processes:
+    """Looks at files in processes of this machine, as an engine does on others."""
+
+    def __init__(self, cores: int) -> None:
+        self._cores, self._crew = cores, Crew()
+
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+        """Nothing: they see what this process sees."""
+
+    def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], *, memory: int = 0) -> Iterator[Any]:  # noqa: ARG002
+        self._crew.hire(min(self._cores, len(tasks)), [__name__])
+        yield from self._crew.run(work, tasks)
+
+    def close(self) -> None:
+        self._crew.close()
+
+
+def _processes_for(files: Sequence[FileFacts]) -> Engine | None:
+    """Processes that share out the files, where there is so much to read that starting them pays; else None."""
     cores = available_cores()
     sizes = [path.stat().st_size for path in local_paths(file.path for file in files) if path.is_file()]
-    return LocalEngine(cores) if cores > 1 and len(sizes) >= cores and sum(sizes) >= _LARGE else None
+    return _Processes(cores) if cores > 1 and len(sizes) >= cores and sum(sizes) >= _LARGE else None
 
 
 class _Checks:
@@ -209,7 +225,7 @@ class _Checks:
         files, manifest, missing = list_data(paths, against)
         if not files and missing:
             raise missing[0]
-        engine = self.engine or _local_engine(files)
+        engine = self.engine or _processes_for(files)
         try:
             if engine is not None:
                 engine.look(local_paths([*paths, *against]), (), {})
