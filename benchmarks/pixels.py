@@ -213,7 +213,7 @@ def compare_build(name: str, folder: Path, rounds: int) -> None:
     """A folder of photos to 224 x 224 JPEGs, as processes with OpenCV do it."""
     import prepare_images as prepare
 
-    from bushel.parallel.threads import available_cores
+    from bushel.parallel import available_cores
 
     count, workers = 4_000, available_cores()
     photos = prepare.make_photos(folder / "photos", count)

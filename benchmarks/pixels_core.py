@@ -32,6 +32,7 @@ from PIL import Image
 
 from bushel import _native
 from bushel.pixels.codecs import decode_without_core
+from bushel.pixels.geometry import resize_pixels
 
 Run = Callable[[int], None]
 
@@ -144,10 +145,7 @@ def runs_of(kind: Kind, images: list[bytes], bare: Any) -> tuple[dict[str, Run],
     def python(threads: int) -> None:
         def one(i: int) -> None:
             pixels = decode_without_core(images[i], kind.channels)
-            if kind.target:
-                _native.resize_into(pixels, out[i], False)
-            else:
-                out[i] = pixels
+            out[i] = resize_pixels(pixels, *out.shape[1:3], out.dtype) if kind.target else pixels
 
         spread(one, len(images), threads)
 

@@ -361,8 +361,8 @@ BUILDS: dict[str, Callable[[Run], None]] = {
 
 # Packages whose encoders or decoders make some of the bytes, so that another version may make others.
 CODECS = {
-    "from_images": ("pillow", "simplejpeg"),
-    "augmented": ("pillow",),
+    "from_images": ("pillow", "libjpeg-turbo", "libdeflate"),
+    "augmented": ("libdeflate",),
     "as_gzip": ("isal",),
     "as_zlib": ("isal",),
     "written_compressed": ("isal",),

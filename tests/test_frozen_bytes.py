@@ -7,7 +7,6 @@ files that were written once and are never written again.
 """
 
 import hashlib
-import importlib.metadata
 import json
 import re
 import shutil
@@ -24,6 +23,7 @@ from support import DATA
 import bushel
 from bushel import Run, sources
 from bushel import transforms as t
+from bushel.building.output.journal import versions
 
 FROZEN = DATA / "frozen_bytes.json"
 FORMAT1 = DATA / "format1"
@@ -35,7 +35,8 @@ def frozen() -> dict[str, Any]:
 
 
 def codec_versions() -> dict[str, str]:
-    return {name: importlib.metadata.version(name) for name in sorted({n for names in CODECS.values() for n in names})}
+    installed = versions()
+    return {name: installed.get(name, "none") for name in sorted({n for names in CODECS.values() for n in names})}
 
 
 def without_versions(manifest: bytes) -> bytes:

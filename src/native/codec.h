@@ -1,6 +1,8 @@
 // What image decoders share: the outcome for an image, and limits on what it may cost.
 #pragma once
 
+#include <stdexcept>
+
 #include "image.h"
 
 namespace bushel {
@@ -33,6 +35,11 @@ struct Part {
     return height > 0 && width > 0 && top <= size.height && height <= size.height - top && left <= size.width &&
            width <= size.width - left;
   }
+};
+
+// Why pixels cannot be encoded.
+struct EncodeError : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 inline std::size_t load_big16(const std::uint8_t* p) { return static_cast<std::size_t>(p[0]) << 8 | p[1]; }

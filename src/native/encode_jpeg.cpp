@@ -64,11 +64,11 @@ bool encode(Encoder& encoder, const std::uint8_t* pixels, ImageSize size, int qu
 }  // namespace
 
 std::vector<std::uint8_t> encode_jpeg(const std::uint8_t* pixels, ImageSize size, int quality) {
-  if (size.channels != 1 && size.channels != 3) throw JpegError("a JPEG has 1 or 3 channels");
+  if (size.channels != 1 && size.channels != 3) throw EncodeError("a JPEG has 1 or 3 channels");
   if (size.height == 0 || size.width == 0 || size.height > JPEG_MAX_DIMENSION || size.width > JPEG_MAX_DIMENSION)
-    throw JpegError("a JPEG has 1 to 65500 pixels a side");
+    throw EncodeError("a JPEG has 1 to 65500 pixels a side");
   Encoder encoder;
-  if (!encode(encoder, pixels, size, quality)) throw JpegError(encoder.words);
+  if (!encode(encoder, pixels, size, quality)) throw EncodeError(encoder.words);
   return {encoder.data, encoder.data + encoder.size};
 }
 
@@ -79,7 +79,7 @@ std::vector<std::uint8_t> encode_jpeg(const std::uint8_t* pixels, ImageSize size
 namespace bushel {
 
 std::vector<std::uint8_t> encode_jpeg(const std::uint8_t*, ImageSize, int) {
-  throw JpegError("bushel was compiled without libjpeg");
+  throw EncodeError("bushel was compiled without libjpeg");
 }
 
 }  // namespace bushel

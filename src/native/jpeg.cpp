@@ -41,8 +41,7 @@ bool walk_jpeg(Bytes data, JpegFrame& frame, const std::function<void(Bytes)>& e
     }
     if (is_frame(marker)) {
       const std::uint8_t* const p = data.data() + at;
-      frame = {{static_cast<std::int64_t>(load_big16(p + 5)), static_cast<std::int64_t>(load_big16(p + 7)), p[9]},
-               p[4]};
+      frame = {load_big16(p + 5), load_big16(p + 7), p[9], p[4]};
       return has_jpeg_end(data, at);
     }
     if (marker == kEnd || marker == kScan) return false;
@@ -50,15 +49,6 @@ bool walk_jpeg(Bytes data, JpegFrame& frame, const std::function<void(Bytes)>& e
     at += 2 + load_big16(data.data() + at + 2);
   }
   return false;
-}
-
-bool read_plain_jpeg(Bytes data, JpegHeader& header) {
-  bool is_plain = true;
-  JpegFrame frame;
-  const bool is_whole = walk_jpeg(data, frame, [&](Bytes) { is_plain = false; });
-  header = frame;
-  is_plain = is_plain && frame.bits == 8 && (header.channels == 1 || header.channels == 3);
-  return is_whole && is_plain && header.height > 0 && header.width > 0;
 }
 
 }  // namespace bushel

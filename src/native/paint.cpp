@@ -10,9 +10,12 @@
 
 #include "decode_jpeg.h"
 #include "decode_png.h"
+#include "encode_jpeg.h"
+#include "encode_png.h"
 #include "half.h"
 #include "jpeg.h"
 #include "orientation.h"
+#include "pause.h"
 #include "threads.h"
 
 namespace bushel {
@@ -456,7 +459,10 @@ void share_rows(std::size_t count, std::size_t step, std::size_t threads, Work&&
   in_threads(std::max<std::size_t>(1, std::min(threads, (count + step - 1) / step)), [&](std::size_t) {
     auto worker = work();
     for (std::size_t begin = next.fetch_add(step); begin < count; begin = next.fetch_add(step))
-      for (std::size_t row = begin; row < std::min(begin + step, count); ++row) worker(row);
+      for (std::size_t row = begin; row < std::min(begin + step, count); ++row) {
+        breathe(kTask);
+        worker(row);
+      }
   });
 }
 
@@ -477,13 +483,15 @@ class Refusals {
   std::vector<Refused> all_;
 };
 
-// Running out of memory for one image does not end the batch.
+// Running out of memory for one image does not end the batch; nor does an image that cannot be encoded.
 template <typename Work>
 Outcome guarded(Work&& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
     return Outcome::too_large;
+  } catch (const EncodeError&) {
+    return Outcome::other;
   }
 }
 
@@ -591,6 +599,69 @@ class WholeTaker final : public Taker {
   DecodedImage* image_ = nullptr;
 };
 
+// Takes all of an image, and keeps nothing.
+class DroppingTaker final : public Taker {
+ public:
+  bool place(ImageSize size, Part& part) override {
+    part = whole(size);
+    height_ = size.height;
+    return true;
+  }
+  std::uint8_t* straight() override { return nullptr; }
+  Range wanted() const override { return {height_, height_}; }
+  std::size_t window() const override { return 0; }
+  void take(const Rows<std::uint8_t>&) override {}
+
+ private:
+  std::size_t height_ = 0;
+};
+
+// Paints images of any size and any number of channels, one at a time, and encodes them.
+class RemakingTaker final : public Taker {
+ public:
+  RemakingTaker(const Target& target, const Moves& moves, const Remaking& remaking)
+      : target_(target), moves_(moves), remaking_(remaking), painter_(target_) {}
+
+  void begin(std::size_t row) { row_ = row; }
+
+  RemadeImage end() {
+    painter_.end();
+    const bool is_jpeg = remaking_.codecs[row_] == Codec::jpeg;
+    if (is_jpeg && target_.size.channels == 4) drop_alpha();
+    return {is_jpeg ? encode_jpeg(pixels_.data(), target_.size, remaking_.quality)
+                    : encode_png(pixels_.data(), target_.size),
+            target_.size.channels};
+  }
+
+  bool place(ImageSize size, Part& part) override {
+    const Side side = remaking_.sizes[row_];
+    target_.size = {static_cast<std::size_t>(side.height), static_cast<std::size_t>(side.width), size.channels};
+    const Move move = move_of(moves_, row_, size, target_.size);
+    if (!part_of(move, size, part)) return false;
+    grow(pixels_, target_.size.values());
+    painter_.begin(move, flips_of(moves_, row_), pixels_.data(), row_);
+    return true;
+  }
+  std::uint8_t* straight() override { return painter_.straight(); }
+  Range wanted() const override { return painter_.wanted(); }
+  std::size_t window() const override { return painter_.window(); }
+  void take(const Rows<std::uint8_t>& rows) override { painter_.paint(rows); }
+
+ private:
+  void drop_alpha() {
+    const std::size_t pixels = target_.size.height * target_.size.width;
+    for (std::size_t i = 0; i < pixels; ++i) std::memmove(pixels_.data() + 3 * i, pixels_.data() + 4 * i, 3);
+    target_.size.channels = 3;
+  }
+
+  Target target_;  // before the painter, which looks at it
+  const Moves& moves_;
+  const Remaking& remaking_;
+  std::size_t row_ = 0;
+  Buffer pixels_;
+  Painter painter_;
+};
+
 }  // namespace
 
 std::vector<Refused> paint(const EncodedImages& encoded, const Target& target, const Moves& moves, std::uint8_t* out,
@@ -652,19 +723,78 @@ std::vector<Refused> decode_each(const EncodedImages& encoded, std::span<Decoded
   return refusals.sorted();
 }
 
+std::vector<Refused> verify(const EncodedImages& encoded, std::span<const std::int64_t> rows, std::size_t threads) {
+  Wish smallest = encoded.wish, own = encoded.wish;
+  smallest.channels = smallest.least_height = smallest.least_width = 1;
+  own.channels = 0;
+  Refusals refusals;
+  share_rows(rows.size(), 1, threads, [&] {
+    return [&, worker = std::make_unique<Worker>(encoded), taker = DroppingTaker()](std::size_t at) mutable {
+      const auto row = static_cast<std::size_t>(rows[at]);
+      const Bytes image = encoded.images[row];
+      const Wish& wish = codec_of(image) == Codec::jpeg ? smallest : own;
+      const Outcome outcome = guarded([&] { return worker->run(image, wish, taker); });
+      if (outcome != Outcome::ok) refusals.add(row, outcome, worker->words);
+    };
+  });
+  return refusals.sorted();
+}
+
+std::vector<Refused> remake(const EncodedImages& encoded, const Target& target, const Moves& moves,
+                            const Remaking& remaking, std::span<RemadeImage> out, std::size_t threads) {
+  Refusals refusals;
+  share_rows(encoded.images.size(), 1, threads, [&] {
+    return [&, worker = std::make_unique<Worker>(encoded),
+            taker = std::make_unique<RemakingTaker>(target, moves, remaking)](std::size_t row) {
+      if (remaking.codecs[row] == Codec::other) return;
+      taker->begin(row);
+      const Outcome outcome = guarded([&] {
+        const Outcome decoded = worker->run(encoded.images[row], encoded.wish, *taker);
+        if (decoded == Outcome::ok) out[row] = taker->end();
+        return decoded;
+      });
+      if (outcome != Outcome::ok) refusals.add(row, outcome, worker->words);
+    };
+  });
+  return refusals.sorted();
+}
+
+namespace {
+
+// The end may be anywhere after the pixels, as it may for those who look for it in Python.
+bool has_png_end(Bytes image) {
+  constexpr std::uint8_t kEnd[] = {'I', 'E', 'N', 'D'};
+  return std::find_end(image.begin(), image.end(), std::begin(kEnd), std::end(kEnd)) != image.end();
+}
+
+// False if there are no pixels, or no end.
+bool read_chunks(Bytes image, PngColour colour, EncodedHeader& header) {
+  bool has_pixels = false;
+  for_each_png_chunk(image, [&](const PngChunk& chunk) {
+    has_pixels = chunk.is("IDAT");
+    if (chunk.is("acTL")) header.is_animated = chunk.data.size() >= 4 && load_big32(chunk.data.data()) > 1;
+    if (chunk.is("tRNS") && colour == PngColour::palette) header.size.channels = 4;
+    return !has_pixels;
+  });
+  return has_pixels && has_png_end(image);
+}
+
+}  // namespace
+
 EncodedHeader read_header(Bytes image) {
   EncodedHeader header;
   const Codec codec = codec_of(image);
   if (codec == Codec::jpeg) {
     JpegFrame found;
     if (!walk_jpeg(image, found, [](Bytes) {}) || found.height == 0 || found.width == 0) return header;
-    header.size = {static_cast<std::size_t>(found.height), static_cast<std::size_t>(found.width),
-                   static_cast<std::size_t>(found.channels)};
+    header.size = {found.height, found.width, found.channels};
+    header.bits = found.bits;
   } else if (codec == Codec::png) {
     PngHeader found;
     if (!read_png_header(image, found)) return header;
-    header.size = {found.height, found.width, found.channels()};
-    if (found.colour == PngColour::palette) header.size.channels = 3;
+    header.size = {found.height, found.width, found.colour == PngColour::palette ? 3 : found.channels()};
+    header.bits = found.bits;
+    if (!read_chunks(image, found.colour, header)) return {};
   } else {
     return header;
   }

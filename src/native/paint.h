@@ -35,6 +35,10 @@ struct Target {
   std::vector<Step> steps;       // before all is scaled and cast
 };
 
+struct Side {
+  std::int32_t height, width;
+};
+
 struct Moves {
   std::span<const Move> moves;          // none: all of an image fills its place
   std::span<const std::uint8_t> flips;  // none: as it is
@@ -77,10 +81,32 @@ struct DecodedImage {
 // Each image whole, at its own size.
 std::vector<Refused> decode_each(const EncodedImages& encoded, std::span<DecodedImage> out, std::size_t threads);
 
+// Whether every pixel of an image can be decoded, at the smallest scale there is; only the rows named are looked at.
+std::vector<Refused> verify(const EncodedImages& encoded, std::span<const std::int64_t> rows, std::size_t threads);
+
+// What images are encoded as again: one size and one codec each (`other`: it is left out), and the quality of JPEGs.
+struct Remaking {
+  std::span<const Side> sizes;
+  std::span<const Codec> codecs;
+  int quality = 95;
+};
+
+struct RemadeImage {
+  std::vector<std::uint8_t> data;
+  std::size_t channels = 0;
+};
+
+// Each image decoded, moved, and encoded again with the channels that it has; a JPEG has no alpha. The size of the
+// target is that of each image.
+std::vector<Refused> remake(const EncodedImages& encoded, const Target& target, const Moves& moves,
+                            const Remaking& remaking, std::span<RemadeImage> out, std::size_t threads);
+
 struct EncodedHeader {
   Codec codec = Codec::other;
-  ImageSize size{};  // turned upright, with as many channels as it decodes to
+  ImageSize size{};  // turned upright, with the channels that it names: 2 for grey with alpha
   int orientation = 1;
+  int bits = 8;
+  bool is_animated = false;
 };
 
 // What is known before decoding; `other` if it may be an image, but not of a kind that is decoded here.

@@ -20,8 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Bytes image{data, size};
   const EncodedHeader header = read_header(image);
   demand(header.orientation >= 1 && header.orientation <= 8);
-  JpegHeader plain;
-  read_plain_jpeg(image, plain);
+  JpegFrame frame;
+  walk_jpeg(image, frame, [](Bytes) {});
   const std::size_t channels = size == 0 ? 0 : data[size / 2] % 5;
   Wish wish{channels, channels, channels, kSmall};
   DecodedImage first, again;

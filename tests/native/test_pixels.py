@@ -18,6 +18,7 @@ from bushel import _native
 from bushel._native import Change, Outcome, Painting
 from bushel.pixels.codecs import decode_without_core
 from bushel.pixels.geometry import KERNELS, Kernel, resize_pixels
+from bushel.pixels.headers import parse_header
 from bushel.transforms import augment
 from bushel.transforms.protocol import Draw
 
@@ -86,9 +87,12 @@ def test_pixels_are_those_of_simplejpeg_and_pillow(channels: int | None, at_leas
 
 def test_headers_tell_the_size_that_an_image_has_when_it_is_upright() -> None:
     files = [*JPEGS, *PNGS]
-    for (codec, height, width, _, _), data in zip(_native.image_headers(*column(files)), files, strict=True):
+    for header, data in zip(_native.image_headers(*column(files)), files, strict=True):
+        codec, height, width, channels, orientation, bits, is_animated = header.tolist()
         assert (height, width) == decode_without_core(data).shape[:2]
         assert codec == (1 if data[:2] == b"\xff\xd8" else 2)
+        told = parse_header(data)
+        assert (channels, bits, orientation, is_animated) == told[3:]
 
 
 def test_a_part_is_exactly_that_part_of_the_whole_image() -> None:
@@ -206,6 +210,52 @@ def test_a_jpeg_has_the_bytes_that_simplejpeg_writes(quality: int, channels: int
         colours, sampling = ("GRAY", "Gray") if channels == 1 else ("RGB", "420")
         expected = simplejpeg.encode_jpeg(pixels, quality, colours, sampling, fastdct=False)
         assert _native.encode_jpeg(pixels, quality) == expected
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_a_png_has_the_pixels_it_was_made_of_and_is_no_larger_than_pillows(channels: int) -> None:
+    for size in [*SIZES, (224, 224)]:
+        for pixels in (picture(*size, channels), np.full((*size, channels), 7, np.uint8)):
+            made = _native.encode_png(pixels)
+            with Image.open(io.BytesIO(made)) as image:
+                image.verify()
+            assert np.array_equal(decode_without_core(made, channels), pixels)
+            assert len(made) <= 1.03 * len(saved(pixels, "PNG")) + 40
+
+
+def test_images_are_made_again_as_step_by_step() -> None:
+    files = [*JPEGS[::7], *PNGS, b"none", b"\x89PNG\r\n\x1a\n"]
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 40, (len(files), 2)).astype(np.int32)
+    codecs = rng.integers(0, 3, len(files)).astype(np.uint8)
+    painting = Painting(antialias=True)
+    data, offsets, channels, refused = _native.remake_images(*column(files), painting, sizes, codecs, 90)
+    given = zip(files, sizes.tolist(), codecs.tolist(), strict=True)
+    for row, (file, size, codec) in enumerate(given):
+        made = bytes(data[offsets[row] : offsets[row + 1]])
+        if codec == 0 or row >= len(files) - 2:
+            assert made == b""
+            continue
+        pixels = resize_pixels(decode_without_core(file), *size, np.dtype(np.uint8), antialias=True)
+        pixels = pixels[..., :3] if codec == 1 else pixels
+        assert made == (
+            _native.encode_jpeg(np.ascontiguousarray(pixels), 90) if codec == 1 else _native.encode_png(pixels)
+        )
+        assert channels[row] == pixels.shape[2]
+    assert {row for row, _, _ in refused} == {row for row in range(len(files) - 2, len(files)) if codecs[row]}
+
+
+def test_images_that_do_not_decode_to_the_end_are_refused() -> None:
+    whole = [saved(picture(60, 70), form) for form in ("JPEG", "PNG")]
+    files = [*whole, *(data[: len(data) // 2] for data in whole), b"none", *(bytearray(data) for data in whole)]
+    files[-2][-80] ^= 0xFF
+    files[-1][-80] ^= 0xFF
+    rows = np.array([6, 0, 1, 2, 3, 5])
+    assert {row for row, _, _ in _native.verify_images(*column(files), rows)} >= {2, 3, 6}
+    assert not {row for row, _, _ in _native.verify_images(*column(files), rows)} & {0, 1, 4}
+    assert {row for row, _, _ in _native.verify_images(*column(whole), np.arange(2), 4199)} == {0, 1}
+    with pytest.raises(ValueError, match="rows must be of the column"):
+        _native.verify_images(*column(files), np.array([7]))
 
 
 def changed(image: NDArray[Any], change: Change, numbers: Sequence[float]) -> NDArray[Any]:

@@ -19,12 +19,12 @@ LOOP = """
 import signal, sys, threading, bushel
 signal.signal(signal.SIGINT, signal.default_int_handler)
 feed = bushel.batches(bushel.open(sys.argv[1])["train"], batch_size=4, epochs=None, order=bushel.Order(shuffle=True),
-                      workers=bushel.Workers(process=sys.argv[2] == "process"))
+                      workers=bushel.Workers(processes=int(sys.argv[2])))
 try:
     for number, batch in enumerate(feed):
         if number == 3:
-            worker = getattr(feed._pipeline, "worker", None)
-            print("ready", worker.process.pid if worker else 0, flush=True)
+            workers = getattr(feed._pipeline, "workers", [])
+            print(*(worker.process.pid for worker in workers), flush=True)
 except KeyboardInterrupt:
     feed.close()
     print("left", threading.active_count(), flush=True)
@@ -40,30 +40,31 @@ def is_running(process: int) -> bool:
 
 
 @needs_proc
-@pytest.mark.parametrize("mode", ["threads", "process"])
-def test_ctrl_c_ends_at_once_and_leaves_no_process_and_no_thread(numbered: Path, mode: str) -> None:
-    command = [sys.executable, "-c", LOOP, str(numbered), mode]
+@pytest.mark.parametrize("processes", [0, 1, 3])
+def test_ctrl_c_ends_at_once_and_leaves_no_process_and_no_thread(numbered: Path, processes: int) -> None:
+    command = [sys.executable, "-c", LOOP, str(numbered), str(processes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
-        helper = int(program.stdout.readline().split()[1])
+        helpers = list(map(int, program.stdout.readline().split()))
+        assert len(helpers) == processes
         program.send_signal(signal.SIGINT)
         assert program.stdout.readline().split() == ["left", "1"]
         assert program.wait(20) == 0
-    assert helper == 0 or not is_running(helper)
+    assert not any(map(is_running, helpers))
 
 
 @needs_proc
 def test_a_killed_program_leaves_no_helper_process(numbered: Path) -> None:
-    command = [sys.executable, "-c", LOOP, str(numbered), "process"]
+    command = [sys.executable, "-c", LOOP, str(numbered), "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
-        helper = int(program.stdout.readline().split()[1])
+        helpers = list(map(int, program.stdout.readline().split()))
         program.kill()
     for _ in range(200):
-        if not is_running(helper):
+        if not any(map(is_running, helpers)):
             return
         time.sleep(0.05)
-    raise AssertionError("the helper process is still there")
+    raise AssertionError("a helper process is still there")
 
 
 def held() -> tuple[int, int]:

@@ -231,16 +231,16 @@ def test_gzip_shards_are_shuffled_by_shard_and_buffer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["shuffled", "bucketed", "packed"])
 def test_a_helper_process_makes_the_same_batches(numbered: Path, name: str) -> None:
     here = [signature(batch) for batch in make(numbered, name)]
-    feed = make(numbered, name, workers=Workers(process=True))
+    feed = make(numbered, name, workers=Workers(processes=1))
     kept = list(feed)
     assert [signature(batch) for batch in kept] == here
     assert all(batch["number"].flags.writeable for batch in kept if isinstance(batch["number"], np.ndarray))
 
 
 def test_a_helper_process_ends_with_its_feed(numbered: Path) -> None:
-    feed = make(numbered, "shuffled", workers=Workers(process=True), epochs=None)
+    feed = make(numbered, "shuffled", workers=Workers(processes=1), epochs=None)
     next(feed)
-    child = feed._pipeline.worker.process
+    child = feed._pipeline.workers[0].process
     feed.close()
     assert child.returncode is not None
 
@@ -248,7 +248,7 @@ def test_a_helper_process_ends_with_its_feed(numbered: Path) -> None:
 def test_an_error_in_a_helper_process_is_raised_here(numbered: Path) -> None:
     flip(numbered / "train-00001-of-00004.tfrecord", at=40)
     with pytest.raises(bushel.CorruptRecord, match="record 0 at byte 0: checksum of the data does not match"):
-        list(make(numbered, "in order", workers=Workers(process=True)))
+        list(make(numbered, "in order", workers=Workers(processes=1)))
 
 
 def test_a_shuffle_of_compressed_shards_says_what_it_is(tmp_path: Path) -> None:

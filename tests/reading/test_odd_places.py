@@ -34,10 +34,10 @@ def test_several_threads_share_one_feed(numbered: Path) -> None:
     assert sorted(seen) == list(range(103))
 
 
-@pytest.mark.parametrize("process", [False, True])
-def test_a_forked_child_goes_on_where_the_feed_stands(numbered: Path, process: bool) -> None:
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_forked_child_goes_on_where_the_feed_stands(numbered: Path, processes: int) -> None:
     train = bushel.open(numbered)["train"]
-    feed = iter(bushel.batches(train, batch_size=10, workers=Workers(threads=2, process=process)))
+    feed = iter(bushel.batches(train, batch_size=10, workers=Workers(threads=2, processes=processes)))
     assert next(feed)["number"].tolist() == list(range(10))
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:

@@ -58,10 +58,10 @@ def test_samples_and_columns_come_back_as_they_were(path: Path) -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
-@pytest.mark.parametrize("process", [False, True])
-def test_batches_are_sparse_and_dense_on_request(path: Path, batch_size: int, process: bool) -> None:
+@pytest.mark.parametrize("processes", [0, 2])
+def test_batches_are_sparse_and_dense_on_request(path: Path, batch_size: int, processes: int) -> None:
     data = bushel.open(path)["all"]
-    settings = {"order": Order(shuffle=True, seed=3), "workers": Workers(process=process)}
+    settings = {"order": Order(shuffle=True, seed=3), "workers": Workers(processes=processes)}
     plain = bushel.batches(data, batch_size=batch_size, **settings)
     dense = bushel.batches(data, batch_size=batch_size, layout=[Dense("x")], **settings)
     seen = 0

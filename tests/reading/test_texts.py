@@ -57,9 +57,9 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("process", [False, True])
-def test_texts_of_a_batch_are_transformed_as_each_alone(data: dict[str, Path], name: str, process: bool) -> None:
-    settings = {"order": Order(shuffle=True, seed=4), "workers": Workers(process=process)}
+@pytest.mark.parametrize("processes", [0, 2])
+def test_texts_of_a_batch_are_transformed_as_each_alone(data: dict[str, Path], name: str, processes: int) -> None:
+    settings = {"order": Order(shuffle=True, seed=4), "workers": Workers(processes=processes)}
     together = batches(data["raw"], CHAINS[name], **settings)
     alone = batches(data["raw"], [Alone(step) for step in CHAINS[name]], order=settings["order"])
     for one, other in zip(together, alone, strict=True):

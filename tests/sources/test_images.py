@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -450,13 +451,40 @@ def test_images_looked_at_in_a_column_are_judged_as_one_by_one(verify: Any) -> N
         encoded(picture(), exif=_exif(1)),
         encoded(picture(200, 100)),
         b"no image at all",
+        encoded(picture(mode="RGBA"), "PNG"),
+        encoded(picture(mode="LA"), "PNG"),
+        encoded(picture(mode="P"), "PNG", transparency=0),
+        encoded(picture(), "PNG")[:-40],
+        _flipped(encoded(picture(), "PNG"), -30),
+        _flipped(encoded(picture(40, 50)), -30),
+        encoded(picture(), "PNG", exif=_exif(8)),
+        encoded(picture(), "PNG", save_all=True, append_images=[picture()]),
+        encoded(picture(mode="I;16"), "PNG"),
+        encoded(picture(), "WEBP"),
     ]
     check = ImageCheck(verify, max_pixels=15_000)
-    one_by_one, at_once = check.check_all(given, "image"), check.check_column(BytesColumn.of(given), "image")
-    assert (at_once.rows, at_once.bad, at_once.counted) == (one_by_one.rows, one_by_one.bad, one_by_one.counted)
-    assert at_once.columns.keys() == one_by_one.columns.keys()
-    for name, column in one_by_one.columns.items():
-        assert list(at_once.columns[name]) == list(column)  # type: ignore[arg-type]
+    found = check.check_all(BytesColumn.of(given), "image")
+    turned_upright = 0
+    for row, data in enumerate(given):
+        if row in found.bad:
+            with pytest.raises(BadImage, match=re.escape(found.bad[row])):
+                check.check(data)
+            continue
+        kept, header = (data, None) if verify == "none" else check.check(data)
+        at = found.rows.index(row)
+        turned_upright += kept is not data
+        assert found.columns["image"][at] == kept
+        if header is not None:
+            sizes = tuple(found.columns[f"image/{name}"][at] for name in ("height", "width", "channels"))
+            assert sizes == (header.height, header.width, header.channels)
+    assert len(found.rows) + len(found.bad) == len(given)
+    assert found.counted == ({"images turned upright": turned_upright} if turned_upright else {})
+
+
+def _flipped(data: bytes, at: int) -> bytes:
+    changed = bytearray(data)
+    changed[at] ^= 0x55
+    return bytes(changed)
 
 
 def _exif(orientation: int) -> bytes:

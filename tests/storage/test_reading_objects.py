@@ -70,7 +70,7 @@ def test_batches_are_those_of_the_local_files(built: Path, remote: str, order: b
 
 def test_batches_of_a_process_are_the_same(built: Path, remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = bushel.open(built)["train"], bushel.open(remote)["train"]
-    workers = Workers(process=True)
+    workers = Workers(processes=1)
     pairs = zip(
         bushel.batches(here, batch_size=100), bushel.batches(there, batch_size=100, workers=workers), strict=True
     )

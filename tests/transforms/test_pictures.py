@@ -1,6 +1,7 @@
 """Images against Pillow, OpenCV and TensorFlow, and what is given with an image against its pixels."""
 
 import io
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 import bushel
 from bushel import transforms as t
 from bushel.building.recipe import read_recipe
+from bushel.data.columns import BytesColumn
 from bushel.errors import SchemaMismatch
 from bushel.pixels.codecs import decode_pixels
 
@@ -32,6 +34,78 @@ def encoded(pixels: Any, form: str = "PNG", **options: Any) -> bytes:
     image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
     image.save(out, form, **options)
     return out.getvalue()
+
+
+def every_kind() -> list[bytes]:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    return [
+        encoded(noise(40, 60), "JPEG"),
+        encoded(noise(60, 40), "JPEG", exif=exif.tobytes()),
+        encoded(Image.fromarray(noise(31, 50)).convert("L"), "JPEG"),
+        encoded(Image.fromarray(noise(31, 50)).convert("CMYK"), "JPEG"),
+        encoded(noise(33, 20)),
+        encoded(noise(33, 20, 4)),
+        encoded(Image.fromarray(noise(33, 20)).convert("LA")),
+        encoded(Image.fromarray(noise(33, 20)).quantize(30)),
+        encoded(Image.fromarray(noise(16, 16)[..., 0].astype(np.uint16) * 257)),
+        encoded(noise(30, 30), "WEBP"),
+        encoded(noise(30, 30), "GIF"),
+        encoded(noise(500, 700), "JPEG"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        t.resize_encoded("image", 24, 20),
+        t.resize_encoded("image", 24, 20, fit="pad", fill=9, kernel="area", quality=80),
+        t.resize_encoded("image", 24, 20, fit="crop", form="jpeg", antialias=False),
+        t.resize_encoded("image", 24, 20, fit="fit", form="png", kernel="bicubic"),
+        t.resize_encoded("image", 24, 20, scaled=True),
+        t.reencode("image", "jpeg"),
+        t.reencode("image", "png"),
+        t.reencode("image", "jpeg", 70),
+    ],
+)
+def test_a_block_of_images_is_encoded_again_as_each_alone(step: Any) -> None:
+    images = every_kind()
+    samples = [
+        {"image": data, "image/height": 1, "image/width": 2, "image/channels": 3, "image/format": "x"}
+        for data in images
+    ]
+    columns = {
+        "image": BytesColumn.of(images),
+        "image/format": BytesColumn.of(["x"] * len(images)),
+        "image/height": np.full(len(images), 1),
+        "image/width": np.full(len(images), 2),
+        "image/channels": np.full(len(images), 3),
+    }
+    counted: Counter[str] = Counter()
+    found = step.apply_counted(columns, counted)
+    alone: Counter[str] = Counter()
+    for row, sample in enumerate(samples):
+        wanted = step.apply(sample, t.Draw(0, 0, 0, 0, alone))
+        assert found["image"][row] == wanted["image"]
+        assert found["image/format"][row].decode() == wanted["image/format"]
+        for name in ("height", "width", "channels"):
+            assert found[f"image/{name}"][row] == wanted[f"image/{name}"]
+    assert counted == alone
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_build_that_resizes_refuses_only_what_is_damaged(tmp_path: Path, workers: int) -> None:
+    for number, data in enumerate([*every_kind(), every_kind()[0][:-60]]):
+        (tmp_path / "photos" / "a").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "photos" / "a" / f"{number:02}.img.jpg").write_bytes(data)
+    source = bushel.sources.images(tmp_path / "photos", verify="none")
+    steps = [t.resize_encoded("image", 16, 16)]
+    with pytest.warns(bushel.BushelWarning, match="1 sample of 13 refused"):
+        bushel.build(source, tmp_path / "out", transforms=steps, run=bushel.Run(workers=workers))
+    rows = bushel.read(tmp_path / "out" / "train-00000-of-00001.tfrecord", ["image", "key"])
+    for data, key in zip(rows["image"], rows["key"], strict=True):
+        given = every_kind()[int(key.decode()[2:4])]
+        assert data == steps[0].apply({"image": given}, DRAW)["image"]
 
 
 def resized(pixels: Any, height: int, width: int, **options: Any) -> Any:

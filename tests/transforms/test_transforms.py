@@ -12,7 +12,7 @@ from PIL import Image
 import bushel
 from bushel import Order, Workers
 from bushel import transforms as t
-from bushel.transforms import Draw
+from bushel.transforms import Draw, augment
 
 DRAW = Draw(seed=1, epoch=0, record=5)
 
@@ -172,6 +172,29 @@ def test_mixed_labels_are_the_shares_of_what_was_mixed(mixing: Any) -> None:
     assert np.array_equal(out["label"], mixing.apply_batch({"image": images, "label": np.arange(4)}, DRAW)["label"])
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+def test_mixed_values_are_those_of_numpy(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    images, labels = rng.integers(0, 256, (9, 20, 30, 3)).astype(dtype), np.arange(9) % 4
+    columns = {"image": images, "label": labels}
+    partner, share = augment._partners(9, 0.2, DRAW)
+    blend = share.reshape(-1, 1, 1, 1)
+    mixed = t.mixup("image", "label", 4).apply_batch(columns, DRAW)["image"]
+    np.testing.assert_allclose(mixed, images * blend + images[partner] * (1 - blend), atol=1e-3)
+    partner, share = augment._partners(9, 1.0, DRAW)
+    places = DRAW.generator(salt=1).random((9, 2))
+    pasted = images.copy()
+    for row in range(9):
+        tall, wide = (int(side * np.sqrt(1 - share[row])) for side in (20, 30))
+        top, left = int(places[row, 0] * (21 - tall)), int(places[row, 1] * (31 - wide))
+        pasted[row, top : top + tall, left : left + wide] = images[partner[row], top : top + tall, left : left + wide]
+    made = t.cutmix("image", "label", 4).apply_batch(columns, DRAW)["image"]
+    assert made.dtype == images.dtype
+    assert np.array_equal(made, pasted)
+    grey = t.cutmix("image", "label", 4).apply_batch({"image": images[..., 0], "label": labels}, DRAW)["image"]
+    assert np.array_equal(grey, pasted[..., 0])
+
+
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     with bushel.Writer(tmp_path / "photos.tfrecord") as writer:
@@ -197,7 +220,7 @@ def feed(path: Path, **changes: Any) -> Any:
 
 def test_augmented_batches_are_the_same_for_any_number_of_threads_and_after_resume(photos: Path) -> None:
     alone = list(feed(photos, workers=Workers(threads=1)))
-    for workers in (Workers(threads=2), Workers(threads=8), Workers(process=True)):
+    for workers in (Workers(threads=2), Workers(threads=8), Workers(processes=2)):
         for one, other in zip(alone, feed(photos, workers=workers), strict=True):
             assert np.array_equal(one["image"], other["image"])
             assert np.array_equal(one["label"], other["label"])

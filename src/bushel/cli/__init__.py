@@ -102,11 +102,10 @@ def fail(message: str) -> None:
 
 
 def _show_version(ctx: click.Context) -> None:
-    from bushel._native import codecs
+    from bushel.pixels.codecs import CODEC_WORDS, decoders
 
-    found = codecs()
     click.echo(f"bushel {__version__}")
-    click.echo(f"images: JPEG by {found['jpeg'] or 'simplejpeg'}, PNG by {found['png'] or 'Pillow'}")
+    click.echo(CODEC_WORDS.format(**decoders()))
     ctx.exit()
 
 

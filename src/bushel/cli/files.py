@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument
+from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument, trust_flag
 
 __all__ = ["bench", "cat", "index", "info", "print_savings", "repair", "schema"]
 
@@ -114,7 +114,15 @@ def _print_repaired(file: Repaired) -> None:
 @flag("--block", type=click.IntRange(1), metavar="N", help="Shuffle blocks of N neighbouring records")
 @flag("--seconds", type=click.FloatRange(0, min_open=True), default=5.0, help="How long to read  [default: 5]")
 @flag("--threads", type=click.IntRange(1), metavar="N", help="Number of reader threads  [default: cores]")
-@flag("--process", is_flag=True, help="Make batches in a helper process")
+@flag(
+    "--processes",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Number of reader processes  [default: none]",
+)
+@flag("--recipe", metavar="FILE", help="Apply the [[transform]] tables of this file to each record")
+@trust_flag
 @json_flag
 def bench(
     paths: tuple[str, ...],
@@ -125,7 +133,8 @@ def bench(
     block: int | None,
     seconds: float,
     threads: int | None,
-    process: bool,
+    processes: int,
+    recipe: str | None,
     as_json: bool,
 ) -> None:
     """Measure how fast a dataset is read, and where the time goes.
@@ -141,7 +150,9 @@ def bench(
     """
     import msgspec
 
+    from bushel.building.recipe import read_recipe
     from bushel.reading import Order, Workers, measure
+    from bushel.transforms.by_name import make_transforms
 
     report = measure(
         list(paths),
@@ -150,7 +161,8 @@ def bench(
         columns=columns or None,
         order=Order(shuffle=not in_order, block=block),
         seconds=seconds,
-        workers=Workers(threads=threads, process=process),
+        transforms=make_transforms(read_recipe(recipe).transforms) if recipe is not None else (),
+        workers=Workers(threads=threads, processes=processes),
     )
     if as_json:
         facts = {**msgspec.to_builtins(report), "slowest": report.slowest, "advice": report.advice}

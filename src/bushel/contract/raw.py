@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bushel.contract.document import Contract
+from bushel.data.columns import BytesColumn
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
@@ -137,7 +138,7 @@ def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
     options = _options(contract, _IMAGE_OPTIONS)
     check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
     for file in _files_below(path, partial(is_file_of, "images")):
-        checked = check.check_all([file.read_bytes()], feature)
+        checked = check.check_all(BytesColumn.of([file.read_bytes()]), feature)
         sample = None if checked.bad else sample_at(checked.columns, contract.schema.features, 0)
         yield Raw(str(file), sample, checked.bad.get(0, ""))
 

@@ -66,6 +66,15 @@ def to_channels(image: NDArray[Any], channels: int) -> NDArray[Any]:
     return np.concatenate([colours, np.full_like(colours[..., :1], full_of(image.dtype))], axis=2)
 
 
+def decoders() -> dict[str, str]:
+    """What decodes and encodes JPEG and PNG here, with its version; other formats are Pillow's."""
+    return {form: library or _FALLBACKS[form] for form, library in _native.codecs().items()}
+
+
+_FALLBACKS = {"jpeg": "simplejpeg", "png": "Pillow"}
+CODEC_WORDS = "images: {jpeg} for JPEG, {png} for PNG, Pillow for others"
+
+
 def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
     """Pixels of an image turned upright, as EXIF asks."""
     turned: dict[int, Any] = {
@@ -327,6 +336,7 @@ def _filtered(rows: NDArray[np.uint8], step: int) -> bytes:
     return np.column_stack([best.astype(np.uint8), ways[best, np.arange(len(rows))]]).tobytes()
 
 
+_IN_CORE = _native.codecs()  # the library for each format; empty: none
 _MOST_SIDE = 65500  # of a JPEG that libjpeg writes; what is larger is refused by simplejpeg's words
 ENCODED = tuple(name for name, format in FORMATS.items() if format.is_written)
 if TYPE_CHECKING:
@@ -345,11 +355,13 @@ def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
         if form != "png":
             raise ValueError(f"{form} has 8 bits per channel; 16 bits are stored as png or raw")
         return encode_wide(pixels)
+    if form == "jpeg" and pixels.shape[2] == 4:
+        pixels = pixels[..., :3]
+    if _IN_CORE.get(form) and min(pixels.shape) > 0 and max(pixels.shape) <= _MOST_SIDE:
+        pixels = np.ascontiguousarray(pixels)
+        made = _native.encode_png(pixels) if form == "png" else _native.encode_jpeg(pixels, quality)
+        return cast("bytes", made)
     if form == "jpeg":
-        if pixels.shape[2] == 4:
-            pixels = pixels[..., :3]
-        if _native.codecs()["jpeg"] and min(pixels.shape) > 0 and max(pixels.shape) <= _MOST_SIDE:
-            return cast("bytes", _native.encode_jpeg(np.ascontiguousarray(pixels), quality))
         import simplejpeg
 
         colours = "GRAY" if pixels.shape[2] == 1 else "RGB"

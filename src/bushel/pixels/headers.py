@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from enum import IntEnum
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.data.columns import BytesColumn
 from bushel.storage.file_kinds import IMAGES, kind_of_bytes, what_is
 
-__all__ = ["FORMATS", "BadImage", "Header", "ImageFormat", "parse_header"]
+__all__ = ["FORMATS", "BadImage", "Codec", "Header", "Headers", "ImageFormat", "parse_header", "read_headers"]
 
 
 class BadImage(Exception):
@@ -25,6 +31,40 @@ class Header(NamedTuple):
     bits: int = 8  # per channel
     orientation: int = 1  # of EXIF: 1 is upright
     is_animated: bool = False
+
+
+class Codec(IntEnum):
+    """Formats that the core decodes, as it numbers them."""
+
+    OTHER, JPEG, PNG = range(3)
+
+
+class Headers(NamedTuple):
+    """What many images say of themselves, a column each, as far as the core knows them; 0 where it does not."""
+
+    codec: NDArray[np.int64]
+    height: NDArray[np.int64]  # turned upright
+    width: NDArray[np.int64]
+    channels: NDArray[np.int64]
+    orientation: NDArray[np.int64]
+    bits: NDArray[np.int64]
+    is_animated: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Height and width of each."""
+        return np.stack([self.height, self.width], axis=1)
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Whether the core may decode it: it may still be damaged, or of a rare kind."""
+        is_jpeg = (self.codec == Codec.JPEG) & np.isin(self.channels, (1, 3))
+        return np.asarray(is_jpeg | ((self.codec == Codec.PNG) & (self.bits <= 8)))
+
+
+def read_headers(images: BytesColumn) -> Headers:
+    """Read the headers of JPEGs and PNGs, many at once."""
+    return Headers(*np.asarray(_native.image_headers(images.offsets, images.data)).T.copy())
 
 
 def parse_header(data: bytes) -> Header:

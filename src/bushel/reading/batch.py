@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.columns import Column, aligned, cut, describe_column, take
 from bushel.errors import BushelError, fault_words, quantity
+from bushel.pixels.codecs import CODEC_WORDS
 from bushel.printing import html_table
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack
@@ -22,7 +23,7 @@ from bushel.reading.order import Sampler
 from bushel.reading.shards import Shard, Wanted
 from bushel.records.files import Skipped
 from bushel.transforms import BatchTransform, Transform
-from bushel.transforms.chain import Chain
+from bushel.transforms.chain import Chain, Spent
 
 __all__ = ["Batch", "Group", "Made", "Maker", "OnFault", "Passed", "Place", "Report", "Tally"]
 
@@ -51,6 +52,8 @@ class Tally(msgspec.Struct):
     decode: float = 0.0
     transform: float = 0.0
     layout: float = 0.0
+    in_python: dict[str, float] = {}  # seconds of the processor, by transform
+    waited_for_python: float = 0.0
     passed: list[Passed] = []
     truncated: int = 0
 
@@ -66,12 +69,16 @@ class Report(msgspec.Struct, kw_only=True):
     decode: float = 0.0
     transform: float = 0.0
     layout: float = 0.0
+    in_python: dict[str, float] = {}  # seconds of the processor of transforms that run row by row, by name
+    waited_for_python: float = 0.0  # by threads that were to run those, summed
     waited: float = 0.0  # by the consumer for the feed
     consumer: float = 0.0  # by the feed for the consumer
     threads: int = 1
+    processes: int = 0  # that share the threads; 0: none but this one
     damaged: int = 0
     truncated: int = 0  # rows that were cut to a length
     faults: list[Passed] = []  # the first thousand of the damaged
+    codecs: dict[str, str] = {}  # what decoded the images, by format, where a measurement decoded some
 
     def add(self, tally: Tally) -> None:
         """Count in one piece of work."""
@@ -79,6 +86,9 @@ class Report(msgspec.Struct, kw_only=True):
         self.decode += tally.decode
         self.transform += tally.transform
         self.layout += tally.layout
+        self.waited_for_python += tally.waited_for_python
+        for name, seconds in tally.in_python.items():
+            self.in_python[name] = self.in_python.get(name, 0.0) + seconds
         self.truncated += tally.truncated
         self.damaged += len(tally.passed)
         self.faults.extend(tally.passed[: max(0, _KEPT - len(self.faults))])
@@ -106,17 +116,31 @@ class Report(msgspec.Struct, kw_only=True):
         return max(stages, key=lambda name: stages[name])
 
     @property
+    def is_held_up_by_python(self) -> bool:
+        """Whether threads mostly wait to run transforms in Python, of which a process runs one at a time."""
+        busy = sum(self.in_python.values())
+        is_full = 0.5 * self.seconds < busy / max(self.processes, 1) < 1.2 * self.seconds
+        return self.slowest == "transform" and is_full and self.waited_for_python > 0.5 * busy
+
+    @property
     def advice(self) -> str:
         """The setting to change."""
+        if self.is_held_up_by_python:
+            return f"Python runs one transform at a time: give it processes: Workers(processes={self.threads})."
         return _ADVICE[self.slowest]
 
     def __str__(self) -> str:
         share = 100 / max(self.seconds, 1e-9)
         work = ", ".join(f"{name} {getattr(self, name):.2f} s" for name in ("storage", "decode", "transform", "layout"))
         read = f"{quantity(self.records, 'record')} in {self.batches:,} batch{'es' * (self.batches != 1)}"
+        who = quantity(self.threads, "thread")
+        if self.processes:
+            who += f" of {self.processes} process{'es' * (self.processes > 1)}"
         lines = [
             f"{read}, {self.seconds:.2f} s: {self.records_per_second:,.0f} records/s",
-            f"work in {self.threads} thread{'s' * (self.threads > 1)}: {work}",
+            f"work in {who}: {work}",
+            *self._in_python(),
+            *([CODEC_WORDS.format(**self.codecs)] if self.codecs else []),
             f"the model waited for data {self.waited:.2f} s ({self.waited * share:.0f}%); "
             f"data waited for the model {self.consumer:.2f} s ({self.consumer * share:.0f}%)",
             f"slowest: {self.slowest}. {self.advice}",
@@ -126,6 +150,11 @@ class Report(msgspec.Struct, kw_only=True):
             place = f"{first.path}: record {first.record} at byte {first.offset}"
             lines.append(f"{self.damaged} damaged, the first: {place}: {first.why}")
         return "\n".join(lines)
+
+    def _in_python(self) -> list[str]:
+        by_cost = sorted(self.in_python.items(), key=lambda named: -named[1])
+        costs = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in by_cost)
+        return [f"in Python, row by row: {costs}"] if costs else []
 
 
 _ADVICE = {
@@ -359,8 +388,10 @@ class Maker:
             refused.append(at)
             self._take_refusal(int(rows[at]), error, tally, is_last=len(refused) == len(rows))
 
-        features = self.split.schema.features
-        return self._chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse)
+        features, spent = self.split.schema.features, Spent(tally.in_python)
+        found = self._chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse, spent=spent)
+        tally.waited_for_python += spent.waited
+        return found
 
     @cached_property
     def _chain(self) -> Chain:

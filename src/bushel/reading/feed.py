@@ -16,11 +16,12 @@ import msgspec
 from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, MissingName
 from bushel.parallel import Ahead
+from bushel.pixels.codecs import decoders
 from bushel.reading.batch import Batch, Made, OnFault, Place, Report
 from bushel.reading.dataset import Dataset, Split, open
 from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order
-from bushel.reading.pipeline import ProcessAhead, Settings, Workers, make_ahead, prepare, threads_of
+from bushel.reading.pipeline import ProcessesAhead, Settings, Workers, make_ahead, prepare, threads_of
 from bushel.storage import AnyPath
 from bushel.transforms import BatchTransform, Transform, decode_image
 
@@ -88,9 +89,9 @@ class Feed:
         self._epochs_done = 0
         self._is_through = False
         self._ready: deque[tuple[Batch, Place]] = deque()
-        self._pipeline: Ahead[Made] | ProcessAhead | None = None
+        self._pipeline: Ahead[Made] | ProcessesAhead | None = None
         self._error: BushelError | None = None  # to be raised after the batches that are ready
-        self._report = Report(threads=threads_of(settings))
+        self._report = Report(threads=threads_of(settings), processes=settings.workers.processes)
         self._report.add_missing(split.shards.shards)
         self._begun: float | None = None
         self._returned = 0.0
@@ -168,11 +169,11 @@ class Feed:
         finally:
             self._report.waited += perf_counter() - begin
 
-    def _start(self) -> Ahead[Made] | ProcessAhead:
+    def _start(self) -> Ahead[Made] | ProcessesAhead:
         until = None if self.settings.epochs is None else self._epochs_done + self.settings.epochs
         schedule = self._schedule.through(until)
-        if self.settings.workers.process:
-            return ProcessAhead(self.split, self.settings, schedule, self._place)
+        if self.settings.workers.processes:
+            return ProcessesAhead(self.split, self.settings, schedule, self._place)
         return make_ahead(self._maker, schedule, self.settings, self._place)
 
     def state(self) -> dict[str, int]:
@@ -205,7 +206,9 @@ class Feed:
 
     def report(self) -> Report:
         """Where the time went so far, and what was skipped."""
-        report = msgspec.structs.replace(self._report, faults=list(self._report.faults))
+        report = msgspec.structs.replace(
+            self._report, faults=list(self._report.faults), in_python=dict(self._report.in_python)
+        )
         report.seconds = 0.0 if self._begun is None else (self._returned or perf_counter()) - self._begun
         return report
 
@@ -240,23 +243,26 @@ def measure(
     order: Order | None = None,
     seconds: float = 5.0,
     decode_images: bool = True,
+    transforms: Sequence[Transform | BatchTransform] = (),
     workers: Workers | None = None,
 ) -> Report:
     """Read a dataset for some seconds, from the first split unless one is named, and report where the time went.
 
-    Encoded images are decoded, as in training.
+    Encoded images are decoded, as in training, unless `transforms` decode them. Transforms that run in Python are
+    named in the report, with what they cost.
     """
     if not seconds > 0:
         raise ValueError(f"seconds must be more than 0, got {seconds}")
     data = open(paths)
     chosen = data[split] if split is not None else next(iter(data.splits.values()))
-    images = _images(chosen, columns) if decode_images else []
+    is_decoded_already = any(isinstance(transform, decode_image) for transform in transforms)
+    images = [] if is_decoded_already or not decode_images else _images(chosen, columns)
     feed = batches(
         chosen,
         batch_size=batch_size,
         columns=columns,
         order=order or Order(shuffle=True),
-        transforms=[decode_image(name) for name in images],
+        transforms=[*(decode_image(name) for name in images), *transforms],
         epochs=None,
         on_fault="skip",
         workers=workers,
@@ -266,7 +272,9 @@ def measure(
         for _ in feed:
             if perf_counter() >= end:
                 break
-        return feed.report()
+        report = feed.report()
+    report.codecs = decoders() if images or is_decoded_already else {}
+    return report
 
 
 def _images(split: Split, columns: Sequence[str] | None) -> list[str]:

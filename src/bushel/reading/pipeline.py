@@ -1,10 +1,11 @@
-"""Which batches come, in which order, from any place on, and who makes them: threads, here or in another process."""
+"""Which batches come, in which order, from any place on, and who makes them: threads, here or in other processes."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias
 
 import msgspec
@@ -12,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.parallel import Ahead, Worker, available_cores
+from bushel.errors import BushelError
+from bushel.parallel import Ahead, Worker, WorkerEnded, available_cores
 from bushel.reading.batch import Group, Made, Maker, OnFault, Place, PlannedBatch
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack, bucketed, check_layout
 from bushel.reading.order import Order, Sampler, sampler_of
 
-__all__ = ["ProcessAhead", "Schedule", "Settings", "Step", "Steps", "Workers", "make_ahead", "prepare", "threads_of"]
+__all__ = ["ProcessesAhead", "Schedule", "Settings", "Step", "Steps", "Workers", "make_ahead", "prepare", "threads_of"]
 
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -167,18 +169,25 @@ _GROUP_RECORDS = 8192
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
     """Who makes the batches: `threads` (default: one per core), at most `ahead` batches before they are asked for.
 
-    `process` runs the threads in a process of their own, for programs whose main thread keeps Python busy.
+    With `processes`, the threads are shared out among so many processes, which hand over batches in shared memory:
+    for transforms in Python, of which one process runs only one at a time, and for programs whose main thread keeps
+    Python busy. Batches, their order and their randomness stay the same.
     """
 
     threads: int | None = None
     ahead: int | None = None
-    process: bool = False
+    processes: int = 0  # 0: none but this one
+    process: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.process is not None:
+            raise ValueError("process is gone: Workers(processes=1) makes batches in one process of their own")
         for name in ("threads", "ahead"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.processes < 0:
+            raise ValueError(f"processes must be at least 0, got {self.processes}")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,8 +212,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def threads_of(settings: Settings) -> int:
-    """How many threads make batches."""
-    return settings.workers.threads or available_cores()
+    """How many threads make batches, in all processes together."""
+    return max(settings.workers.threads or available_cores(), settings.workers.processes)
 
 
 def prepare(split: Split, settings: Settings) -> tuple[Maker, Schedule]:
@@ -241,11 +250,20 @@ def _batches_at_once(split: Split, settings: Settings) -> int:
     return max(1, min(int(records // settings.batch_size), settings.workers.ahead or _GROUP_RECORDS))
 
 
-def make_ahead(maker: Maker, schedule: Schedule, settings: Settings, place: Place) -> Ahead[Made]:
-    """Make what the schedule says in threads, from a place on, ahead of whoever asks for it."""
-    groups = maker.ahead(schedule.groups(place))
-    ahead = _groups_ahead(settings, schedule) - 1
-    return Ahead(maker, groups, threads=threads_of(settings), ahead=ahead)
+def make_ahead(
+    maker: Maker, schedule: Schedule, settings: Settings, place: Place, *, first: int = 0, step: int = 1
+) -> Ahead[Made]:
+    """Make what the schedule says in threads, from a place on, ahead of whoever asks for it.
+
+    Of all groups, it makes number `first`, and every one that is a multiple of `step` later.
+    """
+    groups = maker.ahead(islice(schedule.groups(place), first, None, step))
+    ahead = _share(_groups_ahead(settings, schedule), step) - 1
+    return Ahead(maker, groups, threads=_share(threads_of(settings), step), ahead=ahead)
+
+
+def _share(count: int, parts: int) -> int:
+    return max(1, count // parts)
 
 
 def _groups_ahead(settings: Settings, schedule: Schedule) -> int:
@@ -255,43 +273,56 @@ def _groups_ahead(settings: Settings, schedule: Schedule) -> int:
     return 2 * threads_of(settings)
 
 
-class ProcessAhead:
-    """The same in a process of its own, for programs whose main thread keeps Python busy."""
+class ProcessesAhead:
+    """The same in processes: each makes every N-th group, and they are asked in turn."""
 
     def __init__(self, split: Split, settings: Settings, schedule: Schedule, place: Place) -> None:
         import cloudpickle  # takes lambdas and what __main__ defines
 
-        self.worker = Worker()
-        work: bytes | None = cloudpickle.dumps(_InProcess(split, settings, place, schedule.epochs))
-        for _ in range(_groups_ahead(settings, schedule)):
-            self.worker.send(work, None)
-            work = None
+        count = settings.workers.processes
+        self.workers = [Worker() for _ in range(count)]
+        self._turn = 0
+        for number, worker in enumerate(self.workers):
+            work: bytes | None = cloudpickle.dumps(_InProcess(split, settings, place, schedule.epochs, number))
+            for _ in range(_share(_groups_ahead(settings, schedule), count)):
+                worker.send(work, None)
+                work = None
 
     def __next__(self) -> Made:
-        made: Made | None = self.worker.receive()
+        worker = self.workers[self._turn]
+        try:
+            made: Made | None = worker.receive()
+        except WorkerEnded as error:
+            raise BushelError(f"{error.message} while it made batches", help=[_FEWER]) from None
         if made is None:
             raise StopIteration
-        self.worker.send(None, None)  # never more is made than was asked for
+        worker.send(None, None)  # never more is made than was asked for
+        self._turn = (self._turn + 1) % len(self.workers)
         return made
 
     def close(self) -> None:
-        """End the process."""
-        self.worker.end()
+        """End the processes."""
+        for worker in self.workers:
+            worker.end()
+
+
+_FEWER = "If memory ran out: fewer processes, smaller batches, or Workers(ahead=...) keep less of it."
 
 
 class _InProcess:
-    """What the process does when it is asked for more."""
+    """What a process does when it is asked for more."""
 
-    def __init__(self, split: Split, settings: Settings, place: Place, epochs: int | None) -> None:
-        self._given = split, settings, place, epochs
+    def __init__(self, split: Split, settings: Settings, place: Place, epochs: int | None, number: int) -> None:
+        self._given = split, settings, place, epochs, number
         self._made: Ahead[Made] | None = None
 
     def __call__(self, _: None) -> Made | None:
         """The next that was made; None after the last."""
         if self._made is None:
-            split, settings, place, epochs = self._given
+            split, settings, place, epochs, number = self._given
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the process that asks has shown them
                 maker, schedule = prepare(split, settings)
-            self._made = make_ahead(maker, schedule.through(epochs), settings, place)
+            step = settings.workers.processes
+            self._made = make_ahead(maker, schedule.through(epochs), settings, place, first=number, step=step)
         return next(self._made, None)

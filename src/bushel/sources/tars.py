@@ -164,7 +164,7 @@ class TarSource:
         decoded: list[tuple[list[int], dict[str, Column]]] = []
         for name in images:
             usable = [row for row in range(len(samples)) if row not in bad]
-            checked = self.check.check_all((samples[row].images[name] for row in usable), name)
+            checked = self.check.check_all(BytesColumn.of([samples[row].images[name] for row in usable]), name)
             bad |= {usable[row]: ("decode", f"{name}: {reason}") for row, reason in checked.bad.items()}
             decoded.append(([usable[row] for row in checked.rows], checked.columns))
             counted.update(checked.counted)

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
 from bushel._native import Change
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
@@ -305,8 +306,12 @@ class Mixup(msgspec.Struct, frozen=True, tag="mixup"):
         """Blend the rows of a batch."""
         values = _dense(columns, self.feature)
         partner, share = _partners(len(values), self.alpha, draw)
-        blend = share.astype(np.float32).reshape(-1, *[1] * (values.ndim - 1))
-        mixed = values * blend + values[partner] * (1 - blend)
+        if values.ndim > 1 and values.dtype.name in ("uint8", "float32"):
+            mixed = np.empty(values.shape, np.float32)
+            _native.mix_images(np.require(values, requirements=["C", "W"]), partner, share, mixed)
+        else:
+            blend = share.astype(np.float32).reshape(-1, *[1] * (values.ndim - 1))
+            mixed = values * blend + values[partner] * (1 - blend)
         return {**columns, self.feature: mixed, self.label: _blend_labels(columns, self, partner, share)}
 
 
@@ -322,17 +327,20 @@ class Cutmix(msgspec.Struct, frozen=True, tag="cutmix"):
         """Paste parts of the rows of a batch into each other."""
         images = _dense(columns, self.feature)
         partner, share = _partners(len(images), self.alpha, draw)
+        if images.ndim not in (3, 4):
+            shape = list(images.shape[1:])
+            raise SchemaMismatch(f"expected images (height, width, channels), got {shape}", at=self.feature)
         places = draw.generator(salt=1).random((len(images), 2))
-        mixed = images.copy()
-        height, width = images.shape[1:3]
-        for row, (down, across) in enumerate(places):
-            side = math.sqrt(1 - share[row])
-            tall, wide = int(height * side), int(width * side)
-            top, left = int(down * (height - tall + 1)), int(across * (width - wide + 1))
-            area = slice(top, top + tall), slice(left, left + wide)
-            mixed[row][area] = images[partner[row]][area]
-            share[row] = 1 - tall * wide / (height * width)
-        return {**columns, self.feature: mixed, self.label: _blend_labels(columns, self, partner, share)}
+        whole = np.array(images.shape[1:3])
+        sizes = (whole * np.sqrt(1 - share)[:, None]).astype(np.int64)
+        boxes = np.concatenate([(places * (whole - sizes + 1)).astype(np.int64), sizes], axis=1)
+        given, mixed = np.require(images, requirements=["C", "W"]), np.empty(images.shape, images.dtype)
+        if images.ndim == 3:
+            given, mixed = given[..., None], mixed[..., None]
+        _native.paste_images(given, partner, boxes, mixed)
+        share = 1 - sizes.prod(axis=1) / whole.prod()
+        labels = _blend_labels(columns, self, partner, share)
+        return {**columns, self.feature: mixed.reshape(images.shape), self.label: labels}
 
 
 def _partners(rows: int, alpha: float, draw: Draw) -> tuple[NDArray[Any], NDArray[np.float64]]:

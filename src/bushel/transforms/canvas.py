@@ -13,8 +13,9 @@ from bushel._native import Change, Painting
 from bushel.data.columns import BytesColumn, aligned_empty
 from bushel.errors import SchemaMismatch
 from bushel.pixels.geometry import KERNELS, Kernel
+from bushel.pixels.headers import Codec, Headers, read_headers
 
-__all__ = ["Canvas", "Ints"]
+__all__ = ["Canvas", "Ints", "decoded_sizes"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Images: TypeAlias = BytesColumn | NDArray[Any] | list[Any]
@@ -85,16 +86,9 @@ class Canvas:
             return False
         self._decode = decode
         self._painting = {"upright": upright, "at_least": at_least or (0, 0)}
-        headers = np.asarray(_native.image_headers(self._images.offsets, self._images.data))
-        sizes = headers[:, 1:3].copy()
-        is_known = (headers[:, 0] == 2) | ((headers[:, 0] == 1) & np.isin(headers[:, 3], (1, 3)))
-        is_lying = headers[:, 4] >= 5
-        sizes[is_lying] = sizes[is_lying, ::-1]
-        if at_least:
-            _scale(sizes, headers[:, 0] == 1, at_least)
-        if upright:
-            sizes[is_lying] = sizes[is_lying, ::-1]
-        for row in np.flatnonzero(~is_known).tolist():
+        headers = read_headers(self._images)
+        sizes = decoded_sizes(headers, upright=upright, at_least=at_least)
+        for row in np.flatnonzero(~headers.is_known).tolist():
             pixels = self._decode_row(row)
             sizes[row] = (1, 1) if pixels is None else pixels.shape[:2]
         self._open(sizes, channels, np.dtype(np.uint8))
@@ -256,6 +250,18 @@ class Canvas:
         if self.refused:
             moves[list(self.refused)] = (0, 0, 1, 1, 1, 1, 0, 0)
         return moves
+
+
+def decoded_sizes(headers: Headers, *, upright: bool, at_least: tuple[int, int] | None) -> Ints:
+    """Height and width of images as the core decodes them."""
+    sizes = headers.sizes
+    is_lying = headers.orientation >= 5
+    sizes[is_lying] = sizes[is_lying, ::-1]
+    if at_least:
+        _scale(sizes, headers.codec == Codec.JPEG, at_least)
+    if upright:
+        sizes[is_lying] = sizes[is_lying, ::-1]
+    return sizes
 
 
 def _scale(sizes: Ints, is_jpeg: NDArray[np.bool_], at_least: tuple[int, int]) -> None:

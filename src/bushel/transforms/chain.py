@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from time import perf_counter, thread_time
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ from bushel.data.samples import Sample, Stack, sample_at
 from bushel.data.schema import Feature
 from bushel.pixels.codecs import is_wide
 from bushel.transforms.canvas import Canvas
-from bushel.transforms.encoded import EncodeImage, own_form
+from bushel.transforms.encoded import EncodeImage, Reencode, ResizeEncoded, own_form
 from bushel.transforms.image import base_of, decoded, size_names
 from bushel.transforms.protocol import (
     BatchTransform,
@@ -33,12 +34,27 @@ from bushel.transforms.protocol import (
     is_in_core,
 )
 
-__all__ = ["Chain", "Rows", "apply_all"]
+__all__ = ["Chain", "Rows", "Spent", "apply_all"]
 
 Columns: TypeAlias = dict[str, Any]
 Step: TypeAlias = tuple[int, Any]  # a transform, by its number in the whole chain
 # Takes the place of a row that a transform failed on, and why; returns if the row is to be left out, raises if not.
 Refuse: TypeAlias = Callable[[int, Exception], None]
+
+
+@dataclass
+class Spent:
+    """What transforms took that run in Python, row by row: seconds of the processor by name, and of waiting."""
+
+    by_name: dict[str, float]
+    waited: float = 0.0
+
+    def add(self, took: dict[str, float], seconds: float, busy: float) -> None:
+        """Count in some rows: how long each transform took by the clock, and all of them by the processor."""
+        whole = sum(took.values()) or 1.0
+        for name, part in took.items():
+            self.by_name[name] = self.by_name.get(name, 0.0) + busy * part / whole
+        self.waited += max(0.0, seconds - busy)
 
 
 class Rows(NamedTuple):
@@ -59,6 +75,7 @@ class Flow:
     epoch: int
     pool: Any
     refuse: Refuse | None
+    spent: Spent | None = None
     samples: list[Sample] | None = None
 
     def sample(self, at: int) -> Sample:
@@ -193,18 +210,19 @@ class Chain:
         epoch: int = 0,
         pool: Any = None,
         refuse: Refuse | None = None,
+        spent: Spent | None = None,
     ) -> Rows:
         """The rows of a batch after all steps, those of whole batches last; `records` are the numbers of the rows.
 
         Steps that the core can do come first, on whole columns, and it paints images a batch at a time. A row that a
-        transform fails on raises, unless `refuse` leaves it out.
+        transform fails on raises, unless `refuse` leaves it out. `spent` is told what runs in Python.
         """
         numbers = np.asarray(records, np.int64)
         on_batches = tuple(step for step in self.steps if isinstance(step[1], BatchTransform))
         rest = replace(self, steps=tuple(step for step in self.steps if not isinstance(step[1], BatchTransform)))
-        columns, features, rest = rest._begin(columns, features)
+        columns, features, rest = rest.begin(columns, features)
         pool = pool or _native.Pool(0)
-        flow = Flow(columns, features, numbers, np.arange(len(numbers)), epoch, pool, refuse)
+        flow = Flow(columns, features, numbers, np.arange(len(numbers)), epoch, pool, refuse, spent)
         while rest.steps and len(flow.kept):
             count = rest._paint(flow)
             if count == 0:
@@ -217,18 +235,21 @@ class Chain:
                 columns = transform.apply_batch(columns, Draw(self.seed, epoch, int(numbers[0]), number))
         return Rows(columns, flow.kept)
 
-    def _begin(self, columns: Columns, features: Mapping[str, Feature]) -> tuple[Columns, Mapping[str, Feature], Chain]:
+    def begin(
+        self, columns: Columns, features: Mapping[str, Feature], counted: Counter[str] | None = None
+    ) -> tuple[Columns, Mapping[str, Feature], Chain]:
         """The columns after the steps that come first and that the core does, their features, and the other steps.
 
         Where one of them fails nothing is begun: sample by sample it is found which record is at fault.
         """
         first = tuple(takewhile(lambda step: is_in_core(step[1]), self.steps))
-        changed = replace(self, steps=first).apply_columns(columns) if first else columns
+        changed = replace(self, steps=first).apply_columns(columns, counted) if first else columns
         if changed is None or not first:
             return columns, features, self
         known = dict(features)
+        images = {step.feature for _, step in first if isinstance(step, ResizeEncoded | Reencode)}
         for name, column in changed.items():
-            if column is not columns.get(name):
+            if column is not columns.get(name) and name not in images:
                 known.pop(name, None)
                 if isinstance(column, BytesColumn):
                     known[name] = Feature(dtype="str")
@@ -264,9 +285,15 @@ class Chain:
     def _apply_each(self, flow: Flow, *, is_last: bool) -> None:
         """All steps, row by row."""
         stack, samples, kept = Stack(len(flow.kept), flow.pool), [], []
+        took = dict.fromkeys((_name(step) for _, step in self.steps), 0.0)
+        begin, busy = perf_counter(), thread_time()
         for at, record in enumerate(flow.records.tolist()):
             try:
-                sample = self.apply(flow.sample(at), record=record, epoch=flow.epoch)
+                sample = flow.sample(at)
+                for number, step in self.steps:
+                    began = perf_counter()
+                    sample = step.apply(sample, Draw(self.seed, flow.epoch, record, number))
+                    took[_name(step)] += perf_counter() - began
             except Exception as error:
                 flow.refuse_row(at, error)
                 continue
@@ -275,8 +302,16 @@ class Chain:
             else:
                 samples.append(sample)
             kept.append(at)
+        if flow.spent is not None:
+            flow.spent.add(took, perf_counter() - begin, thread_time() - busy)
         flow.samples, flow.columns = (None, stack.columns()) if is_last else (samples, {})
         flow.keep(np.array(kept, np.int64))
+
+
+def _name(transform: Any) -> str:
+    """What a transform is called: bushel's own by its name, any other by its class."""
+    tag = getattr(getattr(transform, "__struct_config__", None), "tag", None)
+    return tag if isinstance(tag, str) else type(transform).__qualname__
 
 
 def _is_painted(transform: Any, feature: str) -> bool:

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections import Counter
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel import _native
+from bushel._native import Painting
+from bushel.data.columns import BytesColumn, Column
 from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
 from bushel.pixels.codecs import ENCODED, as_pixels, encode_pixels, format_of, is_wide, orientation_of
-from bushel.pixels.geometry import Fit, Kernel, moved, place
-from bushel.transforms.image import Depth, base_of, bytes_of, check_depth, check_size, decoded, moved_sample, sized
+from bushel.pixels.geometry import KERNELS, Fit, Kernel, moved, place
+from bushel.pixels.headers import Codec, Headers, read_headers
+from bushel.transforms.canvas import decoded_sizes
+from bushel.transforms.image import (
+    Depth,
+    base_of,
+    bytes_of,
+    check_depth,
+    check_size,
+    decoded,
+    moved_sample,
+    places,
+    size_names,
+    sized,
+)
 from bushel.transforms.protocol import Draw, image_of
 
 __all__ = ["encode_image", "own_form", "reencode", "resize_encoded"]
@@ -62,6 +79,34 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
         changed = moved_sample(sample, self, move, made)
         return {**changed, **_named(sample, self.feature, out), self.feature: out}
 
+    @property
+    def in_core(self) -> bool:
+        """Whether the core does it to the images that it knows."""
+        return _is_in_core(self.form, self.dtype)
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Change many images at once, in the core."""
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """Change many images at once, and count those that lose bits."""
+        headers = read_headers(_images_alone(columns, self))
+        at_least = (self.height, self.width) if self.scaled else None
+        moves = places(np.maximum(decoded_sizes(headers, upright=True, at_least=at_least), 1), self)
+        remaking = _Remaking(
+            Painting(
+                at_least=at_least or (0, 0),
+                kernel=KERNELS[self.kernel],
+                antialias=self.antialias,
+                fill=float(self.fill),
+            ),
+            np.array([move.whole for move in moves], np.int32).reshape(-1, 2),
+            _codecs(headers, self.form),
+            self.quality,
+            np.array([(*move.part, *move.size, *move.at) for move in moves], np.int32).reshape(-1, 8),
+        )
+        return _remade(columns, self, remaking, counted)
+
 
 def _size_of(data: bytes) -> tuple[int, int] | None:
     """Height and width of a JPEG, upright."""
@@ -97,6 +142,102 @@ class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
         out = _encoded(pixels, self.form, 95 if self.quality is None else self.quality)
         sizes = sized(sample, self.feature, pixels.shape)
         return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
+
+    @property
+    def in_core(self) -> bool:
+        """Whether the core does it to the images that it knows."""
+        return _is_in_core(self.form, self.dtype)
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Change many images at once, in the core."""
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """Change many images at once, and count those that lose bits."""
+        headers = read_headers(_images_alone(columns, self))
+        codecs = _codecs(headers, self.form)
+        if self.quality is None:
+            codecs[headers.codec == codecs] = Codec.OTHER  # which are left as they are
+        sizes = np.maximum(headers.sizes, 1).astype(np.int32)
+        remaking = _Remaking(Painting(), sizes, codecs, 95 if self.quality is None else self.quality)
+        return _remade(columns, self, remaking, counted)
+
+
+_CODECS = {"jpeg": Codec.JPEG, "png": Codec.PNG}
+_FORMS = {codec: form for form, codec in _CODECS.items()}
+
+
+class _Remaking(NamedTuple):
+    """What the core makes of many images: their sizes and codecs; `OTHER` leaves one to Python."""
+
+    painting: Painting
+    sizes: NDArray[np.int32]
+    codecs: NDArray[np.uint8]
+    quality: int
+    moves: NDArray[np.int32] | None = None
+
+
+def _is_in_core(form: str | None, dtype: str) -> bool:
+    return dtype == "uint8" and (form is None or form in _CODECS)
+
+
+def _codecs(headers: Headers, form: str | None) -> NDArray[np.uint8]:
+    """What images are encoded as, where the core knows them."""
+    wanted = headers.codec if form is None else np.full_like(headers.codec, _CODECS[form])
+    return np.where(headers.is_known, wanted, Codec.OTHER).astype(np.uint8)
+
+
+def _images_alone(columns: dict[str, Column], step: ResizeEncoded | Reencode) -> BytesColumn:
+    """The images. Raises NotImplementedError where samples have to be changed one by one."""
+    base, images = base_of(step.feature), columns.get(step.feature)
+    told = [columns[name] for name in size_names(step.feature) if name in columns]
+    is_plain = all(isinstance(size, np.ndarray) for size in told)
+    is_plain &= isinstance(columns.get(f"{base}/format", images), BytesColumn)
+    has_followers = any(name in getattr(step, "masks", ()) or name.startswith(f"{base}/object/") for name in columns)
+    if not step.in_core or has_followers or not is_plain or not isinstance(images, BytesColumn):
+        raise NotImplementedError("samples have to be changed one by one")
+    return images
+
+
+def _remade(
+    columns: dict[str, Column], step: ResizeEncoded | Reencode, remaking: _Remaking, counted: Counter[str] | None
+) -> dict[str, Column]:
+    """The columns with other images, and with what is said of them; images that the core cannot do come one by one."""
+    images, format_name = columns[step.feature], f"{base_of(step.feature)}/format"
+    assert isinstance(images, BytesColumn)
+    painting, sizes, codecs, quality, moves = remaking
+    made: Any
+    *made, channels, refused = _native.remake_images(
+        images.offsets, images.data, painting, sizes, codecs, quality, moves
+    )
+    codecs[[row for row, _, _ in refused]] = Codec.OTHER
+    told = dict(zip(size_names(step.feature), (sizes[:, 0], sizes[:, 1], channels), strict=True))
+    changed: dict[str, Any] = {
+        name: np.where(codecs != Codec.OTHER, values, np.asarray(columns[name]))
+        for name, values in told.items()
+        if name in columns
+    }
+    names = [name for name in (step.feature, format_name, *told) if name in columns]
+    alone = {
+        row: step.apply({name: _value(columns[name], row) for name in names}, Draw(0, 0, 0, 0, counted))
+        for row in np.flatnonzero(codecs == Codec.OTHER).tolist()
+    }
+    for name, values in changed.items():
+        values[list(alone)] = [sample[name] for sample in alone.values()]
+    changed[step.feature] = done = BytesColumn(made[1], made[0])
+    if alone:
+        changed[step.feature] = BytesColumn.of(
+            [alone[row][step.feature] if row in alone else done[row] for row in range(len(done))]
+        )
+    if format_name in columns:
+        changed[format_name] = BytesColumn.of(
+            [alone[row][format_name] if row in alone else _FORMS[Codec(codec)] for row, codec in enumerate(codecs)]
+        )
+    return {**columns, **changed}
+
+
+def _value(column: Any, row: int) -> Any:
+    return column[row] if isinstance(column, BytesColumn) else int(column[row])
 
 
 class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):

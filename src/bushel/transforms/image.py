@@ -251,7 +251,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
         """Resize all images of a batch."""
         if not canvas.is_open:
             return False
-        moves = _places(canvas.sizes, self)
+        moves = places(canvas.sizes, self)
         how: dict[str, Any] = {"kernel": self.kernel, "antialias": self.antialias, "fill": self.fill}
         if self.fit == "crop":
             how["part"] = np.array([move.part for move in moves])
@@ -260,7 +260,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
         return canvas.resize(np.array([move.size for move in moves]), dtype=self.dtype, **how)
 
 
-def _places(sizes: Ints, step: Resize) -> list[Move]:
+def places(sizes: Ints, step: Any) -> list[Move]:
     """Where images of these sizes go; most have one of few sizes."""
     known: dict[tuple[int, int], Move] = {}
     found = []

@@ -4,7 +4,6 @@
 #include "bindings/bindings.h"
 #include "bindings/conversion.h"
 #include "gather.h"
-#include "jpeg.h"
 #include "sort.h"
 #include "wholes.h"
 
@@ -45,23 +44,6 @@ nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, 
   return nb::make_tuple(to_array<std::uint8_t>(std::move(out)), to_array<std::int32_t>(std::move(faults)));
 }
 
-// Height, width and channels of each row that is a plain JPEG; zeros for others.
-nb::object jpeg_headers(const Int64s& offsets, nb::handle data) {
-  const View view(data);
-  const std::vector<Bytes> rows = rows_of(offsets, view.bytes());
-  Buffer out(rows.size() * 3 * sizeof(std::int64_t));
-  {
-    const Nogil nogil;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      JpegHeader header;
-      if (!read_plain_jpeg(rows[i], header)) header = {};
-      static_assert(sizeof header == 3 * sizeof(std::int64_t));
-      std::memcpy(out.data() + i * sizeof header, &header, sizeof header);
-    }
-  }
-  return to_array<std::int64_t>(std::move(out));
-}
-
 // `which`, `starts` and `lengths` have one number per range: its piece, and where it is in that piece.
 nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths) {
   if (which.shape(0) != starts.shape(0) || which.shape(0) != lengths.shape(0))
@@ -94,8 +76,6 @@ void bind_building(nb::module_& m) {
   m.def("read_files", &read_files, "folder"_a, "offsets"_a, "data"_a, "sizes"_a, "threads"_a,
         "(the files below `folder` whose paths are a bytes column, one behind the other; of each 0, an errno, or -1 if "
         "it has another size).");
-  m.def("jpeg_headers", &jpeg_headers, "offsets"_a, "data"_a,
-        "Height, width and channels of each plain JPEG of a bytes column; zeros for anything else.");
   m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal keys keep their order.");
   m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
         "Ranges of several buffers, one after the other.");

@@ -12,9 +12,6 @@ namespace {
 template <typename T>
 using Image = nb::ndarray<const T, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
 
-template <typename T>
-using Canvas = nb::ndarray<T, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
-
 ImageSize size_of(const auto& image) { return {image.shape(0), image.shape(1), image.shape(2)}; }
 
 void check_sizes(ImageSize from, ImageSize to) {
@@ -39,14 +36,6 @@ nb::object resize_image(const Image<In>& image, std::size_t height, std::size_t 
   return nb::cast(nb::ndarray<nb::numpy, Out>(lent->buffer.as<Out>(), {height, width, from.channels}, owner));
 }
 
-// Straight into the place of the image in a batch.
-template <typename In, typename Out>
-void resize_image_into(const Image<In>& image, const Canvas<Out>& out, bool antialias, Kernel kernel) {
-  check_sizes(size_of(image), size_of(out));
-  const Nogil nogil;
-  resize(image.data(), size_of(image), out.data(), size_of(out), antialias, kernel);
-}
-
 }  // namespace
 
 void bind_images(nb::module_& m) {
@@ -61,13 +50,6 @@ void bind_images(nb::module_& m) {
         "kernel"_a = Kernel::kBilinear, "A uint8 image, resized, as float32.");
   m.def("resize_floats", &resize_image<float, float>, "image"_a, "height"_a, "width"_a, "antialias"_a = false,
         "kernel"_a = Kernel::kBilinear, "A float32 image, resized.");
-  constexpr auto into = "An image resized into `out`, which other threads see when this returns.";
-  m.def("resize_into", &resize_image_into<std::uint8_t, std::uint8_t>, "image"_a.noconvert(), "out"_a.noconvert(),
-        "antialias"_a, "kernel"_a = Kernel::kBilinear, into);
-  m.def("resize_into", &resize_image_into<std::uint8_t, float>, "image"_a.noconvert(), "out"_a.noconvert(),
-        "antialias"_a, "kernel"_a = Kernel::kBilinear, into);
-  m.def("resize_into", &resize_image_into<float, float>, "image"_a.noconvert(), "out"_a.noconvert(), "antialias"_a,
-        "kernel"_a = Kernel::kBilinear, into);
 }
 
 }  // namespace bushel

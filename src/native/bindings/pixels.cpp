@@ -10,6 +10,7 @@
 #include "decode_jpeg.h"
 #include "decode_png.h"
 #include "encode_jpeg.h"
+#include "encode_png.h"
 #include "paint.h"
 
 namespace bushel {
@@ -95,7 +96,7 @@ nb::list decode_images(const Int64s& offsets, nb::handle data, const Images& out
   const Batch batch = batch_of(painting, out, images.size(), moves, flips, steps);
   std::vector<Refused> refusals;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     refusals = paint({images, painting.wish, painting.is_upright}, batch.target, batch.moves, batch.out, threads);
   }
   return to_list(refusals);
@@ -106,7 +107,7 @@ std::vector<Refused> paint_all(const std::vector<Images>& images, const Batch& b
   std::vector<Pixels<T>> pixels;
   for (const Images& image : images)
     pixels.push_back({static_cast<const T*>(image.data()), {image.shape(0), image.shape(1), image.shape(2)}});
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   return paint<T>(pixels, batch.target, batch.moves, batch.out, threads);
 }
 
@@ -133,7 +134,7 @@ nb::tuple decode_each_image(const Int64s& offsets, nb::handle data, std::size_t 
   std::vector<DecodedImage> decoded(images.size());
   std::vector<Refused> refusals;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     Wish wish = painting.wish;
     wish.channels = channels;
     refusals = decode_each({images, wish, painting.is_upright}, decoded, threads);
@@ -153,21 +154,79 @@ nb::tuple decode_each_image(const Int64s& offsets, nb::handle data, std::size_t 
   return nb::make_tuple(arrays, to_list(refusals));
 }
 
-// Codec, height, width, channels and orientation of each.
+std::vector<Refused> verify_rows(const std::vector<Bytes>& images, const Int64s& rows, std::size_t most_pixels,
+                                 std::size_t threads) {
+  for (std::size_t i = 0; i < rows.shape(0); ++i)
+    if (rows.data()[i] < 0 || static_cast<std::size_t>(rows.data()[i]) >= images.size())
+      throw nb::value_error("rows must be of the column");
+  Wish wish;
+  wish.limits.pixels = most_pixels;
+  const Nogil nogil;
+  return verify({images, wish, false}, {rows.data(), rows.shape(0)}, threads);
+}
+
+nb::list verify_images(const Int64s& offsets, nb::handle data, const Int64s& rows, std::size_t most_pixels,
+                       std::size_t threads) {
+  const View view(data);
+  return to_list(verify_rows(rows_of(offsets, view.bytes()), rows, most_pixels, threads));
+}
+
+using SideArray = nb::ndarray<const std::int32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+
+// (data, offsets, channels, refusals)
+nb::tuple remake_images(const Int64s& offsets, nb::handle data, const Painting& painting, const SideArray& sizes,
+                        const FlipArray& codecs, int quality, std::optional<MoveArray> moves, std::size_t threads) {
+  static_assert(sizeof(Side) == 2 * sizeof(std::int32_t) && sizeof(Codec) == 1);
+  const View view(data);
+  const std::vector<Bytes> images = rows_of(offsets, view.bytes());
+  if (sizes.shape(0) != images.size() || codecs.shape(0) != images.size())
+    throw nb::value_error("sizes and codecs must be one per image");
+  Target target = painting.target;
+  target.size = {1, 1, 1};  // that of each image is its own
+  Moves where;
+  if (moves) where.moves = {reinterpret_cast<const Move*>(moves->data()), moves->shape(0)};
+  check_target(target, where, images.size());
+  const Remaking remaking{{reinterpret_cast<const Side*>(sizes.data()), sizes.shape(0)},
+                          {reinterpret_cast<const Codec*>(codecs.data()), codecs.shape(0)},
+                          quality};
+  for (const Side& side : remaking.sizes)
+    if (side.height < 1 || side.width < 1) throw nb::value_error("images must have at least one pixel");
+  std::vector<RemadeImage> made(images.size());
+  std::vector<Refused> refusals;
+  std::vector<std::int64_t> ends{0}, channels;
+  Buffer joined;
+  {
+    const Nogil nogil;
+    refusals = remake({images, painting.wish, painting.is_upright}, target, where, remaking, made, threads);
+    for (const RemadeImage& image : made) {
+      ends.push_back(ends.back() + static_cast<std::int64_t>(image.data.size()));
+      channels.push_back(static_cast<std::int64_t>(image.channels));
+    }
+    joined = Buffer(static_cast<std::size_t>(ends.back()));
+    for (std::size_t i = 0; i < made.size(); ++i)
+      if (!made[i].data.empty()) std::memcpy(joined.data() + ends[i], made[i].data.data(), made[i].data.size());
+  }
+  return nb::make_tuple(to_array<std::uint8_t>(std::move(joined)), copy_to_array(ends, {ends.size()}),
+                        copy_to_array(channels, {channels.size()}), to_list(refusals));
+}
+
+// Codec, height, width, channels, orientation, bits, and whether it is animated.
 nb::object image_headers(const Int64s& offsets, nb::handle data) {
   const View view(data);
   const std::vector<Bytes> images = rows_of(offsets, view.bytes());
   std::vector<std::int64_t> found;
   {
-    nb::gil_scoped_release nogil;
+    const Nogil nogil;
     for (const Bytes image : images) {
       const EncodedHeader header = read_header(image);
       for (const std::size_t number : {static_cast<std::size_t>(header.codec), header.size.height, header.size.width,
-                                       header.size.channels, static_cast<std::size_t>(header.orientation)})
+                                       header.size.channels, static_cast<std::size_t>(header.orientation),
+                                       static_cast<std::size_t>(header.bits),
+                                       static_cast<std::size_t>(header.is_animated)})
         found.push_back(static_cast<std::int64_t>(number));
     }
   }
-  return copy_to_array(found, {images.size(), 5});
+  return copy_to_array(found, {images.size(), 7});
 }
 
 std::size_t values_of(const Images& images) { return images.shape(0) ? images.size() / images.shape(0) : 0; }
@@ -191,7 +250,7 @@ void mix_images(const Images& images, const Int64s& partners, const Doubles& sha
   auto* const mixed = static_cast<float*>(out.data());
   const bool is_bytes = images.dtype() == nb::dtype<std::uint8_t>();
   if (!is_bytes && images.dtype() != nb::dtype<float>()) throw nb::value_error("images must be uint8 or float32");
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   if (is_bytes)
     mix_rows(static_cast<const std::uint8_t*>(images.data()), values, others, parts, mixed);
   else
@@ -212,18 +271,19 @@ void paste_images(const Images& images, const Int64s& partners, const BoxArray& 
     if (!is_empty && !part.lies_in(size)) throw nb::value_error("boxes must lie in the images");
     parts.push_back(is_empty ? Part{} : part);
   }
-  nb::gil_scoped_release nogil;
+  const Nogil nogil;
   paste_rows(static_cast<const std::uint8_t*>(images.data()), size, {partners.data(), partners.shape(0)}, parts,
              static_cast<std::uint8_t*>(out.data()));
 }
 
 using Picture = nb::ndarray<const std::uint8_t, nb::shape<-1, -1, -1>, nb::c_contig, nb::device::cpu>;
 
-nb::object encode_jpeg_bytes(const Picture& pixels, int quality) {
+template <typename Encode>
+nb::object encoded_bytes(const Picture& pixels, Encode&& encode) {
   std::vector<std::uint8_t> data;
   {
-    nb::gil_scoped_release nogil;
-    data = encode_jpeg(pixels.data(), {pixels.shape(0), pixels.shape(1), pixels.shape(2)}, quality);
+    const Nogil nogil;
+    data = encode(pixels.data(), ImageSize{pixels.shape(0), pixels.shape(1), pixels.shape(2)});
   }
   return to_bytes(data);
 }
@@ -272,13 +332,27 @@ void bind_pixels(nb::module_& m) {
   m.def("decode_each", &decode_each_image, "offsets"_a, "data"_a, "channels"_a, "painting"_a, "threads"_a = 1,
         "(images, refusals): each image at its own size, None if it was refused. 0 channels: as many as it has.");
   m.def("image_headers", &image_headers, "offsets"_a, "data"_a,
-        "Codec (0 other, 1 JPEG, 2 PNG), height, width, channels and orientation of each image; height and width are "
-        "those of the image turned upright.");
+        "Codec (0 other, 1 JPEG, 2 PNG), height, width, channels, orientation, bits per channel, and 1 if it is "
+        "animated, of each image; height and width are those of the image turned upright.");
+  m.def("verify_images", &verify_images, "offsets"_a, "data"_a, "rows"_a, "most_pixels"_a = Limits{}.pixels,
+        "threads"_a = 1, "(row, outcome, words) of those of the rows whose images do not decode to the last pixel.");
+  m.def("remake_images", &remake_images, "offsets"_a, "data"_a, "painting"_a, "sizes"_a, "codecs"_a,
+        "quality"_a = 95, "moves"_a.none() = nb::none(), "threads"_a = 1,
+        "(data, offsets, channels, refusals) of images that are decoded, moved, and encoded again with the height and "
+        "width and the codec (0 to leave it out, 1 JPEG, 2 PNG) of each.");
   m.def("mix_images", &mix_images, "images"_a.noconvert(), "partners"_a, "shares"_a, "out"_a.noconvert(),
         "Blends each row with its partner, by the share of each.");
   m.def("paste_images", &paste_images, "images"_a.noconvert(), "partners"_a, "boxes"_a, "out"_a.noconvert(),
         "Pastes a box (top, left, height, width) of its partner into each image.");
-  m.def("encode_jpeg", &encode_jpeg_bytes, "pixels"_a, "quality"_a = 95, "A JPEG of uint8 pixels of 1 or 3 channels.");
+  m.def(
+      "encode_jpeg",
+      [](const Picture& pixels, int quality) {
+        return encoded_bytes(pixels, [&](const std::uint8_t* p, ImageSize size) { return encode_jpeg(p, size, quality); });
+      },
+      "pixels"_a, "quality"_a = 95, "A JPEG of uint8 pixels of 1 or 3 channels.");
+  m.def(
+      "encode_png", [](const Picture& pixels) { return encoded_bytes(pixels, encode_png); }, "pixels"_a,
+      "A PNG of uint8 pixels of 1, 3 or 4 channels.");
   m.def("codecs", &codec_names, "The library that decodes each format here; empty: none.");
 }
 

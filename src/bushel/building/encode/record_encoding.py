@@ -23,6 +23,7 @@ from bushel.errors import BushelError, MissingName, SchemaMismatch, reason_of
 from bushel.sources.protocol import Block, Refused
 from bushel.transforms import Transform
 from bushel.transforms.chain import Chain
+from bushel.transforms.protocol import is_in_core
 
 __all__ = ["BlockEncoder", "Encoded", "FramedRecords", "broken_rows", "stored_schema"]
 
@@ -249,14 +250,18 @@ class BlockEncoder:
         counted: Counter[str],
     ) -> tuple[dict[str, Any], list[tuple[int, Refused]]]:
         """The samples at these places after their transforms, as columns, and those that could not be transformed."""
-        chain, features = self.chain, self.coded_features()
+        chain = self.chain
+        features: Mapping[str, Feature] = self.coded_features()
+        columns = _taken(columns, places)
+        if not known and not all(is_in_core(step) for step in self.transforms):  # those that all can were tried before
+            columns, features, chain = chain.begin(columns, features, counted)
         samples, refused = [], []
-        for place in places.tolist():
+        for at, place in enumerate(places.tolist()):
             key_hash, noted = int(hashes[place]), Counter[str]()
             try:
                 sample = known.get(key_hash)
                 if sample is None:
-                    sample = chain.apply(sample_at(columns, features, place), record=key_hash, counted=noted)
+                    sample = chain.apply(sample_at(columns, features, at), record=key_hash, counted=noted)
                 if variation is not None:
                     sample = variation.vary(sample, record=key_hash, counted=noted)
                 samples.append(check_sample(sample, self.schema.features))
@@ -271,11 +276,8 @@ class BlockEncoder:
         self, columns: dict[str, Column], places: NDArray[np.int64], counted: Counter[str]
     ) -> dict[str, Column] | None:
         """All rows at once, where every transform can and no row is at fault."""
-        rows = len(next(iter(columns.values()))) if columns else 0
-        if len(places) < rows:
-            columns = {name: take(column, places) for name, column in columns.items()}
         noted = Counter[str]()
-        changed = self.chain.apply_columns(columns, noted)
+        changed = self.chain.apply_columns(_taken(columns, places), noted)
         if changed is None or not all(name in self.schema for name in changed):
             return None
         counted.update(noted)
@@ -318,6 +320,12 @@ class BlockEncoder:
         if not isinstance(values, np.ndarray) or values.size != len(column):
             return None
         return values.reshape(-1).astype(np.float64 if self.labels.task == "regression" else np.int64)
+
+
+def _taken(columns: dict[str, Column], places: NDArray[np.int64]) -> dict[str, Column]:
+    """The columns at these places alone, which are in order."""
+    rows = len(next(iter(columns.values()))) if columns else 0
+    return columns if len(places) == rows else {name: take(column, places) for name, column in columns.items()}
 
 
 def _on_wire(columns: Mapping[str, Any]) -> dict[str, Column]:

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import msgspec
 
-from bushel import __version__
+from bushel import __version__, _native
 from bushel.building.recipe import changed_code
 from bushel.errors import FileProblem, FormatError
 from bushel.parallel import map_in_threads
@@ -49,7 +49,8 @@ def versions() -> dict[str, str]:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    libraries = (library.rpartition(" ") for library in _native.codecs().values() if library)
+    return found | {name: version for name, _, version in libraries}
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):

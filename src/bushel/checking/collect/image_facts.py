@@ -6,15 +6,17 @@ import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.checking.collect.facts import FileFacts, Place
+from bushel.data.columns import BytesColumn
 from bushel.data.schema import BYTES_KIND
 from bushel.data.splits import train_first
+from bushel.pixels.headers import Codec, read_headers
 from bushel.records.files import Chunk
 
 __all__ = ["Kinds", "NearPair", "PictureReader", "Pictures", "near_pairs"]
@@ -85,20 +87,21 @@ class Pictures:
         return {split: np.array(means) for split, means in self.means.items() if means}
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     error: str | None = None
     format: str = ""
-    size: tuple[int, int] = (0, 0)
-    mode: str = ""
+    size: tuple[int, int] = (0, 0)  # width and height, as stored
+    mode: str = ""  # as Pillow calls it
     orientation: int = 1
-    thumbnail: bytes = b""
+    thumbnail: bytes = bytes(SIDE * SIDE)
+    mean: float = 0.0
+    deviation: float = 0.0
     colour: tuple[float, ...] = ()
     is_in_alpha: bool = False
 
 
 class PictureReader:
-    """Decodes the images of chunks. Without Pillow it says that nothing was decoded."""
+    """Decodes the images of chunks, in the core and with Pillow. Without Pillow it says that nothing was decoded."""
 
     def __init__(self, features: list[str], *, near: bool) -> None:
         self.features = features
@@ -125,14 +128,16 @@ class PictureReader:
     def _look(self, column: dict[str, Any], bad: set[int]) -> Iterator[tuple[int, _Seen]]:
         if column["kind"] != BYTES_KIND:
             return
-        ends, data = column["ends"].tolist(), memoryview(column["data"])
+        images = BytesColumn(column["ends"], column["data"])
         splits = column["splits"].tolist() if column["splits"] is not None else None
         firsts = range(column["rows"]) if splits is None and column["width"] == 1 else (splits or [])
         values = [(row, firsts[row]) for row in range(column["rows"]) if row not in bad and len(firsts) > row]
         if splits is not None:
             values = [(row, at) for row, at in values if splits[row + 1] > at]
-        found = self._pool.map(lambda at: _look_at(data[ends[at] : ends[at + 1]]), [at for _, at in values])
-        yield from zip([row for row, _ in values], found, strict=True)
+        known = _look_in_core(images, np.array([at for _, at in values], np.int64))
+        left = [at for _, at in values if at not in known]
+        known |= zip(left, self._pool.map(lambda at: _look_at(images[at]), left), strict=True)
+        yield from ((row, known[at]) for row, at in values)
 
     def _take(self, seen: _Seen, place: Place, split: str) -> None:
         pictures = self.pictures
@@ -145,8 +150,7 @@ class PictureReader:
         pictures.modes.add(seen.mode, place)
         if seen.orientation != 1:
             pictures.orientations.add(seen.orientation, place)
-        pixels = np.frombuffer(seen.thumbnail, np.uint8)
-        mean, deviation = float(pixels.mean()), float(pixels.std())
+        mean, deviation = seen.mean, seen.deviation
         if min(seen.size) < TINY:
             pictures.looks.add("tiny", place)
         elif seen.is_in_alpha:
@@ -199,7 +203,52 @@ class PictureReader:
         return self.pictures
 
 
-def _look_at(data: memoryview) -> _Seen:
+_COLOURS = {0: "L", 2: "RGB"}  # of PNGs: those that the core decodes to what they are
+_COLOUR_AT = 25  # the byte of a PNG that says which
+_PAINTING = _native.Painting(kernel=_native.Kernel.AREA, upright=False, at_least=(4 * SIDE, 4 * SIDE))
+
+
+def _look_in_core(images: BytesColumn, rows: NDArray[np.int64]) -> dict[int, _Seen]:
+    """What the core sees of plain JPEGs and PNGs, by row; the others, and those at fault, are left to Pillow."""
+    if not len(images.data):
+        return {}
+    headers = read_headers(images)
+    colours = images.data[np.minimum(images.offsets[:-1] + _COLOUR_AT, len(images.data) - 1)]
+    is_plain = headers.is_known & (headers.bits == 8) & (headers.is_animated == 0)
+    is_plain &= (headers.codec == Codec.JPEG) | np.isin(colours, list(_COLOURS))
+    is_plain &= headers.height * headers.width <= 4 * HUGE
+    rows = rows[is_plain[rows]]
+    chosen = images if len(rows) == len(images) else images.take(rows)
+    small = np.empty((len(rows), SIDE, SIDE, 3), np.uint8)
+    refused = {at for at, _, _ in _native.decode_images(chosen.offsets, chosen.data, small, _PAINTING, threads=2)}
+    grey = ((small @ _GREY + 0x8000) >> 16).astype(np.uint8).reshape(len(rows), SIDE * SIDE)
+    means, deviations = grey.mean(axis=1).tolist(), grey.std(axis=1).tolist()
+    by_channel = small.mean(axis=(1, 2)).tolist()
+    found = {}
+    for at, row in enumerate(rows.tolist()):
+        if at in refused:
+            continue
+        is_jpeg, orientation = headers.codec[row] == Codec.JPEG, int(headers.orientation[row])
+        mode = ("L" if headers.channels[row] == 1 else "RGB") if is_jpeg else _COLOURS[int(colours[row])]
+        size = (int(headers.width[row]), int(headers.height[row]))
+        found[row] = _Seen(
+            None,
+            "jpeg" if is_jpeg else "png",
+            size[::-1] if orientation >= 5 else size,
+            mode,
+            orientation,
+            grey[at].tobytes(),
+            means[at],
+            deviations[at],
+            tuple(by_channel[at]) if mode == "RGB" else (),
+        )
+    return found
+
+
+_GREY = np.array([19595, 38470, 7471], np.int64)  # of 65536, as Pillow has it
+
+
+def _look_at(data: bytes) -> _Seen:
     from PIL import Image
 
     try:
@@ -207,7 +256,7 @@ def _look_at(data: memoryview) -> _Seen:
             size, mode, format = image.size, image.mode, (image.format or "").lower()
             orientation = int(image.getexif().get(0x0112, 1) or 1)
             if size[0] * size[1] > 4 * HUGE:
-                return _Seen(None, format, size, mode, orientation, bytes(SIDE * SIDE))
+                return _Seen(None, format, size, mode, orientation)
             image.draft("RGB", (4 * SIDE, 4 * SIDE))
             small = image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BOX)
             colour = tuple(np.asarray(small).reshape(-1, 3).mean(axis=0).tolist()) if mode == "RGB" else ()
@@ -215,7 +264,9 @@ def _look_at(data: memoryview) -> _Seen:
             is_in_alpha = _is_in_alpha(image, grey)
             if is_in_alpha:
                 grey = image.getchannel("A").resize((SIDE, SIDE), Image.Resampling.BOX)
-            return _Seen(None, format, size, mode, orientation, grey.tobytes(), colour, is_in_alpha)
+            pixels = np.asarray(grey)
+            looks = (pixels.tobytes(), float(pixels.mean()), float(pixels.std()))
+            return _Seen(None, format, size, mode, orientation, *looks, colour, is_in_alpha)
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         return _Seen(error=_short(error))
 

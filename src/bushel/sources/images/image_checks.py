@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column
 from bushel.data.schema import Feature
 from bushel.pixels.codecs import decode_wide, encode_wide
-from bushel.pixels.headers import BadImage, Header, parse_header
+from bushel.pixels.headers import BadImage, Header, Headers, parse_header, read_headers
 
 __all__ = ["CheckedImages", "ImageCheck", "Verify"]
 
@@ -91,77 +90,49 @@ class ImageCheck:
         if header.is_animated and "animated" not in self.allow:
             raise BadImage("it is animated, and most readers fail or take one frame: allow animated to keep it")
 
-    def check_all(self, images: Iterable[bytes], name: str) -> CheckedImages:
-        """Many images as columns `name`, `name/height`, `name/width`, `name/channels`."""
-        rows: list[int] = []
-        kept: list[bytes] = []
-        sizes: list[tuple[int, int, int]] = []
-        bad: dict[int, str] = {}
-        turned = 0
-        for row, given in enumerate(images):
-            if self.verify == "none":
-                rows.append(row)
-                kept.append(given)
-                continue
-            try:
-                data, header = self.check(given)
-            except BadImage as error:
-                bad[row] = str(error)
-                continue
-            turned += data is not given
-            rows.append(row)
-            kept.append(data)
-            sizes.append((header.height, header.width, header.channels))
-        columns: dict[str, Column] = {name: BytesColumn.of(kept)}
-        if self.verify != "none":
-            numbers = np.array(sizes, np.int64).reshape(-1, 3)
-            columns |= {f"{name}/{what}": np.ascontiguousarray(numbers[:, i]) for i, what in enumerate(_MORE)}
-        return CheckedImages(rows, columns, bad, {"images turned upright": turned} if turned else {})
+    def check_all(self, images: BytesColumn, name: str) -> CheckedImages:
+        """Many images as columns `name`, `name/height`, `name/width`, `name/channels`.
 
-    def check_column(self, images: BytesColumn, name: str) -> CheckedImages:
-        """The same of a column; images that are nothing unusual and stay as they are cost no object each."""
-        count = len(images)
+        The core looks at all of them at once; those that are unusual or damaged are then looked at one by one.
+        """
+        rows = list(range(len(images)))
         if self.verify == "none":
-            return CheckedImages(list(range(count)), {name: images}, {}, {})
-        found: Any = _native.jpeg_headers(images.offsets, images.data)
-        sizes = found.reshape(-1, 3)
-        is_plain = (sizes[:, 0] > 0) & (sizes[:, 0] * sizes[:, 1] <= self.max_pixels)
-        changed, bad = self._check_rows(images, sizes, is_plain)
-        columns: dict[str, Column] = {name: images}
-        rows = list(range(count))
-        if changed or bad:
-            rows = [row for row in rows if row not in bad]
-            columns[name] = BytesColumn.of([changed.get(row) or images[row] for row in rows])
-        columns |= {f"{name}/{what}": np.ascontiguousarray(sizes[rows, i]) for i, what in enumerate(_MORE)}
-        return CheckedImages(rows, columns, bad, {"images turned upright": len(changed)} if changed else {})
-
-    def _check_rows(
-        self, images: BytesColumn, sizes: NDArray[np.int64], is_plain: NDArray[np.bool_]
-    ) -> tuple[dict[int, bytes], dict[int, str]]:
-        """Look at what is not plain, and decode where that is asked for; what was changed, and what is bad."""
+            return CheckedImages(rows, {name: images}, {}, {})
+        headers = read_headers(images)
         changed: dict[int, bytes] = {}
         bad: dict[int, str] = {}
-        memory = images.data.data
-        for row in range(len(images)) if self.verify == "decode" else np.flatnonzero(~is_plain).tolist():
+        for row in self._left(images, headers):
+            given = images[row]
             try:
-                if is_plain[row]:
-                    height, width, channels = sizes[row].tolist()
-                    begin, end = images.offsets[row : row + 2].tolist()
-                    _decode(memory[begin:end], Header("jpeg", width, height, channels))
-                    continue
-                given = images[row]
                 data, header = self.check(given)
             except BadImage as error:
                 bad[row] = str(error)
                 continue
             if data is not given:
                 changed[row] = data
-            sizes[row] = header.height, header.width, header.channels
-        return changed, bad
+            headers.height[row], headers.width[row], headers.channels[row] = header[2], header[1], header[3]
+        columns: dict[str, Column] = {name: images}
+        if changed or bad:
+            rows = [row for row in rows if row not in bad]
+            columns[name] = BytesColumn.of([changed.get(row) or images[row] for row in rows])
+        columns |= {f"{name}/{what}": np.ascontiguousarray(getattr(headers, what)[rows]) for what in _MORE}
+        return CheckedImages(rows, columns, bad, {"images turned upright": len(changed)} if changed else {})
+
+    def _left(self, images: BytesColumn, headers: Headers) -> list[int]:
+        """Rows of which the core cannot say that all is well."""
+        is_plain = headers.is_known & (headers.orientation == 1) & (headers.bits <= 8) & (headers.is_animated == 0)
+        is_plain &= headers.height * headers.width <= self.max_pixels
+        if self.verify == "decode":
+            refused = _native.verify_images(images.offsets, images.data, np.flatnonzero(is_plain), self.max_pixels)
+            is_plain[[row for row, _, _ in refused]] = False
+        return np.flatnonzero(~is_plain).tolist()
 
 
-def _decode(data: Any, header: Header) -> None:
+def _decode(data: bytes, header: Header) -> None:
     """Read every coefficient of the image, at the smallest scale there is."""
+    one = np.array([0, len(data)])
+    if not _native.verify_images(one, data, one[:1], max(1, header.width * header.height)):
+        return
     if header.format == "jpeg" and header.channels in (1, 3) and header.bits == 8:
         import simplejpeg
 

@@ -65,7 +65,7 @@ class ImageColumn:
                 continue
             payload.append(data)
             there.append(row)
-        checked = self.check.check_all(payload, self.name)
+        checked = self.check.check_all(BytesColumn.of(payload), self.name)
         refused |= {there[row]: ("decode", f"{self.name}: {reason}") for row, reason in checked.bad.items()}
         kept = np.array([there[row] for row in checked.rows], np.int64)
         columns: dict[str, Column] = {}

@@ -172,7 +172,7 @@ class ImageSource(FolderSource):
         read = self._read_at_once(rows) if has_labels else None
         if read is None:
             return self._block_one_by_one(rows)
-        checked = self.check.check_column(read, "image")
+        checked = self.check.check_all(read, "image")
         bad = [Refused(int(rows[row]), "decode", reason) for row, reason in sorted(checked.bad.items())]
         return self._block_of(rows[checked.rows], checked, bad)
 
@@ -206,7 +206,7 @@ class ImageSource(FolderSource):
             reason = self._no_label()
             refused |= dict.fromkeys(np.flatnonzero(~label.present[rows]).tolist(), ("read", reason))
         usable = [row for row in range(len(rows)) if row not in refused]
-        checked = self.check.check_all((payload[row] for row in usable), "image")
+        checked = self.check.check_all(BytesColumn.of([payload[row] for row in usable]), "image")
         refused |= {usable[row]: ("decode", reason) for row, reason in checked.bad.items()}
         left = [Refused(int(rows[row]), *why) for row, why in sorted(refused.items())]
         return self._block_of(rows[[usable[row] for row in checked.rows]], checked, left)
