@@ -337,6 +337,155 @@ CASES = [
         + "    return image, row['label']\ntrain = records.map(parse, AUTO).shuffle(400).batch(8)  # <-\n"
         + "keras.Sequential([keras.layers.Flatten()]).fit(train)\n",
     ),
+    (
+        "validation is training",
+        "PIP018",
+        "sensors",
+        SENSORS
+        + "train = records.shuffle(2000).batch(32).map(parse, AUTO)\nmodel.fit(train, validation_data=train)  # <-\n",
+    ),
+    (
+        "endless",
+        "PIP019",
+        "sensors",
+        SENSORS + "train = records.repeat().batch(32).map(parse, AUTO)  # <-\n" + FIT,
+    ),
+    ("undefined", "PIP031", "sensors", SENSORS + "train = records.batch(BATCH).map(parse, AUTO)  # <-\n"),
+    (
+        "random of Python",
+        "PIP032",
+        "sensors",
+        "import random\n" + SENSORS + "def jitter(x, y):\n    return x + random.uniform(0, 1), y  # <-\n"
+        "train = val.map(jitter)\n",
+    ),
+    (
+        "mask",
+        "PIP033",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    mask = tf.io.decode_png(row['mask'])\n"
+        + "    return tf.image.random_flip_left_right(image), mask  # <-\n"
+        + "SPEC['mask'] = tf.io.FixedLenFeature([], tf.string)\ntrain = records.map(parse, AUTO).batch(8)\n",
+    ),
+    (
+        "brightness",
+        "PIP034",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    image = tf.cast(image, tf.float32) / 255.0\n"
+        + "    image = tf.image.random_brightness(image, 0.4)  # <-\n"
+        + "    return image, row['label']\ntrain = records.map(parse, AUTO).batch(8)\n"
+        + "keras.Sequential([keras.layers.Flatten()]).fit(train)\n",
+    ),
+    (
+        "all black",
+        "PIP035",
+        "photos",
+        PHOTOS + PARSE + "    return image // 255  # <-\ntrain = records.map(parse, AUTO)\n",
+    ),
+    (
+        "blended",
+        "PIP036",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    mask = tf.image.resize(tf.io.decode_png(row['mask']), [64, 64])  # <-\n    return image, mask\n"
+        + "SPEC['mask'] = tf.io.FixedLenFeature([], tf.string)\ntrain = records.map(parse, AUTO).batch(8)\n"
+        + "keras.Sequential([keras.layers.Conv2D(3, 1)]).fit(train)\n",
+    ),
+    (
+        "S18",
+        "PIP037",
+        "sensors",
+        SENSORS
+        + "train = records.shuffle(2000).batch(32).map(parse, AUTO)\n"
+        + "model.compile('adam', 'sparse_categorical_crossentropy', metrics=[keras.metrics.Accuracy()])  # <-\n"
+        + "model.fit(train)\n",
+    ),
+    ("not followed", "PIP039", "sensors", SENSORS + "from data import load\nmodel.fit(load())  # <-\n"),
+    ("keep_prob", "PIP038", "sensors", SENSORS + "keras.layers.Dropout(0.9)  # <-\n"),
+    (
+        "shapes",
+        "PIP052",
+        "sensors",
+        SENSORS.replace("keras.Input((64,))", "keras.Input((32,))").replace(
+            "model = keras.Sequential([keras.Input((32,)),",
+            "model = keras.Sequential([\n    keras.Input((32,)),  # <-\n   ",
+        )
+        + FIT.replace("train", "val"),
+    ),
+    (
+        "conv over vectors",
+        "PIP052",
+        "sensors",
+        SENSORS
+        + "net = keras.Sequential([\n    keras.layers.Conv2D(8, 3),  # <-\n    keras.layers.Dense(5)])\nnet.fit(val)\n",
+    ),
+    ("rate", "PIP053", "sensors", SENSORS + "model.compile(keras.optimizers.Adam(1.0), loss='mse')  # <-\n"),
+    (
+        "monitor",
+        "PIP054",
+        "sensors",
+        SENSORS
+        + "stop = keras.callbacks.EarlyStopping(monitor='val_accuracy')  # <-\n"
+        + "model.fit(val, validation_data=val.take(1), callbacks=[stop])\n",
+    ),
+    (
+        "outside the tape",
+        "PIP055",
+        "sensors",
+        SENSORS
+        + "opt, loss_of = keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy()\n"
+        + "def step(x, y):\n    out = model(x, training=True)\n    with tf.GradientTape() as tape:\n"
+        + "        loss = loss_of(y, out)  # <-\n    grads = tape.gradient(loss, model.trainable_variables)\n"
+        + "    opt.apply_gradients(zip(grads, model.trainable_variables))\n",
+    ),
+    (
+        "never applied",
+        "PIP055",
+        "sensors",
+        SENSORS
+        + "loss_of = keras.losses.SparseCategoricalCrossentropy()\n"
+        + "for x, y in val:\n    with tf.GradientTape() as tape:\n        loss = loss_of(y, model(x, training=True))\n"
+        + "    grads = tape.gradient(loss, model.trainable_variables)  # <-\n",
+    ),
+    (
+        "never reset",
+        "PIP056",
+        "sensors",
+        SENSORS
+        + "mean = keras.metrics.Mean()\nfor epoch in range(3):\n    for x, y in val:\n        mean.update_state(x)\n"
+        + "    print(mean.result())  # <-\n",
+    ),
+    (
+        "after compile",
+        "PIP057",
+        "sensors",
+        SENSORS
+        + "layer = keras.layers.Dense(5)\nnet = keras.Sequential([layer])\nnet.compile(loss='mse')\n"
+        + "layer.trainable = False  # <-\nnet.fit(val)\n",
+    ),
+    (
+        "in every step",
+        "PIP058",
+        "sensors",
+        SENSORS
+        + "def step(x):\n    opt = keras.optimizers.Adam()  # <-\n    with tf.GradientTape() as tape:\n"
+        + "        loss = model(x, training=True)\n    opt.minimize(loss, model.trainable_variables, tape)\n",
+    ),
+    (
+        "S16",
+        "PIP059",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    return keras.applications.vgg16.preprocess_input(tf.cast(image, tf.float32)), row['label']\n"
+        + "train = records.map(parse, AUTO).batch(8)\n"
+        + "net = keras.Sequential([\n    keras.applications.MobileNetV2(include_top=False),  # <-\n"
+        + "    keras.layers.Dense(4)])\nnet.fit(train)\n",
+    ),
 ]
 
 
@@ -386,14 +535,14 @@ def test_a_place_in_a_notebook_is_told_by_cell_and_line(corpus: Path, tmp_path: 
 
 def test_what_cannot_be_followed_is_said(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("import tensorflow as tf\nds = tf.data.TFRecordDataset(find_files())\n")
+    script.write_text("import tensorflow as tf\nfrom files import find\nds = tf.data.TFRecordDataset(find())\n")
     report = bushel.check(script=script)
-    assert report.checked["not_followed"] == [f"{script}:2: which files TFRecordDataset reads"]
+    assert report.checked["not_followed"] == [f"{script}:3: which files TFRecordDataset reads"]
     assert report.findings == []
 
 
 @pytest.mark.parametrize(
-    "code", ["import tensorflow as tf\nwhile True:\n  ds = ds.map(f)\n", "def f(): return f()\nf()\n", ""]
+    "code", ["from a import ds, f\nwhile True:\n  ds = ds.map(f)\n", "def f(): return f()\nf()\n", ""]
 )
 def test_odd_scripts_end(code: str, tmp_path: Path) -> None:
     script = tmp_path / "odd.py"
@@ -415,6 +564,13 @@ def test_the_script_is_never_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_what_fit_is_given_and_was_not_followed_comes_first(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    model = "from data import load\nimport keras\nmodel = keras.Sequential([keras.layers.Dense(1)])\n"
+    script.write_text(f"{model}model.fit(load())\nlost\n")
+    assert [finding.rule for finding in bushel.check(script=script)] == ["PIP039", "PIP031"]
+
+
 def applied(code: str, found: Finding) -> str:
     """The script after the correction that is printed."""
     first, last = found.evidence["lines"]
@@ -426,6 +582,7 @@ def applied(code: str, found: Finding) -> str:
 
 # What to do about these takes more than an edit of the statement: help says it in words.
 IN_WORDS = {"PIP007", "PIP017", "PIP021", "PIP047", "PIP048", "PIP049", "PIP064", "PIP065", "PIP066", "PIP072"}
+IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60))}
 
 
 @pytest.mark.parametrize(("row", "rule", "data", "code"), CASES, ids=[f"{rule}-{row}" for row, rule, _, _ in CASES])
@@ -518,9 +675,13 @@ def test_a_fix_over_several_lines_or_statements_is_whole(
     [
         "import numpy as np\nrng = np.random.default_rng(0)\nnames = [1, 2]\nrng.shuffle(names)\n",
         "def mix(ds, size=None):\n    return ds.shuffle(size or 1024)\n",
-        "model = load()\nscores = model.predict_proba(x)\n",
+        "from data import load, x\nmodel = load()\nscores = model.predict_proba(x)\n",
+        "def outer():\n    global later\n    later = 1\ndef f():\n    return later, __file__\n",
+        "import tensorflow as tf\nimg = [8, 8]\nx = tf.keras.Input((*img, 3))\ny = tf.keras.layers.Conv2D(4, 3)(x)\n",
+        "import tensorflow as tf\nfiles = tf.data.Dataset.list_files('a-*', shuffle=False)\n"
+        "train, val = files.skip(2), files.take(2)\n",
     ],
-    ids=["generator-shuffles-in-place", "buffer-or-default", "scikit-learn"],
+    ids=["generator-shuffles-in-place", "buffer-or-default", "scikit-learn", "names", "unpacked", "files-split"],
 )
 def test_what_once_was_a_false_alarm_is_none(code: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"

@@ -33,6 +33,8 @@ __all__ = ["Report", "check", "explain"]
 _LARGE = 256 << 20  # bytes of data that processes share out
 
 OnRecords = Callable[[int, int], None]  # records looked at so far, and how many there are
+UNFOLLOWED = "PIP039"
+UNSEEN = (UNFOLLOWED, "EXE001")  # what was not looked at is said before what was found
 
 
 @dataclass(repr=False)
@@ -322,6 +324,8 @@ def _reported(checks: _Checks, settings: Settings, baseline: AnyPath | None) -> 
             known += 1
         else:
             kept.append(finding)
-    kept.sort(key=lambda f: (-SEVERITIES.index(f.severity or "info"), f.rule))
+    is_run = checks.execution is not None and checks.execution.has_trained
+    kept = [finding for finding in kept if finding.rule != UNFOLLOWED or not is_run]
+    kept.sort(key=lambda f: (f.rule not in UNSEEN, -SEVERITIES.index(f.severity or "info"), f.rule))
     checks.checked |= {"rules": [rule.id for rule in checks.rules], "suppressed": suppressed, "baseline": known}
     return Report(kept, checks.checked, checks.rules)

@@ -18,7 +18,7 @@ train = train.map(lambda x, y: (flip(x, training=True), y), num_parallel_calls=t
 train = train.prefetch(tf.data.AUTOTUNE)
 val = val.cache().prefetch(tf.data.AUTOTUNE)
 
-base = keras.applications.MobileNetV2(input_shape=(32, 32, 3), include_top=False, weights=None)
+base = keras.applications.MobileNetV2(input_shape=(32, 32, 3), include_top=False, weights="imagenet")
 base.trainable = False
 
 inputs = keras.Input((32, 32, 3))

@@ -61,6 +61,11 @@ class Execution:
         """What custom loops did, if there are some."""
         return next((event for event in self.of("loops") if event["gradients"] or event["applied"]), None)
 
+    @property
+    def has_trained(self) -> bool:
+        """Whether it came to where it trains."""
+        return bool(self.fits) or self.loop is not None
+
     @cached_property
     def has_stand_ins(self) -> bool:
         """Whether data that is not the user's took part."""

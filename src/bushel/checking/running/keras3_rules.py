@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
+from bushel.checking.script.known_values import Const, Made, Mapping, Seq, Text
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace
 
@@ -33,6 +35,8 @@ NAMES = {
     "keras.backend.learning_phase": "the training argument of a layer's call",
     "keras.backend.set_learning_phase": "the training argument of a layer's call",
     "keras.backend.function": "keras.Model",
+    "keras.backend.set_value": "variable.assign(value)",
+    "keras.backend.get_value": "float(variable)",
     "keras.backend.placeholder": "keras.Input",
     "keras.callbacks.experimental": "keras.callbacks",
     "keras.estimator": "keras.Model",
@@ -42,9 +46,6 @@ NAMES = {
 }
 FIT_KEYWORDS = ("workers", "use_multiprocessing", "max_queue_size")
 LAYER_KEYWORDS = {"batch_input_shape": "an Input with batch_shape", "time_major": "tf.transpose", "fused": "nothing"}
-_MODELS = re.compile(
-    r"model|net\b|encoder|decoder|generator|discriminator|classifier|autoencoder|\bae\b", re.IGNORECASE
-)
 
 
 @rule("KER001", "gone-in-keras-3", needs="script", rank=3)
@@ -57,18 +58,34 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
     Ignore: where Keras 2 is pinned, or `tf_keras` imported in its place.
     Reports: none collected.
     """
-    source = trace.source
-    if not _is_keras_3(source):
+    if not _is_keras_3(trace.source):
         return
-    names = _imported(source.tree)
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call):
-            yield from _call(source, node)
-        if isinstance(node, ast.Attribute):
-            yield from _name(source, node, _dotted(node, names))
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                yield from _name(source, node, _short(f"{node.module}.{alias.name}"))
+    for source in trace.sources:
+        names = _imported(source.tree)
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call):
+                yield from _call(source, node)
+            if isinstance(node, ast.Attribute):
+                yield from _name(source, node, _dotted(node, names))
+                if node.attr == "lr" and ast.unparse(node.value).endswith(("optimizer", "opt")):
+                    yield _at(source, node, "optimizers of Keras 3 have no lr", "use learning_rate")
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    yield from _name(source, node, _short(f"{node.module}.{alias.name}"))
+    for event in trace.of("tf-on-keras"):
+        message = f"{event.info['name']} is given a tensor of keras.Input, which TensorFlow's functions do not take"
+        yield _at(event.source, event.node, message, "use keras.ops, or a layer")
+    for event in trace.of("add-loss"):
+        yield _at(event.source, event.node, "add_loss of a model takes no loss of its symbolic tensors in Keras 3",
+                  "call add_loss inside of a layer, or write a train_step")  # fmt: skip
+    for event in trace.of("compile"):
+        outputs, metrics = getattr(event.info["model"], "output", None), event.info["call"].get(-1, "metrics")
+        count = len(outputs.items) if isinstance(outputs, Seq | Mapping) else 1
+        is_flat = isinstance(metrics, Seq) and all(isinstance(one, Const | Made) for one in metrics.items)
+        if count > 1 and isinstance(metrics, Seq) and is_flat and len(metrics.items) != count:
+            node = event.info["call"].value_node(-1, "metrics")
+            yield _at(event.source, node, f"the model has {count} outputs, and metrics is one flat list",
+                          "give a dict or a list of one list per output")  # fmt: skip
 
 
 @rule("KER002", "third-argument-of-compile", needs="script", rank=3)
@@ -109,37 +126,27 @@ def file_name_refused(trace: Trace) -> Iterator[Finding]:
     """
     if not _is_keras_3(trace.source):
         return
-    for node in ast.walk(trace.source.tree):
-        if not isinstance(node, ast.Call):
-            continue
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        path = _constant_path(node)
-        if path is None:
-            continue
-        owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        wanted = _wanted(name, owner, path, node)
-        if wanted:
-            yield _at(
-                trace.source,
-                node,
-                f"Keras 3 saves to names that end in {wanted}, and this is {path!r}",
-                f"end it in {wanted}",
-            )
+    for kind in ("save", "save_weights", "ModelCheckpoint"):
+        for event in trace.of(kind):
+            made = event.info.get("made")
+            path = _ending(made.get(0, "filepath") if made is not None else event.info["path"])
+            wanted = _wanted(kind, path, bool(made is not None and made.flag("save_weights_only"))) if path else None
+            if wanted is not None:
+                message = f"Keras 3 saves to names that end in {wanted}, and this is {path!r}"
+                yield _at(event.source, event.node, message, f"end it in {wanted}")
 
 
-def _wanted(name: str, owner: str, path: str, node: ast.Call) -> str | None:
+def _ending(path: Any) -> str | None:
+    """The end of a path, as far as the code says it."""
+    text = path.value if isinstance(path, Const) else path.pieces[-1] if isinstance(path, Text) else None
+    return text if isinstance(text, str) and text else None
+
+
+def _wanted(kind: str, path: str, only_weights: bool) -> str | None:
     """The suffix that Keras 3 asks for, where the name has another."""
-    if name == "save" and _MODELS.search(owner) and not path.endswith((".keras", ".h5", ".hdf5")):
-        return ".keras"
-    if name == "save_weights" and not path.endswith(".weights.h5"):
-        return ".weights.h5"
-    if name == "ModelCheckpoint":
-        only_weights = any(k.arg == "save_weights_only" and _is_true(k.value) for k in node.keywords)
-        if only_weights and not path.endswith(".weights.h5"):
-            return ".weights.h5"
-        if not only_weights and not path.endswith((".keras", ".h5")):
-            return ".keras"
-    return None
+    if kind == "save_weights" or only_weights:
+        return None if path.endswith(".weights.h5") else ".weights.h5"
+    return None if path.endswith((".keras", ".h5", ".hdf5")[: 3 if kind == "save" else 2]) else ".keras"
 
 
 def _is_keras_3(source: Source) -> bool:
@@ -151,33 +158,12 @@ def _is_keras_3(source: Source) -> bool:
     )
 
 
-def _is_true(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True
-
-
 def _is_number_list(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant):
         return node.value is None
     if isinstance(node, ast.List | ast.Tuple):
         return all(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in node.elts)
     return not isinstance(node, ast.Call)
-
-
-def _constant_path(node: ast.Call) -> str | None:
-    """The end of the path that a call is given, as far as the code says it."""
-    given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "filepath"), None)
-    if isinstance(given, ast.JoinedStr) and given.values:
-        given = given.values[-1]
-    if isinstance(given, ast.BinOp) and isinstance(given.op, ast.Add | ast.Div):
-        given = given.right
-    if (
-        isinstance(given, ast.Call)
-        and isinstance(given.func, ast.Attribute)
-        and given.func.attr == "join"
-        and given.args
-    ):
-        given = given.args[-1]
-    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else None
 
 
 def _call(source: Source, node: ast.Call) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""PIP011 to PIP015: sizes of batches, buffers and steps, against what the data holds."""
+"""PIP011 to PIP015, PIP018 and PIP019: sizes of batches, buffers and steps, against what the data holds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.order_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.fixes import At, at, inserted_before, with_argument, without_keyword
-from bushel.checking.script.known_values import Const, Dataset, Model
-from bushel.checking.script.trace import Trace, records_of
+from bushel.checking.script.known_values import Const, Dataset, Link, layers_of
+from bushel.checking.script.trace import Trace, matched_files, records_of
+
+ONE_SIDED = 0.6  # of the classes that a batch in random order would hold
 
 
 @rule("PIP011", "batch-of-one", severity="warning", needs="script")
@@ -26,14 +28,103 @@ def batch_of_one(trace: Trace) -> Iterator[Finding]:
     for use, dataset in trace.used("train"):
         for link in dataset.links:
             if link.name == "batch" and link.number(0, "batch_size") == 1:
-                layers = use.model.layers if isinstance(use.model, Model) else []
-                has_norm = any(getattr(layer, "kind", "") == "BatchNormalization" for layer in layers)
+                has_norm = any(layer.kind == "BatchNormalization" for layer in layers_of(use.model))
                 yield at(
                     link,
                     "each step sees one record" + (", and the model normalises by batch" if has_norm else ""),
                     with_argument(link.source, link.node, 0, "batch_size", "32"),
                     severity="error" if has_norm else None,
                 )
+
+
+def batches_of(trace: Trace, dataset: Dataset) -> int | None:
+    """How many batches a dataset has, if its records and links say so."""
+    records = records_of(trace, dataset.files)
+    sizes = [link.number(0, "batch_size") for link in dataset.links if link.name in ("batch", "padded_batch")]
+    if records is None or len(sizes) != 1 or not sizes[0] or dataset.is_opaque:
+        return None
+    if dataset.has("repeat", "filter", "take", "skip", "shard", "flat_map", "unbatch", "concatenate", "window"):
+        return None
+    return -(-records // sizes[0])
+
+
+@rule("PIP018", "validation-is-training", needs="script")
+def validation_is_training(trace: Trace) -> Iterator[Finding]:
+    """Validation data that is read from the files that are trained on.
+
+    Why: validation measures memory: it stays good while the model learns nothing that carries over.
+    Example: `validation_data=train_ds`; the pattern of train for both
+    Fix: give validation records of its own.
+    Ignore: where the data is only there to try things out.
+    Reports: none collected.
+    """
+    seen: set[int] = set()
+    for use, held in trace.used("eval"):
+        for other, train in trace.used("train"):
+            if other.model is not use.model or id(held) in seen or other.node is not use.node:
+                continue
+            splits = any(dataset.has("take", "skip", "shard", "filter", "take_while") for dataset in (train, held))
+            if held is not train and (splits or not _same_files(trace, train, held)):
+                continue
+            seen.add(id(held))
+            call = use.node if isinstance(use.node, ast.Call) else None
+            given = next((k.value for k in call.keywords if k.arg == "validation_data"), None) if call else None
+            files = At(held.files.node, held.files.source) if held.files is not None and held is not train else None
+            yield at(At(given, use.source) if given is not None else use, "validation reads what is trained on",
+                     help="give it files of its own, or split with take and skip", also=files)  # fmt: skip
+
+
+def _same_files(trace: Trace, one: Dataset, other: Dataset) -> bool:
+    files = [dataset.files for dataset in (one, other)]
+    known = [file for file in files if file is not None and file.patterns and not file.is_guessed]
+    if len(known) < 2:
+        return False
+    found = [{str(file.path) for file in matched_files(trace, one)} for one in known]
+    return bool(set(known[0].patterns or ()) & set(known[1].patterns or ())) or bool(found[0] & found[1])
+
+
+@rule("PIP019", "steps-do-not-fit", needs="script")
+def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
+    """An endless dataset without a number of steps, or more steps than the data has batches.
+
+    Why: the first epoch never ends; or training stops early, with "your input ran out of data".
+    Example: `fit(ds.repeat())` without `steps_per_epoch`; `steps_per_epoch=len(records)` of batches
+    Fix: leave `steps_per_epoch` out for data that ends, and give it for data that repeats.
+    Ignore: never.
+    Reports: none collected.
+    """
+    seen: set[tuple[int, str]] = set()
+    for use, dataset in trace.used("train", "eval", "predict"):
+        is_held_out = use.role == "eval" and "validation_data" in use.keywords
+        name = "steps_per_epoch" if use.role == "train" else "validation_steps" if is_held_out else "steps"
+        given, place = use.keywords.get(name), (id(use.node), use.role)
+        if place in seen or not isinstance(use.node, ast.Call):
+            continue
+        endless = _endless(dataset)
+        if endless is not None and (given is None or given == Const(None)):
+            seen.add(place)
+            yield at(endless, f"the dataset repeats for ever, and the model is given no {name}", also=use,
+                     help=f"drop repeat(), or give {name}")  # fmt: skip
+        batches, epochs = batches_of(trace, dataset), use.keywords.get("epochs", Const(1))
+        if use.role != "train" or not isinstance(given, Const) or not isinstance(epochs, Const) or batches is None:
+            continue
+        asked = given.value * epochs.value if isinstance(given.value, int) and isinstance(epochs.value, int) else 0
+        if asked > batches:
+            keyword = next((k.value for k in use.node.keywords if k.arg == name), use.node)
+            yield at(At(keyword, use.source), f"{asked:,} steps are asked for, and the data has {batches:,} batches",
+                     help=f"leave {name} out, or repeat the dataset",
+                     severity="error" if given.value > batches else "warning")  # fmt: skip
+
+
+def _endless(dataset: Dataset) -> Link | None:
+    """The link that repeats for ever, if nothing ends it afterwards."""
+    found = None
+    for link in dataset.links:
+        if link.name == "repeat" and (link.get(0, "count") in (None, Const(None), Const(-1))):
+            found = link
+        elif link.name in ("take", "take_while", "apply"):
+            found = None
+    return found
 
 
 @rule("PIP012", "never-shuffled", severity="warning", needs="script")
@@ -115,7 +206,7 @@ def buffer_too_small(trace: Trace) -> Iterator[Finding]:
                 link,
                 f"a buffer of {largest:,} cannot mix this data: {mixing.classes:.1f} classes per batch",
                 with_argument(link.source, link.node, 0, "buffer_size", str(safe)),
-                severity="error" if mixing.ratio < 0.6 else "warning",
+                severity="error" if mixing.ratio < ONE_SIDED else "info",  # a little less mixed harms nobody
                 measured=round(mixing.classes, 2),
                 expected=round(mixing.expected, 2),
                 clean_from=safe,
@@ -136,7 +227,7 @@ def fewer_records_than_a_batch(trace: Trace) -> Iterator[Finding]:
         records = records_of(trace, dataset.files)
         for link in dataset.links:
             size = link.number(0, "batch_size")
-            drops = link.flag("drop_remainder") or (len(link.args) > 1 and link.args[1] == Const(True))
+            drops = link.flag("drop_remainder", 1)
             endless = any(other.name == "repeat" for other in dataset.links)
             if link.name == "batch" and drops and size and records and size > records and not endless:
                 yield at(

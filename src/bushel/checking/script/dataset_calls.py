@@ -1,35 +1,45 @@
-"""Methods of datasets, files and plain values."""
+"""Calls of datasets: the links of a chain, where data comes from, files, and methods of plain values."""
 
 from __future__ import annotations
 
-import ast
+import glob
 import posixpath
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from bushel.checking.script.known_values import (
     UNKNOWN,
+    Arguments,
     Const,
     Dataset,
     Files,
     Function,
     Instance,
-    Layer,
     Link,
+    Local,
+    Made,
     Mapping,
     Model,
     Module,
+    Scope,
     Seq,
+    Shape,
     Tensor,
+    Text,
     Value,
     Writer,
+    each_tensor,
+    tensors_in,
     text_of,
 )
+from bushel.checking.script.shapes import sizes_of
 from bushel.checking.script.trace import Use
 
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter
 
-__all__ = ["dataset_method", "other_method"]
+__all__ = ["Call", "dataset_method", "other_method"]
 
 # What gives a dataset again.
 LINKS = {
@@ -41,141 +51,311 @@ LINKS = {
 BATCHES = {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length"}
 
 
-def dataset_method(
-    run: Interpreter, dataset: Dataset, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> Value:
+@dataclass(frozen=True)
+class Call(Arguments):
+    """A call that is being followed, and who follows it."""
+
+    run: Interpreter = None  # type: ignore[assignment]
+
+    @property
+    def last(self) -> str:
+        """The name without its module."""
+        return self.name.rsplit(".", maxsplit=1)[-1]
+
+    def add(self, kind: str, **info: Any) -> None:
+        """Note an event here."""
+        self.run.trace.add(kind, self.node, self.source, **info)
+
+    def made(self, name: str | None = None) -> Made:
+        """The object that the call makes."""
+        return Made(name or self.name, self.node, self.source, self.args, self.keywords)
+
+    def tensor(self, position: int = 0, name: str = "") -> Tensor | None:
+        """The tensor that it is given."""
+        value = self.get(position, name)
+        if value is None and not self.args:
+            value = next((v for v in self.keywords.values() if isinstance(v, Tensor)), None)
+        return value if isinstance(value, Tensor) else None
+
+
+def dataset_method(call: Call, dataset: Dataset) -> Value:
     """One more call on a dataset."""
+    name, element, effects, batched = call.name, dataset.element, frozenset[str](), dataset.batched
+    if name == "as_numpy_iterator":
+        return dataset
     if name not in LINKS:
         return UNKNOWN
-    element, effects, batched = dataset.element, frozenset[str](), dataset.batched
     files, links, is_opaque = dataset.files, dataset.links, dataset.is_opaque
     if name in ("map", "filter"):
-        element, effects = _mapped(run, dataset, node, args, keywords)
+        mapped, effects = _mapped(call, element)
+        element = mapped if name == "map" else element
     elif name in ("interleave", "flat_map"):
-        element, files, is_opaque = _flattened(run, dataset, node, args, keywords)
-        links = tuple(Link(f"files.{link.name}", link.node, link.source) for link in links)
+        inner = _flattened(call, dataset)
+        element, files, is_opaque = inner.element, inner.files, inner.is_opaque
+        batched = 0 if is_opaque else inner.batched
+        kept = [link for link in inner.links if link.name in ("map", "filter", "take", "skip", "shard")]
+        links = (*(replace(link, name=f"files.{link.name}") for link in links), *kept)
     elif name in BATCHES:
         batched += 1
+        size = call.number(0, "batch_size") if call.flag("drop_remainder", 1) else None
+        element = each_tensor(element, lambda one: one.but(shape=_prefixed(size, one.shape)))
     elif name == "unbatch":
         batched = max(0, batched - 1)
+        element = each_tensor(element, lambda one: one.but(shape=one.shape[1:] if one.shape else None))
     elif name == "enumerate":
         element = Seq([UNKNOWN, element], is_tuple=True)
-    elif name in ("apply", "window", "scan", "group_by_window", "rebatch"):
+    elif name == "apply":
+        applied = call_function(call, call.get(0, "transformation_func"), [dataset])
+        if isinstance(applied, Dataset):
+            return applied
         element, is_opaque = UNKNOWN, True
-    link = Link(name, node, run.source, tuple(args), keywords, effects)
+    elif name in ("window", "scan", "group_by_window", "rebatch"):
+        element, is_opaque = UNKNOWN, True
+    elif name == "concatenate":
+        other = call.get(0, "dataset")
+        files = _both(files, other.files) if isinstance(other, Dataset) else None
+    link = Link(name, call.node, call.source, call.args, call.keywords, effects)
     made = Dataset((*links, link), element, batched, files, is_opaque)
-    run.trace.datasets.append(made)
+    call.run.trace.datasets.append(made)
     return made
 
 
-def _mapped(
-    run: Interpreter, dataset: Dataset, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> tuple[Value, frozenset[str]]:
-    function = keywords.get("map_func", args[0] if args else UNKNOWN)
-    element = dataset.element
+def _prefixed(size: int | None, shape: Shape | None) -> Shape | None:
+    return None if shape is None else (size, *shape)
+
+
+def _both(one: Files | None, other: Files | None) -> Files | None:
+    if one is None or other is None or one.patterns is None or other.patterns is None:
+        return None
+    patterns = [*one.patterns, *other.patterns]
+    return Files(patterns, one.node, one.source, one.is_expanded, one.is_guessed or other.is_guessed)
+
+
+def _mapped(call: Call, element: Value) -> tuple[Value, frozenset[str]]:
+    run, function = call.run, call.get(0, "map_func")
     spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
     run.effects.append(set())
     run.mapped += 1
-    result = call_function(run, function, spread, node)
+    result = call_function(call, function, spread)
     run.mapped -= 1
-    effects = frozenset(run.effects.pop())
-    is_filter = isinstance(node.func, ast.Attribute) and node.func.attr == "filter"
-    return (element if is_filter else result), effects
+    _watch_pairs(call, tensors_in(result))
+    return result, frozenset(run.effects.pop())
 
 
-def call_function(run: Interpreter, function: Value, args: list[Value], node: ast.Call) -> Value:
+def _watch_pairs(call: Call, tensors: list[Tensor]) -> None:
+    """An image and its mask or boxes that are not flipped and cropped together."""
+    images = [one for one in tensors if one.form == "image" and one.feature is not None]
+    boxes = [one for one in tensors if one.form is None and re.search("box|xmin", one.feature or "") and one.shift == 0]
+    moved = [one for one in images if one.marks & {"moved", "flipped"}]
+    others = [one for one in (*images, *boxes) if one.feature not in {image.feature for image in moved}]
+    is_twice = len({one.feature for one in moved if "moved" in one.marks}) > 1
+    if moved and (others or is_twice):
+        call.add("moved-apart", features=[one.feature for one in (*moved, *others)])
+
+
+def call_function(call: Call, function: Value | None, args: list[Value]) -> Value:
     """Follow a function that is handed over, whatever it is."""
     if isinstance(function, Function):
-        return run.apply(function, args, {})
-    if isinstance(function, Module | Instance | Layer | Model):
-        return run.call(function, node, args, {"training": UNKNOWN})
+        return call.run.apply(function, args, {})
+    if isinstance(function, Module | Instance | Made | Model):
+        name = function.name if isinstance(function, Module) else ""
+        inner = Call(name, call.node, call.source, tuple(args), {"training": UNKNOWN}, call.run)
+        return call.run.call(function, inner)
     return UNKNOWN
 
 
-def _flattened(
-    run: Interpreter, dataset: Dataset, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> tuple[Value, Files | None, bool]:
-    function = keywords.get("map_func", args[0] if args else UNKNOWN)
-    if isinstance(function, Module) and function.name == "tensorflow.data.TFRecordDataset":
-        if dataset.files is not None:
-            run.trace.add("reads", dataset.files.node, dataset.files.source, files=dataset.files, compression=None)
-        return Tensor(form="record"), dataset.files, dataset.is_opaque
-    spread = dataset.element.items if isinstance(dataset.element, Seq) else [dataset.element]
-    inner = call_function(run, function, spread, node)
+def _flattened(call: Call, dataset: Dataset) -> Dataset:
+    """What a function that makes a dataset of each element gives."""
+    element = dataset.element
+    spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
+    function = call.get(0, "map_func")
+    if isinstance(function, Module) and function.name.endswith("TFRecordDataset") and dataset.files is not None:
+        call.run.trace.add("reads", dataset.files.node, dataset.files.source, files=dataset.files, compression=None)
+        return Dataset((), Tensor(form="record", shape=()), 0, dataset.files, dataset.is_opaque)
+    inner = call_function(call, function, spread)
     if isinstance(inner, Dataset):
-        return inner.element, dataset.files or inner.files, dataset.is_opaque and inner.is_opaque
-    return UNKNOWN, dataset.files, True
+        is_opaque = inner.is_opaque and dataset.is_opaque
+        return Dataset(inner.links, inner.element, inner.batched, dataset.files or inner.files, is_opaque)
+    return Dataset((), UNKNOWN, 0, dataset.files, is_opaque=True)
 
 
-def other_method(
-    run: Interpreter, receiver: Value, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> Value:
-    """Methods of constants, sequences, files and of what is not known."""
-    if isinstance(receiver, Const) and isinstance(receiver.value, str):
-        return _text_method(receiver.value, name, args, keywords)
-    if isinstance(receiver, Seq) and name in ("append", "extend") and args:
-        receiver.items += [args[0]] if name == "append" else args[0].items if isinstance(args[0], Seq) else []
-        return Const(None)
-    if isinstance(receiver, Mapping) and name in ("get", "pop") and args and isinstance(args[0], Const):
-        return receiver.items.get(args[0].value, args[1] if len(args) > 1 else UNKNOWN)
-    if isinstance(receiver, Mapping) and name in ("values", "items", "keys"):
-        if name == "items":
-            return Seq([Seq([Const(key), value], is_tuple=True) for key, value in receiver.items.items()])
-        return Seq([Const(k) for k in receiver.items] if name == "keys" else list(receiver.items.values()))
-    if isinstance(receiver, Tensor):
-        return receiver if name in ("set_shape", "numpy") else UNKNOWN
-    watch(run, name, node, args)
-    for value in args:
-        if isinstance(value, Writer):
-            value.escapes = True  # an ExitStack, or whoever has it now, closes it
-    if name in ("batch", "prefetch", "cache", "repeat") or (name == "shuffle" and _is_buffered(args, keywords)):
-        opaque = Dataset((), UNKNOWN, 0, None, is_opaque=True)
-        run.trace.note(node, run.source, f"where the dataset of .{name}(...) comes from")
-        return dataset_method(run, opaque, name, node, args, keywords)
-    if name == "map" and "num_parallel_calls" in keywords:
-        return dataset_method(run, Dataset((), UNKNOWN, 0, None, is_opaque=True), name, node, args, keywords)
+# Where data comes from
+
+
+def data_call(call: Call) -> Value:
+    """A function of tf.data that makes a dataset."""
+    last = call.last
+    if last == "TFRecordDataset":
+        return read_records(call)
+    if last == "list_files":
+        files = files_of(call, call.get(0, "file_pattern"))
+        files.is_expanded = True
+        call.add("lists", files=files)
+        return Dataset((), Tensor(form="path", shape=(), files=files), 0, files, is_opaque=False)
+    if last == "zip":
+        given = call.args[0] if call.args else UNKNOWN
+        parts = given.items if isinstance(given, Seq) else list(call.args)
+        if sum(isinstance(p, Dataset) and p.has("shuffle") for p in parts) > 1:
+            call.add("zip-of-shuffled")
+        elements = [part.element if isinstance(part, Dataset) else UNKNOWN for part in parts]
+        return Dataset((), Seq(elements, is_tuple=True), 0, None, is_opaque=True)
+    if last == "from_generator":
+        return Dataset((), call.get(-1, "output_signature") or UNKNOWN, 0, None, is_opaque=True)
+    if last in ("from_tensor_slices", "from_tensors", "range", "sample_from_datasets"):
+        given = call.args[0] if call.args else UNKNOWN
+        named = files_of(call, given) if isinstance(given, Files | Seq) else None
+        if named is not None and named.patterns:
+            return Dataset((), Tensor(form="path", shape=(), files=named), 0, named, is_opaque=True)
+        return Dataset((), UNKNOWN, 0, None, is_opaque=True)
+    if last in ("TensorSpec", "RaggedTensorSpec"):
+        dtype = call.get(1, "dtype")
+        return Tensor(dtype=dtype.name.rsplit(".")[-1] if isinstance(dtype, Module) else None,
+                      shape=sizes_of(call.get(0, "shape")))  # fmt: skip
     return UNKNOWN
 
 
-def _is_buffered(args: list[Value], keywords: dict[str, Value]) -> bool:
-    """Whether a shuffle is that of a dataset: generators of random numbers shuffle lists in place."""
-    is_number = bool(args) and isinstance(args[0], Const) and isinstance(args[0].value, int)
-    return is_number or bool({"buffer_size", "seed", "reshuffle_each_iteration"} & set(keywords))
+def read_records(call: Call) -> Dataset:
+    """A reader of records."""
+    given, compression = call.get(0, "filenames"), call.get(1, "compression_type") or Const(None)
+    files = given.files if isinstance(given, Dataset | Tensor) else None
+    files = files if files is not None else files_of(call, given)
+    said = compression.value if isinstance(compression, Const) else "?"
+    call.add("reads", files=files, compression=said)
+    if files.patterns is None:
+        call.run.trace.note(call.node, call.source, "which files TFRecordDataset reads")
+    made = Dataset((), Tensor(form="record", shape=()), 0, files, is_opaque=False)
+    call.run.trace.datasets.append(made)
+    return made
 
 
-def watch(run: Interpreter, name: str, node: ast.Call, args: list[Value]) -> None:
-    """Calls that matter whatever they are called on."""
-    add = run.trace.add
-    if name in ("fit_transform", "fit_resample", "fit_sample"):
-        add(name.replace("fit_sample", "fit_resample"), node, run.source, order=len(run.trace.events))
-    elif name == "toarray":
-        add("toarray", node, run.source)
-    elif name == "apply_gradients" and run.loops:
-        run.loops[-1].add("step")
-    elif name in ("fit_generator", "evaluate_generator", "predict_generator"):
-        add("removed", node, run.source, name=name)
-    elif name in ("fit", "evaluate", "predict") and args and isinstance(args[0], Dataset):
-        role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]
-        run.trace.uses.append(Use(role, args[0], node, run.source))
+def files_of(call: Call, value: Value | None) -> Files:
+    """The files that a value names."""
+    node, source = call.node, call.source
+    if isinstance(value, Files):
+        return value
+    if isinstance(value, Const) and isinstance(value.value, str):
+        return Files([value.value], node, source, is_expanded=False)
+    if isinstance(value, Text):
+        has_pattern = any(glob.has_magic(piece) for piece in value.pieces if piece)
+        return Files([value.pattern], node, source, is_expanded=not has_pattern, is_guessed=True)
+    if not isinstance(value, Seq):
+        return Files(None, node, source)
+    patterns: list[str] = []
+    is_guessed = False
+    for item in value.items:
+        found = files_of(call, item)
+        if found.patterns is None:
+            return Files(None, node, source)
+        patterns += found.patterns
+        is_guessed |= found.is_guessed
+    return Files(patterns, node, source, is_expanded=is_guessed, is_guessed=is_guessed)
 
 
-def _text_method(text: str, name: str, args: list[Value], keywords: dict[str, Value]) -> Value:
-    known = [arg.value for arg in args if isinstance(arg, Const)]
-    named = {key: value.value for key, value in keywords.items() if isinstance(value, Const)}
-    if len(known) != len(args) or len(named) != len(keywords):
-        return UNKNOWN
-    simple = ("format", "replace", "lower", "upper", "strip", "rstrip", "lstrip", "removesuffix", "removeprefix")
-    if name in simple:
-        try:
-            return Const(getattr(text, name)(*known, **named))
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError):
-            return UNKNOWN
-    return UNKNOWN
+def glob_files(call: Call) -> Files:
+    """Files that a pattern is expanded to."""
+    files = files_of(call, call.get(0, "pathname"))
+    files = Files(files.patterns, call.node, call.source, is_guessed=files.is_guessed)
+    call.add("lists", files=files)
+    return files
 
 
-def join_path(parts: list[Value]) -> Value:
+def join_path(parts: tuple[Value, ...]) -> Value:
     """A path of pieces of which some are known."""
     known = [part.value for part in parts if isinstance(part, Const) and isinstance(part.value, str)]
     if len(known) == len(parts) and known:
         return Const(posixpath.join(*known))
     return text_of(*(piece for part in parts for piece in (Const("/"), part))) if known else UNKNOWN
+
+
+# Methods of other values
+
+
+def other_method(call: Call, receiver: Value) -> Value:
+    """Methods of constants, sequences, files and of what is not known."""
+    name, first = call.name, call.args[0] if call.args else UNKNOWN
+    if isinstance(receiver, Const) and isinstance(receiver.value, str):
+        return _text_method(receiver.value, call)
+    if isinstance(receiver, Seq) and name in ("append", "extend") and call.args:
+        receiver.items += [first] if name == "append" else first.items if isinstance(first, Seq) else []
+        return Const(None)
+    if isinstance(receiver, Mapping):
+        return _mapping_method(receiver, call)
+    if isinstance(receiver, Tensor):
+        return receiver if name in ("set_shape", "numpy") else UNKNOWN
+    if name == "run" and isinstance(first, Function):  # of a strategy
+        given = call.get(1, "args")
+        return call.run.apply(first, list(given.items) if isinstance(given, Seq) else [], {})
+    watch(call)
+    for value in call.args:
+        if isinstance(value, Writer):
+            value.escapes = True  # an ExitStack, or whoever has it now, closes it
+    if name in ("batch", "prefetch", "cache", "repeat") or (name == "shuffle" and _is_buffered(call)):
+        call.run.trace.note(call.node, call.source, f"where the dataset of .{name}(...) comes from")
+        return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
+    if name == "map" and "num_parallel_calls" in call.keywords:
+        return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
+    return UNKNOWN
+
+
+def _mapping_method(receiver: Mapping, call: Call) -> Value:
+    key = call.args[0] if call.args else None
+    if call.name in ("get", "pop") and isinstance(key, Const):
+        default = call.args[1] if len(call.args) > 1 else UNKNOWN
+        found = receiver.items.get(key.value, default)
+        if call.name == "pop":
+            receiver.items = {name: value for name, value in receiver.items.items() if name != key.value}
+        return found
+    if call.name == "items":
+        return Seq([Seq([Const(name), value], is_tuple=True) for name, value in receiver.items.items()])
+    if call.name in ("keys", "values"):
+        return Seq([Const(k) for k in receiver.items] if call.name == "keys" else list(receiver.items.values()))
+    return UNKNOWN
+
+
+def _is_buffered(call: Call) -> bool:
+    """Whether a shuffle is that of a dataset: generators of random numbers shuffle lists in place."""
+    is_number = call.number(0, "buffer_size") is not None
+    return is_number or bool({"buffer_size", "seed", "reshuffle_each_iteration"} & set(call.keywords))
+
+
+def watch(call: Call) -> None:
+    """Calls that matter whatever they are called on."""
+    name, run = call.name, call.run
+    if name in ("fit_transform", "fit_resample", "fit_sample"):
+        call.add(name.replace("fit_sample", "fit_resample"))
+    elif name == "toarray":
+        call.add("toarray")
+    elif name in ("apply_gradients", "minimize") and run.loops:
+        run.loops[-1].add("step")
+    elif name in ("fit_generator", "evaluate_generator", "predict_generator"):
+        call.add("removed", name=name)
+    elif name in ("fit", "evaluate", "predict") and call.args and isinstance(call.args[0], Dataset):
+        role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]
+        run.trace.uses.append(Use(role, call.args[0], call.node, call.source))
+    elif name == "fit" and "epochs" in call.keywords:
+        call.add("not-followed")
+
+
+def _text_method(text: str, call: Call) -> Value:
+    known = [arg.value for arg in call.args if isinstance(arg, Const)]
+    named = {key: value.value for key, value in call.keywords.items() if isinstance(value, Const)}
+    simple = ("format", "replace", "lower", "upper", "strip", "rstrip", "lstrip", "removesuffix", "removeprefix")
+    if len(known) != len(call.args) or len(named) != len(call.keywords) or call.name not in simple:
+        return UNKNOWN
+    try:
+        return Const(getattr(text, call.name)(*known, **named))
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
+        return UNKNOWN
+
+
+def add_argument(call: Call, receiver: Made) -> Value:
+    """Arguments of the command line: their defaults, under the names that they get."""
+    names = [arg.value for arg in call.args if isinstance(arg, Const) and isinstance(arg.value, str)]
+    target = call.constant(-1, "dest") or next((n for n in names if n.startswith("--")), names[0] if names else "")
+    default = call.keywords.get("default", Const(False if call.constant(-1, "action") == "store_true" else None))
+    is_given = not isinstance(default, Const) or default.value is not None
+    name = str(target).lstrip("-").replace("-", "_")
+    parsed = receiver.keywords.setdefault("parsed", Local(Scope()))
+    if isinstance(parsed, Local):
+        parsed.scope.names[name] = default if is_given else UNKNOWN
+    return UNKNOWN

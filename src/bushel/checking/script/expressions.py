@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from bushel.checking.script import tensorflow_calls
+from bushel.checking.script.dataset_calls import Call
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Const,
@@ -14,7 +15,7 @@ from bushel.checking.script.known_values import (
     Files,
     Function,
     Instance,
-    Layer,
+    Made,
     Mapping,
     Model,
     Module,
@@ -27,7 +28,9 @@ from bushel.checking.script.known_values import (
     let_go,
     text_of,
 )
+from bushel.checking.script.shapes import indexed
 from bushel.checking.script.source import Source
+from bushel.checking.script.trace import Trace
 
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter
@@ -52,6 +55,7 @@ class Expressions:
     """The half of an interpreter that evaluates; attributes and calls are the other half's."""
 
     source: Source
+    trace: Trace
 
     def attribute(self, value: Value, name: str) -> Value:
         """What `value.name` stands for."""
@@ -85,10 +89,20 @@ class Expressions:
         return Function(node, scope, self.source)
 
     def see_List(self, node: ast.List, scope: Scope) -> Value:
-        return Seq([self.evaluate(item, scope) for item in node.elts])
+        return self._items(node.elts, scope, is_tuple=False)
 
     def see_Tuple(self, node: ast.Tuple, scope: Scope) -> Value:
-        return Seq([self.evaluate(item, scope) for item in node.elts], is_tuple=True)
+        return self._items(node.elts, scope, is_tuple=True)
+
+    def _items(self, nodes: list[ast.expr], scope: Scope, *, is_tuple: bool) -> Value:
+        """A list or tuple, with the items of those that are unpacked in it."""
+        items: list[Value] = []
+        for node in nodes:
+            value = self.evaluate(node.value if isinstance(node, ast.Starred) else node, scope)
+            if isinstance(node, ast.Starred) and not isinstance(value, Seq):
+                return UNKNOWN
+            items += value.items if isinstance(node, ast.Starred) and isinstance(value, Seq) else [value]
+        return Seq(items, is_tuple)
 
     def see_Dict(self, node: ast.Dict, scope: Scope) -> Value:
         mapping = Mapping({}, {}, self.source)
@@ -98,8 +112,10 @@ class Expressions:
                 if isinstance(value, Mapping):
                     mapping.items |= value.items
                     mapping.nodes |= value.nodes
+                mapping.is_whole &= isinstance(value, Mapping) and value.is_whole
                 continue
             name = self.evaluate(key, scope)
+            mapping.is_whole &= isinstance(name, Const)
             if isinstance(name, Const):
                 mapping.items[name.value], mapping.nodes[name.value] = value, key
         return mapping
@@ -135,7 +151,8 @@ class Expressions:
                 return UNKNOWN
         if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(operator, ast.Add):
             return Seq(left.items + right.items, left.is_tuple)
-        return tensorflow_calls.arithmetic(cast("Interpreter", self), node, operator, left, right)
+        call = Call("", cast("ast.Call", node), self.source, run=cast("Interpreter", self))
+        return tensorflow_calls.arithmetic(call, operator, left, right)
 
     def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
         value = self.evaluate(node.operand, scope)
@@ -184,9 +201,12 @@ class Expressions:
             return value.items.get(key.value, UNKNOWN)
         if isinstance(value, Seq) and isinstance(key, Const) and isinstance(key.value, int):
             return value.items[key.value] if -len(value.items) <= key.value < len(value.items) else UNKNOWN
-        if isinstance(value, Tensor):
-            return value.but(count=None)
-        return UNKNOWN
+        if isinstance(value, Seq) and isinstance(node.slice, ast.Slice):
+            ends = [node.slice.lower, node.slice.upper]
+            known = [self.evaluate(end, scope) if end is not None else Const(None) for end in ends]
+            if node.slice.step is None and all(isinstance(end, Const) for end in known):
+                return Seq(value.items[slice(*(end.value for end in known if isinstance(end, Const)))], value.is_tuple)
+        return value.but(shape=indexed(value.shape, node.slice)) if isinstance(value, Tensor) else UNKNOWN
 
     def see_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, scope: Scope) -> Value:
         inner = Scope(scope)
@@ -212,7 +232,21 @@ class Expressions:
             self.bind(generator.target, self.item_of(iterable, generator.iter, inner), inner)
         self.evaluate(node.key, inner)
         self.evaluate(node.value, inner)
-        return UNKNOWN
+        return self._each_key(node, scope) if len(node.generators) == 1 else UNKNOWN
+
+    def _each_key(self, node: ast.DictComp, scope: Scope) -> Value:
+        """A dict made in a loop over values that are all known."""
+        iterable, mapping = self.evaluate(node.generators[0].iter, scope), Mapping({}, {}, self.source)
+        if not isinstance(iterable, Seq) or node.generators[0].ifs:
+            return UNKNOWN
+        for item in iterable.items:
+            inner = Scope(scope)
+            self.bind(node.generators[0].target, item, inner)
+            key = self.evaluate(node.key, inner)
+            if not isinstance(key, Const):
+                return UNKNOWN
+            mapping.items[key.value], mapping.nodes[key.value] = self.evaluate(node.value, inner), node.key
+        return mapping
 
     def see_Await(self, node: ast.Await, scope: Scope) -> Value:
         return self.evaluate(node.value, scope)
@@ -232,6 +266,11 @@ class Expressions:
             holder = self.evaluate(target.value, scope)
             if isinstance(holder, Instance):
                 holder.attributes[target.attr] = value
+            if target.attr == "trainable" and isinstance(holder, Made | Model | Instance) and isinstance(value, Const):
+                holder.notes.add("changed")
+                holder.notes.discard("frozen")
+                holder.notes.update(() if value.value else {"frozen"})
+                self.trace.add("trainable", target, self.source, of=holder, value=value.value)
             let_go(value)
         elif isinstance(target, ast.Subscript):
             holder, key = self.evaluate(target.value, scope), self.evaluate(target.slice, scope)
@@ -249,6 +288,8 @@ class Expressions:
                 return Seq([UNKNOWN, inner], is_tuple=True)
             if node.func.id in ("tqdm", "iter", "list"):
                 return inner
+            if node.func.id == "zip":
+                return Seq([self.item_of(self.evaluate(arg, scope), arg, scope) for arg in node.args], is_tuple=True)
         if isinstance(iterable, Seq) and iterable.items:
             return iterable.items[0]
         return UNKNOWN
@@ -257,6 +298,6 @@ class Expressions:
         """Whether a value is true, if that is known."""
         if isinstance(value, Const):
             return bool(value.value)
-        if isinstance(value, Function | Dataset | Layer | Model):
+        if isinstance(value, Function | Dataset | Made | Model):
             return True
         return None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from bushel.checking.report.findings import Confidence, Finding, Severity
+from bushel.checking.report.findings import Confidence, Finding, Location, Severity
 from bushel.checking.script.known_values import Link
 from bushel.checking.script.source import Source
 
@@ -28,6 +29,11 @@ class At:
 
     node: Any
     source: Source
+
+
+def placed(sources: Iterable[Source], node: ast.AST | None) -> At | None:
+    """A node in the one of several files that it is in."""
+    return next((At(node, source) for source in sources if node is not None and id(node) in source.nodes), None)
 
 
 @dataclass(frozen=True)
@@ -114,13 +120,17 @@ def at(
     message: str,
     *edits: Edit,
     help: str | None = None,
+    also: Placed | None = None,
     severity: Severity | None = None,
     confidence: Confidence = "proven",
     **evidence: Any,
 ) -> Finding:
-    """A finding at one place of a script. `help` says what to do where the edits do not show it."""
+    """A finding at one place of a script. `help` says what to do where the edits do not show it.
+
+    `also` is the other one of two places that contradict each other.
+    """
     source = where.source
-    line, column = _place_of(where)
+    line, _ = _place_of(where)
     shown: dict[str, Any] = {"code": source.line(line)}
     said = [help] if help is not None else []
     if edits:
@@ -133,7 +143,7 @@ def at(
         message,
         severity=severity,
         confidence=confidence,
-        locations=[source.location(line=line, column=column)],
+        locations=[_location(place) for place in (where, also) if place is not None and place.node is not None],
         evidence={**shown, **{name: value for name, value in evidence.items() if value is not None}},
         help=said,
     )
@@ -148,10 +158,14 @@ def _place_of(where: Placed) -> tuple[int, int]:
     return node.lineno, node.col_offset + 1
 
 
+def _location(where: Placed) -> Location:
+    line, column = _place_of(where)
+    return where.source.location(line=line, column=column)
+
+
 def place_text(where: Placed) -> str:
     """Where something else stands, as evidence."""
-    line, column = _place_of(where)
-    return str(where.source.location(line=line, column=column))
+    return str(_location(where))
 
 
 def _corrected(edits: tuple[Edit, ...]) -> tuple[int, int, str]:

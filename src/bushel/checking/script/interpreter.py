@@ -6,8 +6,12 @@ Nothing of the script is run. What is not known is UNKNOWN, and nothing is concl
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from bushel.checking.script import dataset_calls, keras_calls, tensorflow_calls
+from bushel.checking.script import keras_calls, tensorflow_calls
+from bushel.checking.script.dataset_calls import Call, dataset_method, other_method, watch
 from bushel.checking.script.expressions import Expressions
 from bushel.checking.script.known_values import (
     UNKNOWN,
@@ -17,9 +21,9 @@ from bushel.checking.script.known_values import (
     Dataset,
     Function,
     Instance,
-    Layer,
     Local,
-    Loss,
+    Made,
+    Mapping,
     Model,
     Module,
     Scope,
@@ -30,6 +34,7 @@ from bushel.checking.script.known_values import (
     join,
     let_go,
 )
+from bushel.checking.script.shapes import sizes_of
 from bushel.checking.script.source import Source, read_source
 from bushel.checking.script.trace import Trace, Use
 from bushel.errors import FileProblem
@@ -45,6 +50,17 @@ class _Return(Exception):
     pass
 
 
+def _opens_tape(statements: list[ast.stmt]) -> bool:
+    """Whether statements open a gradient tape themselves, not in a loop or function inside of them."""
+    for statement in statements:
+        if isinstance(statement, ast.With) and "GradientTape" in ast.dump(statement.items[0]):
+            return True
+        inner = statement.body if isinstance(statement, ast.With | ast.If | ast.Try) else []
+        if _opens_tape(inner):
+            return True
+    return False
+
+
 class Interpreter(Expressions):
     """Follows one script, and the modules beside it that it imports."""
 
@@ -56,6 +72,8 @@ class Interpreter(Expressions):
         self.tapes = 0  # gradient tapes around what is followed now
         self.loops: list[set[str]] = []  # what happened in each loop around it
         self.mapped = 0  # functions of `map` around it
+        self.in_step = 0  # functions and loops around it whose own statements open a tape
+        self.function = ""  # the name of the function that is followed
         self.modules: dict[str, Scope] = {}
         self.called: set[int] = set()
         self.returned: list[Value] = []
@@ -67,6 +85,8 @@ class Interpreter(Expressions):
     def run(self, source: Source) -> Scope:
         """Follow a whole file, and then the functions that nothing in it calls."""
         scope = Scope()
+        self.trace.sources.append(source)
+        scope.names["__file__"] = Const(str(source.path.absolute()))
         scope.names["__name__"] = Const("__main__" if source is self.trace.source else source.path.stem)
         outer, self.source = self.source, source
         try:
@@ -92,8 +112,8 @@ class Interpreter(Expressions):
         """A module beside the script is followed too; any other is known by its name."""
         if name in self.modules:
             return Local(self.modules[name])
-        path = self.trace.source.path.parent.joinpath(*name.split(".")).with_suffix(".py")
-        if not path.is_file() or self.depth > MAX_DEPTH:
+        path = self._file_of(name)
+        if path is None or self.depth > MAX_DEPTH:
             return Module(tensorflow_calls.canonical(name))
         self.modules[name] = Scope()
         try:
@@ -105,6 +125,21 @@ class Interpreter(Expressions):
         self.modules[name] = self.run(source)
         self.depth -= 1
         return Local(self.modules[name])
+
+    def _file_of(self, name: str) -> Path | None:
+        """The file of a module beside the script, or of one of the packages that it is in."""
+        folder = self.trace.source.path.parent
+        folders = [folder, *(folder.parents[:2] if (folder / "__init__.py").exists() else ())]
+        if name.startswith("."):
+            plain = name.lstrip(".")
+            folders = [self.source.path.parents[len(name) - len(plain) - 1]]
+            name = plain
+        for place in folders:
+            path = place.joinpath(*name.split(".")) if name else place
+            for found in (path.with_suffix(".py"), path / "__init__.py"):
+                if found.is_file() and found != self.trace.source.path:
+                    return found
+        return None
 
     # Statements
 
@@ -126,13 +161,17 @@ class Interpreter(Expressions):
                 scope.names[first] = self.import_module(first)
 
     def do_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
-        module = self.import_module(node.module or "")
+        name = "." * node.level + (node.module or "")
+        module = self.import_module(name)
         for alias in node.names:
             if alias.name == "*":
                 if isinstance(module, Local):
                     scope.names.update(module.scope.names)
                 continue
-            scope.names[alias.asname or alias.name] = self.attribute(module, alias.name)
+            inner = f"{name}.{alias.name}" if name.strip(".") else f"{name}{alias.name}"
+            is_file = self._file_of(inner) is not None
+            found = self.import_module(inner) if is_file else self.attribute(module, alias.name)
+            scope.names[alias.asname or alias.name] = found
 
     def do_FunctionDef(self, node: ast.FunctionDef, scope: Scope) -> None:
         scope.names[node.name] = Function(node, scope, self.source)
@@ -162,8 +201,13 @@ class Interpreter(Expressions):
 
     def do_Expr(self, node: ast.Expr, scope: Scope) -> None:
         value = self.evaluate(node.value, scope)
-        if isinstance(value, Dataset) and isinstance(node.value, ast.Call) and value.links:
-            self.trace.add("thrown-away", node.value, self.source, dataset=value)
+        call: Any = node.value
+        if isinstance(value, Dataset) and isinstance(call, ast.Call) and value.links:
+            self.trace.add("thrown-away", call, self.source, dataset=value)
+        is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and bool(call.args)
+        if isinstance(value, Tensor) and is_method and call.func.attr == "set_shape":  # changes a tensor in place
+            shape = sizes_of(self.evaluate(call.args[0], scope)) or value.shape
+            self.bind(call.func.value, value.but(shape=shape, marks=value.marks - {"no shape"}), scope)
 
     def do_Return(self, node: ast.Return, scope: Scope) -> None:
         value = self.evaluate(node.value, scope) if node.value is not None else Const(None)
@@ -208,14 +252,7 @@ class Interpreter(Expressions):
         dataset = self._iterated(node.iter, scope, iterable)
         for item in items:
             self.bind(node.target, item, scope)
-            self.loops.append(set())
-            try:
-                self.block(node.body, scope)
-            except _Return:
-                self.loops[-1].add("return")
-            happened = self.loops.pop()
-            if self.loops:
-                self.loops[-1] |= happened
+            happened = self._round(node, scope)
             if dataset is not None and "step" in happened:
                 self.trace.uses.append(Use("train", dataset, node, self.source))
             elif dataset is not None and "model" in happened:
@@ -223,6 +260,19 @@ class Interpreter(Expressions):
         self.block(node.orelse, scope)
 
     do_AsyncFor = do_For
+
+    def _round(self, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> set[str]:
+        """What happens in one round of a loop."""
+        self.loops.append(set())
+        is_step = _opens_tape(node.body)
+        self.in_step += is_step
+        if self._branch(node.body, scope):
+            self.loops[-1].add("return")
+        self.in_step -= is_step
+        happened = self.loops.pop()
+        if self.loops:
+            self.loops[-1] |= happened
+        return happened
 
     def _iterated(self, node: ast.expr, scope: Scope, value: Value) -> Value | None:
         """The dataset that a loop goes over, through enumerate and the like."""
@@ -233,18 +283,13 @@ class Interpreter(Expressions):
 
     def do_While(self, node: ast.While, scope: Scope) -> None:
         self.evaluate(node.test, scope)
-        self.loops.append(set())
-        self._branch(node.body, scope)
-        happened = self.loops.pop()
-        if self.loops:
-            self.loops[-1] |= happened
+        self._round(node, scope)
 
     def do_With(self, node: ast.With, scope: Scope) -> None:
         tapes = 0
         for item in node.items:
             value = self.evaluate(item.context_expr, scope)
-            if isinstance(value, Module) and value.name == "tensorflow.GradientTape()":
-                tapes += 1
+            tapes += isinstance(value, Made) and value.kind == "GradientTape"
             if isinstance(value, Writer):
                 value.is_closed = True
             if item.optional_vars is not None:
@@ -267,51 +312,57 @@ class Interpreter(Expressions):
     # Calls
 
     def see_Call(self, node: ast.Call, scope: Scope) -> Value:
-        args = [self.evaluate(arg, scope) for arg in node.args]
+        given = self._items(node.args, scope, is_tuple=True)
+        args = tuple(given.items) if isinstance(given, Seq) else ()
         keywords = {k.arg: self.evaluate(k.value, scope) for k in node.keywords if k.arg is not None}
         for keyword in node.keywords:
-            if keyword.arg is None:
-                self.evaluate(keyword.value, scope)
+            more = self.evaluate(keyword.value, scope) if keyword.arg is None else None
+            if isinstance(more, Mapping):
+                keywords |= {name: value for name, value in more.items.items() if isinstance(name, str)}
+            elif more is not None:
+                keywords["**"] = UNKNOWN
         if isinstance(node.func, ast.Attribute):
             receiver = self.evaluate(node.func.value, scope)
-            return self.method(receiver, node.func.attr, node, args, keywords)
-        return self.call(self.evaluate(node.func, scope), node, args, keywords)
+            return self.method(receiver, Call(node.func.attr, node, self.source, args, keywords, self))
+        return self.call(self.evaluate(node.func, scope), Call("", node, self.source, args, keywords, self))
 
-    def method(
-        self, receiver: Value, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-    ) -> Value:
+    def method(self, receiver: Value, call: Call) -> Value:
+        """Call a method of something, by the call's name."""
         if isinstance(receiver, Alternatives):
-            found = [self.method(option, name, node, args, keywords) for option in receiver.options]
+            found = [self.method(option, call) for option in receiver.options]
             return Alternatives(found) if all(isinstance(f, Dataset) for f in found) else UNKNOWN
         if isinstance(receiver, Dataset):
-            return dataset_calls.dataset_method(self, receiver, name, node, args, keywords)
-        if isinstance(receiver, Model | Layer | Writer) or keras_calls.is_model(receiver):
-            if isinstance(receiver, Instance) and (name in receiver.attributes or self._method_of(receiver, name)):
-                return self.call(self.attribute(receiver, name), node, args, keywords)
-            return keras_calls.object_method(self, receiver, name, node, args, keywords)
-        if isinstance(receiver, Instance):
-            return self.call(self.attribute(receiver, name), node, args, keywords)
+            return dataset_method(call, receiver)
+        if isinstance(receiver, Made):
+            return tensorflow_calls.made_method(call, receiver)
+        if isinstance(receiver, Instance) and (
+            call.name in receiver.attributes or self._method_of(receiver, call.name)
+        ):
+            return self.call(self.attribute(receiver, call.name), call)
+        if isinstance(receiver, Model | Writer) or keras_calls.is_model(receiver):
+            return keras_calls.object_method(call, receiver)
         if isinstance(receiver, Module | Local):
-            dataset_calls.watch(self, name, node, args)
-            return self.call(self.attribute(receiver, name), node, args, keywords)
-        return dataset_calls.other_method(self, receiver, name, node, args, keywords)
+            watch(call)
+            return self.call(self.attribute(receiver, call.name), call)
+        return other_method(call, receiver)
 
-    def call(self, function: Value, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def call(self, function: Value, call: Call) -> Value:
+        """Call a value."""
         if isinstance(function, Function):
-            return self.apply(function, args, keywords)
+            return self.apply(function, list(call.args), call.keywords)
         if isinstance(function, Class):
-            return self.instantiate(function, args, keywords)
-        if isinstance(function, Layer | Model) or keras_calls.is_model(function):
-            return keras_calls.apply_layers(self, function, node, args, keywords)
+            return self.instantiate(function, list(call.args), call.keywords)
+        if isinstance(function, Model | Instance) or (isinstance(function, Made) and function.is_layer):
+            return keras_calls.apply_layers(call, function)
         if isinstance(function, Module):
-            return tensorflow_calls.call_by_name(self, function.name, node, args, keywords)
-        if isinstance(function, Loss) and len(args) > 1:
-            self.trace.add("loss-call", node, self.source, loss=function, label=args[0], output=args[1])
-            return UNKNOWN
-        if isinstance(function, Const | Tensor):
-            return UNKNOWN
-        for value in (*args, *keywords.values()):
-            let_go(value)
+            return tensorflow_calls.call_by_name(replace(call, name=function.name))
+        if isinstance(function, Made) and ".losses." in function.name and len(call.args) > 1:
+            return keras_calls.loss_call(call, function, call.args[0], call.args[1])
+        if isinstance(function, Made) and ".metrics." in function.name:
+            return keras_calls.made_method(replace(call, name="update_state"), function)
+        if not isinstance(function, Const | Tensor | Made):
+            for value in (*call.args, *call.keywords.values()):
+                let_go(value)
         return UNKNOWN
 
     def apply(self, function: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
@@ -323,19 +374,20 @@ class Interpreter(Expressions):
             return UNKNOWN
         scope = Scope(function.scope)
         self._bind_parameters(function, [*function.bound, *args], {**function.keywords, **keywords}, scope)
-        outer, self.source = self.source, function.source
+        kept = self.source, self.function, self.returned, self.in_step, self.loops
+        self.source, self.function, self.returned = function.source, getattr(function.node, "name", ""), []
         self.depth += 1
-        returned, self.returned = self.returned, []
         try:
             if isinstance(function.node, ast.Lambda):
                 return self.evaluate(function.node.body, scope)
+            self.in_step += _opens_tape(function.node.body)
             self.block(function.node.body, scope)
         except _Return:
             pass
         finally:
             self.depth -= 1
-            self.source = outer
-            mine, self.returned = self.returned, returned
+            mine = self.returned
+            self.source, self.function, self.returned, self.in_step, self.loops = kept
         result: Value = mine[0] if mine else Const(None)
         for other in mine[1:]:
             result = join(result, other)
@@ -390,6 +442,10 @@ class Interpreter(Expressions):
         return None
 
     def attribute(self, value: Value, name: str) -> Value:
+        if isinstance(value, Model) and name in ("layers", "output", "input"):
+            return Seq(list(value.layers)) if name == "layers" else value.output if name == "output" else value.inputs
+        if name in ("trainable_variables", "trainable_weights") and isinstance(value, Made | Model | Instance):
+            return Seq([value])
         if isinstance(value, Module):
             return Module(tensorflow_calls.canonical(f"{value.name}.{name}"))
         if isinstance(value, Local):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-from typing import TYPE_CHECKING
-
+from bushel.checking.script.dataset_calls import Call
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Alternatives,
@@ -13,19 +11,19 @@ from bushel.checking.script.known_values import (
     Dataset,
     Function,
     Instance,
-    Layer,
-    Loss,
+    Made,
     Model,
     Module,
     Seq,
     Tensor,
     Value,
     Writer,
+    each_tensor,
+    layers_of,
+    tensors_in,
 )
+from bushel.checking.script.shapes import followed, layer_shape, shape_of, sizes_of
 from bushel.checking.script.trace import Use
-
-if TYPE_CHECKING:
-    from bushel.checking.script.interpreter import Interpreter
 
 __all__ = ["apply_layers", "is_model", "make", "object_method"]
 
@@ -46,87 +44,113 @@ FITTED = {
     "IntegerLookup": ("vocabulary",),
     "Discretization": ("bin_boundaries",),
 }
+MADE = (".layers.", ".losses.", ".optimizers.", ".callbacks.", ".metrics.", ".applications.", ".schedules.")
 # What the dataset that a Keras utility makes holds.
 _UTILITIES = ("image_dataset_from_directory", "text_dataset_from_directory", "timeseries_dataset_from_array")
 
 
-def make(run: Interpreter, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
+def make(call: Call) -> Value:
     """An object of Keras by the name of what makes it."""
-    last = name.rsplit(".", maxsplit=1)[-1]
+    name, last = call.name, call.last
     if last in REMOVED_NAMES:
-        run.trace.add("removed", node, run.source, name=last)
+        call.add("removed", name=last)
     if ".optimizers." in name:
-        for keyword in node.keywords:
+        for keyword in call.node.keywords:
             if keyword.arg in ("lr", "decay"):
-                run.trace.add("removed", keyword, run.source, name=keyword.arg)
-        return Module(name)
-    if ".losses." in name and last[:1].isupper():
-        from_logits = keywords.get("from_logits", args[0] if args else Const(False))
-        known = from_logits.value if isinstance(from_logits, Const) else None
-        return Loss(last, known if isinstance(known, bool) else None, node, run.source)
+                call.run.trace.add("removed", keyword, call.source, name=keyword.arg)
+        if call.run.tapes or call.run.in_step:
+            call.add("made-in-step")
     if last == "Sequential":
-        given = args[0] if args else keywords.get("layers", Seq([]))
-        layers = given.items if isinstance(given, Seq) else []
-        return Model([layer for layer in layers if isinstance(layer, Layer | Model)], node, run.source)
-    if last == "Model" and (args or keywords):
-        outputs = keywords.get("outputs", args[1] if len(args) > 1 else UNKNOWN)
+        return _sequential(call)
+    if last == "Model" and (call.args or call.keywords):
+        inputs, outputs = call.get(0, "inputs") or UNKNOWN, call.get(1, "outputs") or UNKNOWN
         chain = list(outputs.layers) if isinstance(outputs, Tensor) else []
-        return Model(chain, node, run.source, kind="functional")
-    if last in ("Input", "InputLayer"):
-        return Tensor(form="input")
+        return Model(chain, call.node, call.source, "functional", inputs=inputs, output=outputs)
+    if last == "Input":
+        sizes, batch = sizes_of(call.get(0, "shape")), sizes_of(call.get(-1, "batch_shape"))
+        shape = batch if batch is not None else (None, *sizes) if sizes is not None else None
+        marks = frozenset({"symbolic"})
+        return Tensor(call.constant(-1, "name"), None, shape, "input", marks=marks, made_by=call.node)
     if last in _UTILITIES:
-        return _utility(run, last, node, keywords)
-    if ".applications." in name:
-        return _application(name, last, node, args, keywords, run)
-    if ".layers." in name and last[:1].isupper():
-        layer = Layer(last, args, keywords, node, run.source)
-        if last in FITTED:
-            run.trace.add("fitted-layer", node, run.source, layer=layer)
-        return layer
-    if last == "to_categorical":
-        return Tensor(form="one_hot")
-    return UNKNOWN
-
-
-def _utility(run: Interpreter, last: str, node: ast.Call, keywords: dict[str, Value]) -> Dataset:
-    shuffle = keywords.get("shuffle", Const(True))
-    mode = keywords.get("label_mode", Const("int"))
-    label = Tensor(form="one_hot") if isinstance(mode, Const) and mode.value == "categorical" else Tensor(dtype="int32")
-    batch = keywords.get("batch_size", Const(32))
-    is_batched = not (isinstance(batch, Const) and batch.value is None)
-    image = Tensor(dtype="float32", form="image", span="0..255") if last.startswith("image") else UNKNOWN
-    made = Dataset((), Seq([image, label], is_tuple=True), int(is_batched), None, is_opaque=True)
-    if isinstance(shuffle, Const) and shuffle.value is True and "validation_split" in keywords:
-        seed = keywords.get("seed")
-        if seed is None or (isinstance(seed, Const) and seed.value is None):
-            run.trace.add("unseeded-split", node, run.source)
-    return made
-
-
-def _application(
-    name: str, last: str, node: ast.Call, args: list[Value], keywords: dict[str, Value], run: Interpreter
-) -> Value:
+        return _utility(call)
     if last == "preprocess_input":
-        family = name.split(".")[-2]
-        tensor = args[0] if args else UNKNOWN
-        run.trace.add("preprocess", node, run.source, family=family)
-        if isinstance(tensor, Tensor):
-            marker = Layer("preprocess_input", [Const(family)], {}, node, run.source)
-            return tensor.but(span=f"preprocessed:{family}", layers=(*tensor.layers, marker))
+        return _preprocessed(call)
+    if any(room in name for room in MADE) and last[:1].isupper():
+        made = call.made()
+        if last in FITTED:
+            call.add("fitted-layer", layer=made)
+        if last in ("ModelCheckpoint", "Dropout"):
+            call.add(last, made=made)
+        return made
+    if ".losses." in name and len(call.args) > 1:
+        flag = call.get(-1, "from_logits") or Const(False)
+        loss = Made(name, call.node, call.source, (), {"from_logits": flag})
+        return loss_call(call, loss, call.args[0], call.args[1])
+    if ".activations." in name and (tensor := call.tensor()) is not None:
+        return activated(call, tensor, last)
+    return Tensor(form="one_hot") if last == "to_categorical" else UNKNOWN
+
+
+def _sequential(call: Call) -> Model:
+    given = call.get(0, "layers")
+    model = Model([], call.node, call.source)
+    for layer in given.items if isinstance(given, Seq) else []:
+        add_layer(model, layer)
+    return model
+
+
+def add_layer(model: Model, layer: Value) -> None:
+    """One more layer of a Sequential; what is no layer that is known makes the rest unknown."""
+    if isinstance(layer, Tensor) and layer.form == "input":
+        model.inputs = layer
+    elif isinstance(layer, Made | Model):
+        model.layers.append(layer)
+    else:
+        model.layers.append(Made("unknown", model.node, model.source))  # type: ignore[arg-type]
+
+
+def _utility(call: Call) -> Dataset:
+    mode, last = call.constant(-1, "label_mode") or "int", call.last
+    label = Tensor(form="one_hot") if mode == "categorical" else Tensor(dtype="int32", shape=(None,))
+    batch = call.get(-1, "batch_size")
+    is_batched = not (isinstance(batch, Const) and batch.value is None)
+    usual = Seq([Const(256), Const(256)]) if "**" not in call.keywords else UNKNOWN
+    size = sizes_of(call.get(-1, "image_size") or usual) or (None, None)
+    channels = {"grayscale": 1, "rgba": 4}.get(call.constant(-1, "color_mode"), 3)
+    shape = (None, *size, channels) if is_batched else (*size, channels)
+    image = Tensor(None, "float32", shape, "image", "0..255") if last.startswith("image") else UNKNOWN
+    is_shuffled = call.constant(-1, "shuffle") in (None, True)
+    is_seeded = call.get(-1, "seed") not in (None, Const(None)) or "**" in call.keywords
+    if is_shuffled and "validation_split" in call.keywords and not is_seeded:
+        call.add("unseeded-split")
+    return Dataset((), Seq([image, label], is_tuple=True), int(is_batched), None, is_opaque=True)
+
+
+def _preprocessed(call: Call) -> Value:
+    tensor, family = call.tensor(), call.name.split(".")[-2]
+    if tensor is None:
         return UNKNOWN
-    if last[:1].isupper():
-        return Layer(f"application:{last}", args, keywords, node, run.source)
-    return UNKNOWN
+    if tensor.span in ("0..1", "-1..1") or (tensor.span or "").startswith("preprocessed"):
+        call.add("scaled-twice", span=tensor.span)
+    marker = call.made("keras.layers.preprocess_input")
+    return tensor.but(span=f"preprocessed:{family}", layers=(*tensor.layers, marker), made_by=call.node)
 
 
-def is_model(value: Value) -> bool:
-    """Whether an object is of a class that is a Keras model."""
+def activated(call: Call, tensor: Tensor, name: str) -> Tensor:
+    """A tensor of a model after a function that is an activation."""
+    marker = Made("keras.layers.Activation", call.node, call.source, (Const(name),))
+    return tensor.but(layers=(*tensor.layers, marker), form=name)
+
+
+def is_model(value: Value, *names: str) -> bool:
+    """Whether an object is of a class that is a Keras model, or another class of Keras."""
     if not isinstance(value, Instance):
         return False
+    wanted = names or ("keras.Model", "keras.models.Model", "keras.Sequential")
     classes: list[Value] = [*value.of.bases]
     while classes:
         of = classes.pop()
-        if isinstance(of, Module) and of.name in ("keras.Model", "keras.models.Model", "keras.Sequential"):
+        if isinstance(of, Module) and of.name in wanted:
             return True
         if isinstance(of, Class):
             classes += of.bases
@@ -135,96 +159,173 @@ def is_model(value: Value) -> bool:
 
 def is_random(value: Value) -> bool:
     """Whether a layer, or one in a model, augments at random."""
-    if isinstance(value, Layer):
-        return value.kind.startswith("Random") or value.kind in ("MixUp", "CutMix", "AugMix", "RandAugment")
+    if isinstance(value, Made):
+        return value.is_layer and (value.kind.startswith("Random") or value.kind in ("MixUp", "CutMix", "RandAugment"))
     return isinstance(value, Model) and any(is_random(layer) for layer in value.layers)
 
 
-def apply_layers(
-    run: Interpreter, value: Value, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> Value:
+def apply_layers(call: Call, value: Value) -> Value:
     """Call a layer or a model on a tensor."""
-    training = keywords.get("training")
+    run, training = call.run, call.get(-1, "training")
+    first = call.args[0] if call.args else call.get(0, "inputs") or UNKNOWN
+    tensor = first if isinstance(first, Tensor) else next(iter(tensors_in(first)), None)
     if is_random(value):
         run.effects[-1].add("random")
         if run.mapped and training is None:
-            run.trace.add("random-layer-in-map", node, run.source)
-    is_trained = isinstance(value, Model) or is_model(value)
-    if is_trained and run.tapes and training is None and not is_random(value):
-        run.trace.add("step-without-training", node, run.source, model=value)
-    if is_trained and run.loops:
-        run.loops[-1].add("model")
-        if run.tapes:
-            run.loops[-1].add("step")
+            call.add("random-layer-in-map")
+    if (isinstance(value, Model) or is_model(value)) and (tensor is None or tensor.form != "input"):
+        _step(call, value, training)
     run.effects[-1].add("layer")
-    tensor = args[0] if args else UNKNOWN
-    layers = tensor.layers if isinstance(tensor, Tensor) else ()
-    if isinstance(tensor, Seq):
-        layers = next((t.layers for t in tensor.items if isinstance(t, Tensor)), ())
-    base = tensor if isinstance(tensor, Tensor) else Tensor()
-    added = tuple(value.layers) if isinstance(value, Model) else (value,) if isinstance(value, Layer) else ()
-    if isinstance(value, Layer) and value.kind == "Rescaling":
-        scale = value.argument(0, "scale")
-        if isinstance(scale, Const) and isinstance(scale.value, float) and scale.value < 0.02 and run.mapped:
-            if base.span in ("0..1", "-1..1"):
-                run.trace.add("scaled-twice", node, run.source, span=base.span)
-            return base.but(layers=layers + added, span="0..1")
+    base = tensor if tensor is not None else Tensor()
+    if isinstance(value, Instance):
+        return _called(call, value, base)
+    if (
+        isinstance(value, Made)
+        and value.kind == "Rescaling"
+        and run.mapped
+        and (value.constant(0, "scale") or 1) < 0.02
+    ):
+        if base.span in ("0..1", "-1..1"):
+            call.add("scaled-twice", span=base.span)
+        return base.but(layers=(*base.layers, value), span="0..1")
+    if isinstance(value, Made) and value.kind == "Softmax" and value.number(0, "axis") not in (None, -1):
+        call.add("softmax-axis", shape=base.shape, axis=value.number(0, "axis"))
+    shape, problem = layer_shape(value, base.shape) if isinstance(value, Made) and base is first else (None, None)
+    if isinstance(value, Model) and value.kind == "Sequential":
+        shape = followed(value.layers, shape_of(value.inputs) or base.shape)[0]
+    elif isinstance(value, Model):
+        shape = shape_of(value.output)
+    if problem is not None:
+        call.add("layer-misfit", problem=problem)
+    added = tuple(value.layers) if isinstance(value, Model) else (value,)
     keeps = is_random(value)
-    return base.but(layers=layers + added, span=base.span if keeps else None, form=base.form if keeps else None)
+    made = base.but(layers=(*base.layers, *added), shape=shape, made_by=call.node, feature=None)
+    made = made.but(span=base.span if keeps else None, form=base.form if keeps else None)
+    return _taped(call, made) if isinstance(value, Model) else made
 
 
-def object_method(
-    run: Interpreter, receiver: Value, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> Value:
-    """Methods of models, layers and writers."""
-    if isinstance(receiver, Writer):
-        if name in ("close", "__exit__"):
-            receiver.is_closed = True
-        return UNKNOWN
-    if name == "add" and isinstance(receiver, Model) and args and isinstance(args[0], Layer | Model):
-        receiver.layers.append(args[0])
-    elif name == "compile" and isinstance(receiver, Model | Instance):
-        loss = keywords.get("loss", args[1] if len(args) > 1 else None)
-        receiver.loss = loss
-        receiver.loss_node = node
-        run.trace.add("compile", node, run.source, model=receiver, loss=loss, layers=_output_layers(run, receiver))
-    elif name in ("fit", "evaluate", "predict"):
-        _use(run, receiver, name, node, args, keywords)
-    elif name == "adapt" and isinstance(receiver, Layer):
-        receiver.is_adapted = True
-        kind = "adapt-in-map" if run.mapped else "adapt"
-        run.trace.add(kind, node, run.source, layer=receiver, data=args[0] if args else UNKNOWN)
-    elif name in ("set_vocabulary", "set_weights", "load_assets", "load_own_variables") and isinstance(receiver, Layer):
-        receiver.is_adapted = True
-    elif name in ("train_on_batch", "train_step") and run.loops:
-        run.loops[-1].add("step")
-    elif name in ("fit_generator", "evaluate_generator", "predict_generator", "predict_classes", "predict_proba"):
-        run.trace.add("removed", node, run.source, name=name)
-        if name == "fit_generator":
-            _use(run, receiver, "fit", node, args, keywords)
+def _taped(call: Call, made: Tensor) -> Tensor:
+    """The output of a model, or a loss, marked if a step computes it where its tape does not see it."""
+    if call.run.tapes:
+        return made.but(marks=made.marks - {"outside the tape"})
+    return made.marked("outside the tape") if call.run.in_step else made
+
+
+def _step(call: Call, value: Value, training: Value | None) -> None:
+    """A model is called by the script's own loop."""
+    run = call.run
+    if run.tapes and not is_random(value) and (training is None or training == Const(False)):
+        call.add("step-without-training", model=value)
+    if not run.tapes and training == Const(True):
+        call.add("training-outside-step", model=value, function=run.function)
+    if run.loops:
+        run.loops[-1] |= {"model", "step"} if run.tapes else {"model"}
+
+
+def _called(call: Call, value: Instance, base: Tensor) -> Value:
+    """An object of a class: what its `call` or `__call__` gives."""
+    args = [each_tensor(arg, lambda one: one.but(marks=one.marks - {"symbolic"})) for arg in call.args]
+    for name in ("call", "__call__"):
+        method = call.run.attribute(value, name)
+        if isinstance(method, Function):
+            made = call.run.apply(method, args, dict(call.keywords))
+            made = each_tensor(made, lambda one: one.but(marks=one.marks | (base.marks & {"symbolic"})))
+            return _taped(call, made) if is_model(value) and isinstance(made, Tensor) else made
+    return base.but(layers=(), shape=None, span=None, form=None)
+
+
+def loss_call(call: Call, loss: Made, label: Value | None, output: Value | None) -> Value:
+    """A loss of labels and outputs, called by the script."""
+    call.add("loss-call", loss=loss, label=label, output=output)
+    made = output.but(shape=None, form="loss", made_by=call.node) if isinstance(output, Tensor) else Tensor(form="loss")
+    return made if call.run.tapes else _taped(call, made)
+
+
+def made_method(call: Call, receiver: Made) -> Value:
+    """Methods of layers, tapes, optimizers and metrics."""
+    name, run = call.name, call.run
+    if name == "adapt":
+        receiver.notes.add("adapted")
+        data = call.args[0] if call.args else UNKNOWN
+        key = str(data.files.patterns) if isinstance(data, Dataset) and data.files is not None else ""
+        call.add("adapt-in-map" if run.mapped else "adapt", layer=receiver, data=data, key=key)
+    elif name in ("set_vocabulary", "set_weights", "load_assets", "load_own_variables"):
+        receiver.notes.add("adapted")
+    elif name == "gradient":
+        sources = call.get(1, "sources")
+        call.add("gradient", target=call.get(0, "target"), of=sources, sources=call.value_node(1, "sources"))
+    elif name in ("apply_gradients", "apply", "minimize", "update_state", "reset_state", "reset_states", "result"):
+        call.add(name, receiver=receiver, loops=len(run.loops))
+        if name in ("apply_gradients", "minimize") and run.loops:
+            run.loops[-1].add("step")
     return UNKNOWN
 
 
-def _output_layers(run: Interpreter, model: Model | Instance) -> list[Value]:
-    """The layers on the way to the output; of a class, those that its `call` goes through."""
-    if isinstance(model, Model):
-        return list(model.layers)
-    call = run.attribute(model, "call")
-    output = run.apply(call, [Tensor()], {}) if isinstance(call, Function) else UNKNOWN
+def object_method(call: Call, receiver: Value) -> Value:
+    """Methods of models and writers."""
+    name, run = call.name, call.run
+    if isinstance(receiver, Writer):
+        receiver.is_closed |= name in ("close", "__exit__")
+    elif name == "add" and isinstance(receiver, Model) and call.args:
+        add_layer(receiver, call.args[0])
+    elif name == "compile" and isinstance(receiver, Model | Instance):
+        receiver.compiled = call
+        receiver.notes.discard("changed")
+        if isinstance(receiver, Instance):
+            receiver.layers = _output_layers(call, receiver)
+        for layer in layers_of(receiver):
+            layer.notes.discard("changed")
+        call.add("compile", model=receiver, call=call, layers=list(receiver.layers))
+    elif name in ("fit", "evaluate", "predict"):
+        _use(call, receiver)
+    elif name in ("train_on_batch", "train_step") and run.loops:
+        run.loops[-1].add("step")
+    elif name in ("save", "save_weights") and call.args:
+        call.add(name, path=call.args[0])
+    elif name == "add_loss" and isinstance(receiver, Model):
+        call.add("add-loss")
+    elif name in ("fit_generator", "evaluate_generator", "predict_generator", "predict_classes", "predict_proba"):
+        call.add("removed", name=name)
+        if name == "fit_generator":
+            _use(call, receiver)
+    return UNKNOWN
+
+
+def _output_layers(call: Call, model: Instance) -> list[Made | Model]:
+    """The layers that the `call` of a class goes through on the way to its output."""
+    method = call.run.attribute(model, "call")
+    output = call.run.apply(method, [Tensor(form="input")], {}) if isinstance(method, Function) else UNKNOWN
     return list(output.layers) if isinstance(output, Tensor) else []
 
 
-def _use(
-    run: Interpreter, model: Value, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> None:
-    role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]
-    data = args[0] if args else keywords.get("x", UNKNOWN)
-    if run.loops:
-        run.loops[-1].add("step" if role == "train" else "model")
+def _use(call: Call, model: Value) -> None:
+    role = {"evaluate": "eval", "predict": "predict"}.get(call.name, "train")
+    data = call.get(0, "x") or UNKNOWN
+    if call.run.loops:
+        call.run.loops[-1].add("step" if role == "train" else "model")
+    if role == "train":
+        call.add("fit", model=model, notes={*getattr(model, "notes", ()), *_changed(model)})
+    if isinstance(model, Instance) and isinstance(data, Dataset):
+        _follow_steps(call, model, role, data.element)
     if isinstance(data, Dataset | Alternatives):
-        run.trace.uses.append(Use(role, data, node, run.source, model, keywords))
+        call.run.trace.uses.append(Use(role, data, call.node, call.source, model, call.keywords))
     elif role == "train":
-        run.trace.note(node, run.source, "what model.fit is given")
-    validation = keywords.get("validation_data")
+        call.add("not-followed")
+    validation = call.keywords.get("validation_data")
     if isinstance(validation, Dataset | Alternatives):
-        run.trace.uses.append(Use("eval", validation, node, run.source, model, keywords))
+        call.run.trace.uses.append(Use("eval", validation, call.node, call.source, model, call.keywords))
+        if isinstance(model, Instance) and isinstance(validation, Dataset):
+            _follow_steps(call, model, "eval", validation.element)
+
+
+def _follow_steps(call: Call, model: Instance, role: str, element: Value) -> None:
+    """What Keras calls of a class that is a model: its own step, or its `call`."""
+    inputs = element.items[0] if isinstance(element, Seq) and element.is_tuple and element.items else element
+    for name, given in (("train_step" if role == "train" else "test_step", element), ("call", inputs)):
+        method = call.run.attribute(model, name)
+        if isinstance(method, Function):
+            call.run.apply(method, [given], {})
+
+
+def _changed(model: Value) -> set[str]:
+    return {"changed"} if any("changed" in layer.notes for layer in layers_of(model)) else set()

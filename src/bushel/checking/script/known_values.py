@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from bushel.checking.script.source import Source
+
+Shape: TypeAlias = tuple[int | None, ...]  # None: any size
 
 
 class Value:
@@ -67,6 +71,7 @@ class Mapping(Value):
     items: dict[Any, Value]
     nodes: dict[Any, ast.AST] = field(default_factory=dict)
     source: Source | None = None
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -98,16 +103,6 @@ class Class(Value):
 
 
 @dataclass
-class Instance(Value):
-    """An object of a class of the script."""
-
-    of: Class
-    attributes: dict[str, Value] = field(default_factory=dict)
-    loss: Value | None = None
-    loss_node: ast.AST | None = None
-
-
-@dataclass
 class Files(Value):
     """Files by a pattern or by name."""
 
@@ -128,47 +123,103 @@ class Spec(Value):
     has_default: bool
     node: ast.Call
     source: Source
+    is_context: bool | None = None  # of a SequenceExample: in its context, or in its lists
 
 
 @dataclass(frozen=True)
 class Tensor(Value):
-    """A tensor inside a pipeline."""
+    """A tensor inside a pipeline or a model."""
 
     feature: str | None = None
     dtype: str | None = None
-    count: int | None = None  # values in it, where the data says so
-    form: str | None = None  # record, image, one_hot, sparse, ids
+    shape: Shape | None = None
+    form: str | None = None  # record, path, image, one_hot, sparse, input
     span: str | None = None  # 0..255, 0..1, -1..1
     layers: tuple[Any, ...] = ()
     depth: int | None = None  # of one_hot
+    shift: int | None = 0  # what was added to a label; None: something else was done with it
+    marks: frozenset[str] = frozenset()  # what happened to it on the way
     made_by: ast.AST | None = None
+    files: Files | None = None  # of a path
 
     def but(self, **changes: Any) -> Tensor:
         """The same tensor with something else about it."""
         return replace(self, **changes)
 
+    def marked(self, *marks: str) -> Tensor:
+        """The same tensor after something happened to it."""
+        return replace(self, marks=self.marks | set(marks))
+
+    @property
+    def count(self) -> int | None:
+        """How many values it holds, if that is known."""
+        return count_of(self.shape)
+
+
+def count_of(shape: Shape | None) -> int | None:
+    """How many values a shape holds, if that is known."""
+    return math.prod(n for n in shape if n is not None) if shape is not None and None not in shape else None
+
+
+def each_tensor(value: Value, change: Callable[[Tensor], Value]) -> Value:
+    """A structure with something done to each of its tensors."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Seq):
+        return Seq([each_tensor(item, change) for item in value.items], value.is_tuple)
+    if isinstance(value, Mapping):
+        return replace(value, items={key: each_tensor(item, change) for key, item in value.items.items()})
+    return value
+
+
+def tensors_in(value: Value) -> list[Tensor]:
+    """The tensors of a structure."""
+    if isinstance(value, Tensor):
+        return [value]
+    items = value.items if isinstance(value, Seq) else list(value.items.values()) if isinstance(value, Mapping) else []
+    return [tensor for item in items for tensor in tensors_in(item)]
+
 
 @dataclass(frozen=True)
-class Link:
-    """One call of a chain."""
+class Arguments(Value):
+    """A call of the script, with what it is given."""
 
     name: str
     node: ast.Call
     source: Source
     args: tuple[Value, ...] = ()
     keywords: dict[str, Value] = field(default_factory=dict)
-    effects: frozenset[str] = frozenset()
+
+    def get(self, position: int, name: str) -> Value | None:
+        """An argument by its place or its name; None if it is not given."""
+        return self.keywords.get(name, self.args[position] if 0 <= position < len(self.args) else None)
+
+    def constant(self, position: int, name: str) -> Any:
+        """An argument that is a known constant; None if it is not given or not known."""
+        value = self.get(position, name)
+        return value.value if isinstance(value, Const) else None
 
     def number(self, position: int, name: str) -> int | None:
         """An argument that is a known integer."""
-        value = self.keywords.get(name, self.args[position] if len(self.args) > position else None)
-        is_number = isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool)
-        return value.value if isinstance(value, Const) and is_number else None
+        value = self.constant(position, name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
-    def flag(self, name: str) -> bool | None:
-        """A keyword that is a known boolean."""
-        value = self.keywords.get(name)
-        return value.value if isinstance(value, Const) and isinstance(value.value, bool) else None
+    def flag(self, name: str, position: int = -1) -> bool | None:
+        """An argument that is a known boolean."""
+        value = self.constant(position, name)
+        return value if isinstance(value, bool) else None
+
+    def value_node(self, position: int, name: str) -> ast.AST:
+        """The expression of an argument; the call where it is not given."""
+        named = next((keyword.value for keyword in self.node.keywords if keyword.arg == name), None)
+        return named or (self.node.args[position] if 0 <= position < len(self.node.args) else self.node)
+
+
+@dataclass(frozen=True)
+class Link(Arguments):
+    """One call of a chain."""
+
+    effects: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -182,46 +233,51 @@ class Dataset(Value):
     is_opaque: bool = False  # where it comes from is not known
 
     def has(self, *names: str) -> bool:
-        """Whether one of these calls is in the chain."""
-        return any(link.name in names for link in self.links)
+        """Whether one of these calls is in the chain, on records or on files."""
+        return any(link.name.removeprefix("files.") in names for link in self.links)
 
 
-@dataclass
-class Layer(Value):
-    """A Keras layer."""
+@dataclass(frozen=True, eq=False)
+class Made(Arguments):
+    """Anything of Keras that is made by a call: a layer, loss, optimizer, schedule, callback, metric."""
 
-    kind: str
-    args: list[Value]
-    keywords: dict[str, Value]
-    node: ast.Call
-    source: Source
-    is_adapted: bool = False
+    notes: set[str] = field(default_factory=set)  # what was done with it: adapted, reset
 
-    def argument(self, position: int, name: str) -> Value | None:
-        """One argument of its constructor."""
-        return self.keywords.get(name, self.args[position] if len(self.args) > position else None)
+    @property
+    def kind(self) -> str:
+        """The name of its class; of an application, with that word before it."""
+        last = self.name.rsplit(".", maxsplit=1)[-1]
+        return f"application:{last}" if ".applications." in self.name else last
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it can be called on a tensor."""
+        return ".layers." in self.name or ".applications." in self.name
 
 
 @dataclass
 class Model(Value):
     """A Keras model: its layers in order, as far as they are known."""
 
-    layers: list[Layer | Model]
+    layers: list[Made | Model]
     node: ast.AST
     source: Source
     kind: str = "Sequential"
-    loss: Value | None = None
-    loss_node: ast.AST | None = None
+    compiled: Arguments | None = None
+    inputs: Value = UNKNOWN
+    output: Value = UNKNOWN
+    notes: set[str] = field(default_factory=set)
 
 
 @dataclass
-class Loss(Value):
-    """A loss of Keras."""
+class Instance(Value):
+    """An object of a class of the script."""
 
-    name: str
-    from_logits: bool | None
-    node: ast.AST
-    source: Source
+    of: Class
+    attributes: dict[str, Value] = field(default_factory=dict)
+    layers: list[Made | Model] = field(default_factory=list)  # of a model: those that its `call` goes through
+    compiled: Arguments | None = None
+    notes: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -250,17 +306,26 @@ def join(one: Value, other: Value) -> Value:
         options += value.options if isinstance(value, Alternatives) else [value]
     if all(isinstance(option, Dataset) for option in options):
         return Alternatives(options[:4])
+    if all(isinstance(option, Tensor) for option in options):
+        return _common(*options[:2])  # type: ignore[arg-type]
     return UNKNOWN
 
 
-def layers_of(model: Value | None) -> list[Layer]:
+def _common(one: Tensor, other: Tensor) -> Tensor:
+    """What two tensors share."""
+    differing = [name for name in Tensor.__dataclass_fields__ if getattr(one, name) != getattr(other, name)]
+    plain: dict[str, Any] = dict.fromkeys(differing) | {"layers": (), "marks": one.marks | other.marks}
+    return one.but(**{name: plain[name] for name in {*differing, "marks"}})
+
+
+def layers_of(model: Value | None) -> list[Made]:
     """The layers of a model in order, those of models inside it among them."""
-    return flat_layers(list(model.layers)) if isinstance(model, Model) else []
+    return flat_layers(list(model.layers)) if isinstance(model, Model | Instance) else []
 
 
-def flat_layers(layers: list[Any]) -> list[Layer]:
+def flat_layers(layers: list[Any]) -> list[Made]:
     """Layers in order, where some are models of their own."""
-    flat: list[Layer] = []
+    flat: list[Made] = []
     for layer in layers:
         flat += flat_layers(list(layer.layers)) if isinstance(layer, Model) else [layer]
     return flat
@@ -283,11 +348,11 @@ class Scope:
         return Module(f"builtins.{name}")
 
 
+@dataclass
 class Local(Value):
-    """A module beside the script."""
+    """A module beside the script, or anything else with attributes that are known: parsed arguments."""
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
+    scope: Scope
 
 
 def let_go(value: Value) -> None:

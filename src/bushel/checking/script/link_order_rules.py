@@ -70,6 +70,16 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
     Ignore: where only one of the two parts is used.
     Reports: https://github.com/tensorflow/tensorflow/issues/59279 https://github.com/tensorflow/tensorflow/pull/62782
     """
+    for dataset in trace.datasets:
+        node = dataset.files.node if dataset.files is not None else None
+        cut = [link for link in dataset.links[:1] if link.name in ("take", "skip", "files.take", "files.skip")]
+        is_listed = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("list_files")
+        if cut and is_listed and isinstance(node, ast.Call) and dataset.files is not None:
+            said = next((k.value for k in node.keywords if k.arg == "shuffle"), None)
+            if said is None and not any(k.arg == "seed" for k in node.keywords) and len(node.args) < 2:
+                yield at(At(node, dataset.files.source), "the files come in a new order each time, and are split by it",
+                         with_keyword(dataset.files.source, node, "shuffle", "False"), also=cut[0])  # fmt: skip
+                break
     after: dict[int, tuple[Link, set[str]]] = {}
     for dataset in trace.datasets:
         for i, link in enumerate(dataset.links):

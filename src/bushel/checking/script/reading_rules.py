@@ -13,8 +13,10 @@ from bushel.checking.collect.facts import FeatureFacts
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.fixes import At, Edit, at, replaced, with_argument, with_keyword, without_keyword
-from bushel.checking.script.known_values import Mapping, Spec
+from bushel.checking.script.known_values import Mapping, Shape, Spec, Tensor, count_of
+from bushel.checking.script.shapes import shown
 from bushel.checking.script.source import Source
+from bushel.checking.script.tensorflow_calls import ITEM
 from bushel.checking.script.trace import Event, Trace, exists_on_disk, matched_files
 from bushel.errors import nearest
 
@@ -169,7 +171,12 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
     """
     for name, spec, node, source, facts in _specs(trace):
         assert trace.data is not None
-        if spec.has_default or spec.kind != "FixedLenFeature":
+        if facts is not None and spec.is_context is not None and spec.is_context == facts.is_list:
+            there = "a list of the sequence" if facts.is_list else "in the context"
+            yield at(At(node, source), f"{name!r} is {there}, and is looked for in the other part",
+                     help=f"describe it in {'sequence' if facts.is_list else 'context'}_features")  # fmt: skip
+            continue
+        if spec.has_default or not (spec.kind == "FixedLenFeature" or spec.is_context is False):
             continue
         if facts is None:
             close = nearest(name, trace.data.features)
@@ -312,21 +319,19 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/kalaspuffar/tensorflow-data/issues/4 https://github.com/tensorflow/tensorflow/issues/18262
     """
-    from bushel.checking.script.tensorflow_calls import ITEM
-
     for event in trace.of("reshape"):
-        tensor, shape = event.info["tensor"], event.info["shape"]
-        ratio = _ratio(tensor.count, shape)
+        tensor, (held, wanted) = event.info["tensor"], _counts(event.info["tensor"], event.info["shape"])
         decoded = tensor.made_by if _is_decode_raw(tensor.made_by) else _decode_node(trace, tensor.feature)
-        if ratio in (2, 4, 8, 0.5, 0.25, 0.125) and decoded is not None:
-            item = int(ITEM.get(tensor.dtype or "", 1) * ratio)
+        if held is not None and wanted is not None and _is_other_dtype(trace, tensor, held, wanted):
+            item = int(ITEM.get(tensor.dtype or "", 1) * held / wanted)
             real = {1: "tf.uint8", **NAMED_BY_RATIO}.get(item, f"{item} bytes per value")
             yield at(
                 At(decoded, event.source),
-                f"{tensor.feature!r} gives {tensor.count:,} {tensor.dtype}, and {math.prod(shape):,} wanted: {real}",
+                f"{tensor.feature!r} gives {held:,} {tensor.dtype}, and {wanted:,} wanted: {real}",
                 with_argument(event.source, decoded, 1, "out_type", real.split(" or ")[0]),
-                measured=tensor.count,
-                expected=math.prod(shape),
+                also=event,
+                measured=held,
+                expected=wanted,
             )
     for event in trace.of("decode-raw"):
         facts, step = _facts(trace, event.info["feature"]), ITEM.get(event.info["dtype"] or "")
@@ -349,12 +354,18 @@ def _decode_node(trace: Trace, feature: str | None) -> Any:
     return next((event.node for event in trace.of("decode-raw") if event.info["feature"] == feature), None)
 
 
-def _ratio(count: int | None, shape: tuple[int, ...]) -> float | None:
-    """Wanted bytes against those that are there, as how many times larger the item really is."""
-    wanted = math.prod(shape)
-    if count is None or wanted <= 0 or -1 in shape or count == wanted:
-        return None
-    return count / wanted
+def _counts(tensor: Tensor, shape: Shape) -> tuple[int | None, int | None]:
+    """How many values a record holds, and how many a reshape wants; None where that is not known."""
+    held = tensor.shape
+    if held is not None and held[:1] == (None,) and shape[:1] in ((-1,), (None,)):
+        held, shape = held[1:], shape[1:]
+    return count_of(held), count_of(tuple(None if size == -1 else size for size in shape))
+
+
+def _is_other_dtype(trace: Trace, tensor: Tensor, held: int, wanted: int | None) -> bool:
+    """Whether the values are exactly 2, 4 or 8 times too many or too few: bytes read as another type."""
+    is_raw = _is_decode_raw(tensor.made_by) or _decode_node(trace, tensor.feature) is not None
+    return bool(wanted) and is_raw and held / (wanted or 1) in (2, 4, 8, 0.5, 0.25, 0.125)
 
 
 @rule("PIP029", "reshape-does-not-fit", needs="script")
@@ -370,28 +381,27 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("reshape"):
         tensor, shape = event.info["tensor"], event.info["shape"]
-        facts = _facts(trace, tensor.feature)
-        if facts is not None and _is_varying_raw(trace, facts) and -1 not in shape:
+        facts, (held, wanted) = _facts(trace, tensor.feature), _counts(tensor, shape)
+        if facts is not None and _is_varying_raw(trace, facts) and wanted is not None:
             yield at(
                 event,
-                f"{tensor.feature!r} holds values of {len(facts.sizes)} sizes, and all are reshaped to {list(shape)}",
+                f"{tensor.feature!r} holds values of {len(facts.sizes)} sizes, and all are reshaped to {shown(shape)}",
                 help="store height and width with each image, and reshape to those",
                 measured=facts.sizes,
-                expected=math.prod(shape),
+                expected=wanted,
             )
-        ratio = _ratio(tensor.count, shape)
-        is_batch = ratio is not None and ratio < 1 / 9 and (1 / ratio).is_integer()
-        if ratio is None or ratio in (2, 4, 8, 0.5, 0.25, 0.125) or is_batch:
+        if event.info["fits"] or held is None or _is_other_dtype(trace, tensor, held, wanted):
             continue
-        side = math.isqrt(tensor.count)
-        fits = f"[{side}, {side}]" if side * side == tensor.count else f"[{tensor.count}]"
-        yield at(
-            event,
-            f"{tensor.feature!r} holds {tensor.count:,} values, and {list(shape)} takes {math.prod(shape):,}",
-            *([with_argument(event.source, event.node, 1, "shape", fits)] if isinstance(event.node, ast.Call) else []),
-            measured=tensor.count,
-            expected=math.prod(shape),
-        )
+        side = math.isqrt(held)
+        fits = f"[{side}, {side}]" if side * side == held else f"[{held}]"
+        is_call = isinstance(event.node, ast.Call) and wanted is not None
+        message = f"{tensor.feature!r} holds {held:,} values, which do not fit into {shown(shape)}"
+        fix = [with_argument(event.source, event.node, 1, "shape", fits)] if is_call else []  # type: ignore[arg-type]
+        yield at(event, message, *fix, help="use the shape that was written", also=_made(event, tensor), measured=held)
+
+
+def _made(event: Event, tensor: Tensor) -> At | None:
+    return At(tensor.made_by, event.source) if tensor.made_by is not None else None
 
 
 def _is_varying_raw(trace: Trace, facts: FeatureFacts) -> bool:

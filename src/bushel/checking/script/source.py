@@ -35,6 +35,11 @@ class Source:
         return self.text.encode()
 
     @cached_property
+    def nodes(self) -> set[int]:
+        """The nodes of its tree, to tell whether one is among them."""
+        return {id(node) for node in ast.walk(self.tree)}
+
+    @cached_property
     def line_starts(self) -> list[int]:
         """The byte at which each line begins."""
         return [0, *(found.end() for found in re.finditer(rb"\n", self.raw))]

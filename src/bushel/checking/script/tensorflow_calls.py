@@ -3,57 +3,61 @@
 from __future__ import annotations
 
 import ast
-import glob
+import json
+import math
+import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from bushel.checking.script import dataset_calls, keras_calls
+from bushel.checking.script import keras_calls
+from bushel.checking.script.dataset_calls import Call, add_argument, data_call, glob_files, join_path
 from bushel.checking.script.known_values import (
     UNKNOWN,
     Const,
-    Dataset,
     Files,
     Function,
+    Local,
+    Made,
     Mapping,
     Module,
+    Scope,
     Seq,
+    Shape,
     Spec,
     Tensor,
     Text,
     Value,
     Writer,
+    tensors_in,
 )
-
-if TYPE_CHECKING:
-    from bushel.checking.script.interpreter import Interpreter
+from bushel.checking.script.shapes import reshaped, sizes_of
 
 __all__ = ["arithmetic", "call_by_name", "canonical"]
 
 _SPECS = ("FixedLenFeature", "VarLenFeature", "RaggedFeature", "FixedLenSequenceFeature", "SparseFeature")
-_DECODERS = (
-    "decode_jpeg",
-    "decode_png",
-    "decode_image",
-    "decode_gif",
-    "decode_bmp",
-    "decode_and_crop_jpeg",
-    "decode_webp",
-)
 _RANDOM = re.compile(
     r"(^|\.)(random_|stateless_random_|sample_distorted)|\.random\.(uniform|normal|truncated_normal|shuffle)$"
 )
-_KEEPS = (
-    "ensure_shape",
-    "identity",
-    "squeeze",
-    "expand_dims",
-    "transpose",
-    "clip_by_value",
-    "flip_left_right",
-    "central_crop",
+_PYTHON_RANDOM = re.compile(
+    r"^(random|numpy\.random)\.(random|uniform|randint|choice|rand|randn|normal|gauss|shuffle)$"
 )
+_KEEPS = ("ensure_shape", "identity", "clip_by_value", "flip_left_right", "flip_up_down", "per_image_standardization")
+_FLAT = ("argmax", "argmin", "round", "floor", "ceil", "sign", "equal", "greater", "less", "stop_gradient")
+_BRIGHTENING = ("random_brightness", "adjust_brightness")
+_MOVING = ("random_flip_left_right", "random_flip_up_down", "random_crop")
+_LOSSES = {
+    "sparse_softmax_cross_entropy_with_logits": "SparseCategoricalCrossentropy",
+    "softmax_cross_entropy_with_logits": "CategoricalCrossentropy",
+    "sigmoid_cross_entropy_with_logits": "BinaryCrossentropy",
+}
+_FOLDED: dict[str, Callable[..., Any]] = {
+    **{f"builtins.{f.__name__}": f for f in (int, float, round, max, min, abs)},
+    **{f"{module}.{f.__name__}": f for module in ("math", "numpy") for f in (math.ceil, math.floor)},
+}
 ITEM = {"uint8": 1, "int8": 1, "bool": 1, "int16": 2, "uint16": 2, "float16": 2, "int32": 4, "uint32": 4, "float32": 4}
 ITEM |= {"int64": 8, "uint64": 8, "float64": 8, "double": 8}
+FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
 def canonical(name: str) -> str:
@@ -64,327 +68,454 @@ def canonical(name: str) -> str:
     return re.sub(r"^tensorflow\.(python_io|io)\.TFRecordWriter", "tensorflow.io.TFRecordWriter", name)
 
 
-def call_by_name(run: Interpreter, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
+def call_by_name(call: Call) -> Value:
     """The result of a call to something in a module."""
-    last = name.rsplit(".", maxsplit=1)[-1]
-    if name.startswith("keras.") or (name.startswith("tensorflow.") and last in ("Sequential",)):
-        return keras_calls.make(run, name, node, args, keywords)
-    if name.startswith("tensorflow.data."):
-        return _data_call(run, name, node, args, keywords)
+    name, last = call.name, call.last
+    if name.startswith("keras.") or (name.startswith("tensorflow.") and last == "Sequential"):
+        return keras_calls.make(call)
+    if name.startswith("tensorflow.data.") or last in ("TensorSpec", "RaggedTensorSpec"):
+        return data_call(call)
     if last in _SPECS:
-        return _spec(run, last, node, args, keywords)
-    if last in ("parse_single_example", "parse_example", "parse_sequence_example", "parse_single_sequence_example"):
-        return _parse(run, last, node, args, keywords)
+        return _spec(call)
+    if last in ("parse_single_example", "parse_example"):
+        return _parse(call)
+    if last in ("parse_sequence_example", "parse_single_sequence_example"):
+        return _parse_sequence(call)
     if name.startswith("tensorflow."):
-        return _tensor_call(run, name, last, node, args, keywords)
-    return _python_call(run, name, last, node, args, keywords)
-
-
-# Where data comes from
-
-
-def _data_call(run: Interpreter, name: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
-    last = name.rsplit(".", maxsplit=1)[-1]
-    if last == "TFRecordDataset":
-        return _read_records(run, node, args, keywords)
-    if last == "list_files":
-        files = _files(run, keywords.get("file_pattern", args[0] if args else UNKNOWN), node)
-        files.is_expanded = True
-        run.trace.add("lists", node, run.source, files=files)
-        return Dataset((), Tensor(form="path"), 0, files, is_opaque=False)
-    if last == "zip":
-        parts = args[0].items if args and isinstance(args[0], Seq) else args
-        if sum(isinstance(p, Dataset) and p.has("shuffle") for p in parts) > 1:
-            run.trace.add("zip-of-shuffled", node, run.source)
-        elements = [part.element if isinstance(part, Dataset) else UNKNOWN for part in parts]
-        return Dataset((), Seq(elements, is_tuple=True), 0, None, is_opaque=True)
-    if last in ("from_tensor_slices", "from_tensors", "from_generator", "range", "sample_from_datasets"):
-        named = _files(run, args[0], node) if args and isinstance(args[0], Files | Seq) else None
-        return Dataset((), UNKNOWN, 0, named if named is not None and named.patterns else None, is_opaque=True)
-    return UNKNOWN
-
-
-def _read_records(run: Interpreter, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
-    given = keywords.get("filenames", args[0] if args else UNKNOWN)
-    compression = keywords.get("compression_type", args[1] if len(args) > 1 else Const(None))
-    files = given.files if isinstance(given, Dataset) else None
-    if files is None:
-        files = _files(run, given, node)
-    said = compression.value if isinstance(compression, Const) else "?"
-    run.trace.add("reads", node, run.source, files=files, compression=said)
-    if files.patterns is None:
-        run.trace.note(node, run.source, "which files TFRecordDataset reads")
-    made = Dataset((), Tensor(form="record"), 0, files, is_opaque=False)
-    run.trace.datasets.append(made)
-    return made
-
-
-def _files(run: Interpreter, value: Value, node: ast.AST) -> Files:
-    if isinstance(value, Files):
-        return value
-    if isinstance(value, Const) and isinstance(value.value, str):
-        return Files([value.value], node, run.source, is_expanded=False)
-    if isinstance(value, Text):
-        has_pattern = any(glob.has_magic(piece) for piece in value.pieces if piece)
-        return Files([value.pattern], node, run.source, is_expanded=not has_pattern, is_guessed=True)
-    if isinstance(value, Seq) and value.items:
-        patterns: list[str] = []
-        is_guessed = False
-        for item in value.items:
-            if isinstance(item, Const) and isinstance(item.value, str):
-                patterns.append(item.value)
-            elif isinstance(item, Text):
-                patterns.append(item.pattern)
-                is_guessed = True
-            elif isinstance(item, Files) and item.patterns:
-                patterns += item.patterns
-                is_guessed |= item.is_guessed
-            else:
-                return Files(None, node, run.source)
-        return Files(patterns, node, run.source, is_expanded=is_guessed, is_guessed=is_guessed)
-    if isinstance(value, Seq):
-        return Files([], node, run.source, is_expanded=False)
-    return Files(None, node, run.source)
+        return _tensor_call(call)
+    return _python_call(call)
 
 
 # Parsing
 
 
-def _dtype(value: Value | None) -> str | None:
+def dtype_of(value: Value | None) -> str | None:
+    """A dtype by its name."""
     if isinstance(value, Module):
-        return {"double": "float64", "str": "string", "float": "float32"}.get(
-            value.name.split(".")[-1], value.name.split(".")[-1]
-        )
+        last = value.name.rsplit(".", maxsplit=1)[-1]
+        return {"double": "float64", "str": "string", "float": "float32", "int": "int32"}.get(last, last)
     return value.value if isinstance(value, Const) and isinstance(value.value, str) else None
 
 
-def numbers_of(value: Value | None) -> tuple[int, ...] | None:
-    """A shape whose sizes are all known; one number is a shape too."""
-    if isinstance(value, Const) and isinstance(value.value, int) and not isinstance(value.value, bool):
-        return (value.value,)
-    if isinstance(value, Seq) and all(isinstance(i, Const) and isinstance(i.value, int) for i in value.items):
-        return tuple(item.value for item in value.items if isinstance(item, Const))
-    return None
-
-
-def _spec(run: Interpreter, kind: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Spec:
+def _spec(call: Call) -> Spec:
+    kind = call.last
     is_fixed = kind in ("FixedLenFeature", "FixedLenSequenceFeature")
-    dtype = keywords.get("dtype", args[1 if is_fixed else 0] if len(args) > (1 if is_fixed else 0) else None)
-    shape = keywords.get("shape", args[0] if is_fixed and args else None)
-    default = keywords.get("default_value", args[2] if is_fixed and len(args) > 2 else None)
+    shape = sizes_of(call.get(0, "shape")) if is_fixed else None
+    known = tuple(size for size in shape if size is not None) if shape is not None and None not in shape else None
+    default = call.get(2 if kind == "FixedLenFeature" else -1, "default_value")
     has_default = default is not None and not (isinstance(default, Const) and default.value is None)
-    return Spec(kind, numbers_of(shape) if is_fixed else None, _dtype(dtype), has_default, node, run.source)
+    has_default |= bool(call.flag("allow_missing", 2) if kind == "FixedLenSequenceFeature" else False)
+    return Spec(kind, known, dtype_of(call.get(1 if is_fixed else 0, "dtype")), has_default, call.node, call.source)
 
 
-def _parse(run: Interpreter, last: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
-    run.effects[-1].add("parse_single" if "single" in last else "parse")
-    specs = keywords.get("features", args[1] if len(args) > 1 else UNKNOWN)
-    if "sequence" in last:
-        return UNKNOWN
+def _parse(call: Call) -> Value:
+    is_single, record = "single" in call.last, call.tensor(0, "serialized")
+    call.run.effects[-1].add("parse_single" if is_single else "parse")
+    specs = call.get(1, "features")
+    prefix = record.shape if record is not None and record.form == "record" else None
+    if is_single and prefix:
+        call.add("single-of-batch")
+    return _parsed(call, specs, prefix, call.node)
+
+
+def _parse_sequence(call: Call) -> Value:
+    call.run.effects[-1].add("parse_single" if "single" in call.last else "parse")
+    parts: list[Value] = []
+    for position, name in ((1, "context_features"), (2, "sequence_features")):
+        specs = call.get(position, name)
+        if specs is None or (isinstance(specs, Const) and specs.value is None):
+            parts.append(Mapping({}))
+            continue
+        if isinstance(specs, Mapping):
+            for spec in specs.items.values():
+                if isinstance(spec, Spec):
+                    spec.is_context = position == 1
+        parts.append(_parsed(call, specs, () if position == 1 else (None,), call.value_node(position, name)))
+    return Seq(parts, is_tuple=True)
+
+
+def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST) -> Value:
+    """The tensors of a parsed record, whose batch has this shape."""
     if not isinstance(specs, Mapping):
-        run.trace.note(node, run.source, f"the feature description of {last}")
+        call.run.trace.note(call.node, call.source, f"the feature description of {call.last}")
         return UNKNOWN
-    run.trace.add("parse", node, run.source, specs=specs)
+    call.run.trace.add("parse", node, call.source, specs=specs)
     parsed: dict[Any, Value] = {}
     for name, spec in specs.items.items():
         if not isinstance(spec, Spec):
             parsed[name] = UNKNOWN
             continue
-        is_sparse = spec.kind == "VarLenFeature"
-        parsed[name] = Tensor(
-            feature=str(name), dtype=spec.dtype, form="sparse" if is_sparse else None, made_by=spec.node
-        )
+        is_dense = spec.kind == "FixedLenFeature" or (spec.is_context is False and spec.kind.startswith("FixedLen"))
+        shape = (*prefix, *spec.shape) if is_dense and prefix is not None and spec.shape is not None else None
+        form = "sparse" if spec.kind == "VarLenFeature" else None
+        parsed[name] = Tensor(feature=str(name), dtype=spec.dtype, shape=shape, form=form, made_by=spec.node)
     return Mapping(parsed)
 
 
 # Tensors
 
 
-def _tensor_call(
-    run: Interpreter, name: str, last: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> Value:
-    first = next((a for a in (*args, *keywords.values()) if isinstance(a, Tensor)), None)
-    if _RANDOM.search(name):
-        run.effects[-1].add("random")
-        return first.but(made_by=node) if first is not None else Tensor()
-    if last in _DECODERS or last == "decode_raw":
-        return _decode(run, last, node, args, keywords)
-    if last == "reshape":
-        return _reshape(run, node, args, keywords)
-    if last in ("cast", "convert_image_dtype"):
-        return _cast(run, last, node, args, keywords)
-    if last in ("resize", "resize_with_pad", "resize_with_crop_or_pad", "resize_images") and first is not None:
-        run.effects[-1].add("resize")
-        keeps = last == "resize_with_crop_or_pad"
-        return first.but(dtype=first.dtype if keeps else "float32", made_by=node, count=None)
-    if last == "one_hot":
-        depth = keywords.get("depth", args[1] if len(args) > 1 else None)
-        known = depth.value if isinstance(depth, Const) and isinstance(depth.value, int) else None
-        feature = first.feature if first is not None else None
-        return Tensor(feature=feature, form="one_hot", dtype="float32", depth=known, made_by=node)
-    if last == "to_dense":
-        run.trace.add("to-dense", node, run.source, feature=first.feature if first else None)
-        return first.but(form=None) if first is not None else UNKNOWN
-    if last == "glob":
-        return _glob(run, node, args)
+def _tensor_call(call: Call) -> Value:
+    last, name = call.last, call.name
+    first = next((a for a in (*call.args, *call.keywords.values()) if isinstance(a, Tensor)), None)
+    if last.startswith("decode_") and last not in ("decode_csv", "decode_base64", "decode_json_example"):
+        return _decode(call)
+    if last in _LOSSES and call.get(0, "labels") is not None:
+        loss = Made(f"keras.losses.{_LOSSES[last]}", call.node, call.source, (), {"from_logits": Const(True)})
+        return keras_calls.loss_call(call, loss, call.get(0, "labels"), call.get(1, "logits"))
     if last == "TFRecordWriter":
-        return _writer(run, node)
+        return _writer(call)
+    if last == "glob":
+        return glob_files(call)
     if last == "GradientTape":
-        return Module("tensorflow.GradientTape()")
-    if last in ("py_function", "numpy_function", "function"):
-        return args[0] if last == "function" and args and isinstance(args[0], Function) else UNKNOWN
-    if last in ("divide", "truediv", "multiply", "subtract", "add") and len(args) > 1:
-        operators: dict[str, ast.operator] = {"divide": ast.Div(), "truediv": ast.Div(), "multiply": ast.Mult()}
-        return arithmetic(run, node, operators.get(last, ast.Sub()), args[0], args[1])
-    if last in ("softmax", "sigmoid") and first is not None:
-        return first.but(form=last)
-    if last in _KEEPS and first is not None:
-        return first
-    return UNKNOWN
-
-
-def _decode(run: Interpreter, last: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
-    run.effects[-1].add("decode" if last != "decode_raw" else "decode_raw")
-    tensor = args[0] if args else next(iter(keywords.values()), UNKNOWN)
-    feature = tensor.feature if isinstance(tensor, Tensor) else None
-    facts = run.trace.data.features.get(feature) if run.trace.data is not None and feature is not None else None
-    if last != "decode_raw":
-        run.trace.add("decode-image", node, run.source, feature=feature, function=last)
-        pixel = _dtype(keywords.get("dtype")) or "uint8"
-        span = "0..255" if pixel == "uint8" else None
-        return Tensor(feature=feature, dtype=pixel, form="image", span=span, made_by=node)
-    dtype = _dtype(keywords.get("out_type", args[1] if len(args) > 1 else None))
-    run.trace.add("decode-raw", node, run.source, feature=feature, dtype=dtype)
-    size = facts.size if facts is not None else None
-    item = ITEM.get(dtype or "")
-    count = size // item if size is not None and item and size % item == 0 else None
-    span = "0..255" if dtype == "uint8" else None
-    return Tensor(feature=feature, dtype=dtype, count=count, form="image" if span else None, span=span, made_by=node)
-
-
-def _reshape(run: Interpreter, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
-    tensor = keywords.get("tensor", args[0] if args else UNKNOWN)
-    shape = numbers_of(keywords.get("shape", args[1] if len(args) > 1 else None))
-    if not isinstance(tensor, Tensor):
+        return call.made()
+    if last == "function":
+        return call.args[0] if call.args and isinstance(call.args[0], Function) else UNKNOWN
+    if _RANDOM.search(name):
+        call.run.effects[-1].add("random")
+        return _random(call, first)
+    if last in ("stack", "concat"):
+        if any("symbolic" in one.marks for arg in call.args[:1] for one in tensors_in(arg)):
+            call.add("tf-on-keras", name=name.replace("tensorflow", "tf"))
+        return _stacked(call)
+    if first is None:
         return UNKNOWN
-    if shape is not None and tensor.feature is not None:
-        run.trace.add("reshape", node, run.source, tensor=tensor, shape=shape, is_mapped=run.mapped > 0)
-    return tensor
+    if "symbolic" in first.marks:
+        call.add("tf-on-keras", name=name.replace("tensorflow", "tf"))
+    if last in _TENSORS:
+        return _TENSORS[last](call, first)
+    if last in _FLAT:
+        if first.layers and call.run.tapes:
+            call.add("no-derivative", name=f"tf.{last}")
+        return first.marked(f"tf.{last}").but(made_by=call.node, shape=None)
+    if last == "softmax" and call.number(1, "axis") not in (None, -1):
+        call.add("softmax-axis", shape=first.shape, axis=call.number(1, "axis"))
+    if last in ("softmax", "sigmoid", "relu", "tanh", "log_softmax") and first.layers:
+        return keras_calls.activated(call, first, last)
+    if last in ("divide", "truediv", "multiply", "subtract", "add") and len(call.args) > 1:
+        operators: dict[str, ast.operator] = {"add": ast.Add(), "multiply": ast.Mult(), "subtract": ast.Sub()}
+        return arithmetic(call, operators.get(last, ast.Div()), call.args[0], call.args[1])
+    if last in _KEEPS:
+        cleared = first.marks - {"brightened"} if last == "clip_by_value" else first.marks
+        if last.startswith("flip_"):
+            call.add("moved")
+            cleared = cleared | {"flipped"}
+        return first.but(marks=cleared, span=None if last.startswith("per_") else first.span)
+    is_loss = first.layers and (last.startswith("reduce_") or last in ("square", "abs", "exp", "log", "sqrt"))
+    return first.but(shape=None if last.startswith("reduce_") else first.shape, span=None) if is_loss else UNKNOWN
 
 
-def _cast(run: Interpreter, last: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]) -> Value:
-    tensor = args[0] if args else next(iter(keywords.values()), UNKNOWN)
-    dtype = _dtype(keywords.get("dtype", args[1] if len(args) > 1 else None))
-    if not isinstance(tensor, Tensor):
-        return UNKNOWN
+def _random(call: Call, first: Tensor | None) -> Value:
+    if first is None:
+        return Tensor()
+    marks = [mark for names, mark in ((_BRIGHTENING, "brightened"), (_MOVING, "moved")) if call.last in names]
+    if "brightened" in marks and not _is_strong(call, first):
+        marks = []
+    for mark in marks:
+        call.add(mark)
+    shape = sizes_of(call.get(1, "size")) if call.last == "random_crop" else first.shape
+    return first.marked(*marks).but(made_by=call.node, shape=shape)
+
+
+def _decode(call: Call) -> Value:
+    last, tensor = call.last, call.tensor()
+    call.run.effects[-1].add("decode" if last != "decode_raw" else "decode_raw")
+    feature = tensor.feature if tensor is not None else None
+    data = call.run.trace.data
+    facts = data.features.get(feature) if data is not None and feature is not None else None
+    if last == "decode_raw":
+        dtype = dtype_of(call.get(1, "out_type"))
+        call.add("decode-raw", feature=feature, dtype=dtype)
+        size, item = facts.size if facts is not None else None, ITEM.get(dtype or "")
+        count = size // item if size is not None and item and size % item == 0 else None
+        prefix = tensor.shape if tensor is not None and tensor.shape is not None else ()
+        form, span = ("image", "0..255") if dtype == "uint8" else (None, None)
+        return Tensor(feature, dtype, (*prefix, count), form, span, made_by=call.node)
+    call.add("decode-image", feature=feature, function=last)
+    pixel = dtype_of(call.get(-1, "dtype")) or "uint8"
+    channels = call.number(1, "channels") or None
+    is_shapeless = last == "decode_image" and call.flag("expand_animations") is not False
+    shape = None if is_shapeless else (None, None, channels)
+    span = {"uint8": "0..255", "float32": "0..1"}.get(pixel)
+    marks = frozenset({"no shape"} if is_shapeless else ())
+    return Tensor(feature, pixel, shape, "image", span, marks=marks, made_by=call.node)
+
+
+def _reshape(call: Call, tensor: Tensor) -> Value:
+    wanted = sizes_of(call.get(1, "shape"))
+    if wanted is None:
+        return tensor.but(shape=None)
+    shape, is_right = reshaped(tensor.shape, wanted)
+    if tensor.feature is not None:
+        call.add("reshape", tensor=tensor, shape=wanted, fits=is_right)
+    return tensor.but(shape=shape)
+
+
+def _set_shape(call: Call, tensor: Tensor) -> Value:
+    return tensor.but(shape=sizes_of(call.get(1, "shape")) or tensor.shape, marks=tensor.marks - {"no shape"})
+
+
+def _cast(call: Call, tensor: Tensor) -> Value:
+    dtype = dtype_of(call.get(1, "dtype"))
     if dtype == "float64" and tensor.form == "image":
-        run.trace.add("float64", node, run.source)
-    if last == "cast":
-        return tensor.but(dtype=dtype, made_by=node)
-    is_float = tensor.dtype in ("float16", "float32", "float64")
-    if is_float and tensor.span == "0..255":
-        run.trace.add("no-op-conversion", node, run.source, made_by=tensor.made_by)
-        return tensor.but(dtype=dtype, made_by=node)
-    span = "0..1" if tensor.span == "0..255" and dtype in ("float16", "float32", "float64") else tensor.span
-    return tensor.but(dtype=dtype, span=span, made_by=node)
+        call.add("float64")
+    is_whole = (dtype or "").startswith(("int", "uint"))
+    if call.last == "cast":
+        if is_whole and tensor.span in ("0..1", "-1..1") and tensor.dtype in FLOATS and tensor.form == "image":
+            call.add("rounded-to-nothing", span=tensor.span)
+        is_cut = is_whole and bool(tensor.layers) and call.run.tapes > 0
+        if is_cut:
+            call.add("no-derivative", name="tf.cast")
+        marked = tensor.marked("tf.cast") if is_cut else tensor
+        return marked.but(dtype=dtype, made_by=call.node)
+    if tensor.dtype in FLOATS and tensor.span == "0..255":
+        call.add("no-op-conversion", made_by=tensor.made_by)
+        return tensor.but(dtype=dtype, made_by=call.node)
+    span = "0..1" if tensor.span == "0..255" and dtype in FLOATS else tensor.span
+    return tensor.but(dtype=dtype, span=span, made_by=call.node)
 
 
-def arithmetic(run: Interpreter, node: ast.AST, operator: ast.operator, left: Value, right: Value) -> Value:
-    """Scaling of pixels: what range they have then, and whether it was done before."""
+def _resize(call: Call, tensor: Tensor) -> Value:
+    call.run.effects[-1].add("resize")
+    if "no shape" in tensor.marks:
+        call.add("resize-without-shape", made_by=tensor.made_by)
+    is_crop = call.last == "resize_with_crop_or_pad"
+    sizes = sizes_of(call.get(1, "size")) if call.last in ("resize", "resize_images") else None
+    sizes = sizes or (call.number(1, "target_height"), call.number(2, "target_width"))
+    shape = (*tensor.shape[:-3], *sizes, tensor.shape[-1]) if tensor.shape is not None and len(sizes) == 2 else None
+    method = call.get(2, "method")
+    kind = method.value if isinstance(method, Const) else getattr(method, "name", "bilinear") if method else "bilinear"
+    is_nearest = is_crop or "nearest" in str(kind).lower()
+    if not is_nearest:
+        call.add("blended", feature=tensor.feature)
+    made = tensor if is_nearest else tensor.marked("blended")
+    return made.but(dtype=tensor.dtype if is_nearest else "float32", shape=shape, made_by=call.node)
+
+
+def _one_hot(call: Call, tensor: Tensor) -> Value:
+    depth = call.number(1, "depth")
+    shape = (*tensor.shape, depth) if tensor.shape is not None else None
+    return Tensor(tensor.feature, "float32", shape, "one_hot", depth=depth, shift=tensor.shift, made_by=call.node)
+
+
+def _expand(call: Call, tensor: Tensor) -> Value:
+    axis, shape = call.number(1, "axis"), tensor.shape
+    if shape is None or axis is None or not -len(shape) - 1 <= axis <= len(shape):
+        return tensor.but(shape=None)
+    place = axis if axis >= 0 else len(shape) + 1 + axis
+    return tensor.but(shape=(*shape[:place], 1, *shape[place:]))
+
+
+def _channels(call: Call, tensor: Tensor) -> Value:
+    count = 1 if call.last == "rgb_to_grayscale" else 3
+    return tensor.but(shape=(*tensor.shape[:-1], count) if tensor.shape else None)
+
+
+def _dense(call: Call, tensor: Tensor) -> Value:
+    call.add("to-dense", feature=tensor.feature)
+    return tensor.but(form=None, shape=None)
+
+
+def _reordered(_: Call, tensor: Tensor) -> Value:
+    return tensor.but(shape=None)
+
+
+def _cropped(_: Call, tensor: Tensor) -> Value:
+    """The middle of an image, or a part of it: sizes are not known, channels are."""
+    return tensor.but(shape=(None, None, tensor.shape[-1]) if tensor.shape and len(tensor.shape) == 3 else None)
+
+
+def _is_strong(call: Call, tensor: Tensor) -> bool:
+    """Whether brightness changes by a fifth of the range or more."""
+    delta = call.constant(1, "max_delta" if "random" in call.last else "delta")
+    return isinstance(delta, int | float) and delta >= (0.2 if tensor.span == "0..1" else 51)
+
+
+def _brightened(call: Call, tensor: Tensor) -> Value:
+    if not _is_strong(call, tensor):
+        return tensor
+    call.add("brightened")
+    return tensor.marked("brightened").but(made_by=call.node)
+
+
+def _raw_tensor(call: Call, tensor: Tensor) -> Value:
+    call.run.effects[-1].add("decode_raw")
+    return Tensor(tensor.feature, dtype_of(call.get(1, "out_type")), made_by=call.node)
+
+
+_TENSORS: dict[str, Callable[[Call, Tensor], Value]] = {
+    "reshape": _reshape,
+    "ensure_shape": _set_shape,
+    "cast": _cast,
+    "convert_image_dtype": _cast,
+    **dict.fromkeys(("resize", "resize_with_pad", "resize_with_crop_or_pad", "resize_images"), _resize),
+    "one_hot": _one_hot,
+    "expand_dims": _expand,
+    **dict.fromkeys(("rgb_to_grayscale", "grayscale_to_rgb"), _channels),
+    "to_dense": _dense,
+    **dict.fromkeys(("squeeze", "transpose", "rot90"), _reordered),
+    **dict.fromkeys(("central_crop", "crop_to_bounding_box", "pad_to_bounding_box"), _cropped),
+    **dict.fromkeys(_BRIGHTENING, _brightened),
+    "parse_tensor": _raw_tensor,
+}
+
+
+def _stacked(call: Call) -> Value:
+    given = call.get(0, "values")
+    tensors = [item for item in given.items if isinstance(item, Tensor)] if isinstance(given, Seq) else []
+    if not tensors or not isinstance(given, Seq) or len(tensors) != len(given.items):
+        return UNKNOWN
+    axis, shapes = call.constant(1, "axis") or 0, {tensor.shape for tensor in tensors}
+    base = Tensor(dtype=tensors[0].dtype, shift=None, marks=frozenset().union(*(t.marks for t in tensors)))
+    shape = next(iter(shapes))
+    if len(shapes) > 1 or shape is None or axis not in (0, -1):
+        return base
+    if call.last == "stack":
+        return base.but(shape=(len(tensors), *shape) if axis == 0 else (*shape, len(tensors)))
+    if not shape or (axis == 0 and len(shape) > 1):
+        return base
+    return base.but(shape=(*shape[:-1], shape[-1] * len(tensors) if shape[-1] is not None else None))
+
+
+def arithmetic(call: Any, operator: ast.operator, left: Value, right: Value) -> Value:
+    """What arithmetic gives: the range that pixels have then, and whether they were scaled before."""
     tensor = left if isinstance(left, Tensor) else right if isinstance(right, Tensor) else None
-    run.effects[-1].add("arithmetic")
+    call.run.effects[-1].add("arithmetic")
     if tensor is None:
         return UNKNOWN
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        shape = left.shape if left.shape == right.shape else None
+        if _is_spread(left, right) or _is_spread(right, left):
+            call.add("broadcast", shapes=(left.shape, right.shape))
+        main = left if left.layers or not right.layers else right
+        return main.but(span=None, shape=shape, shift=None, marks=left.marks | right.marks)
     number = right.value if isinstance(right, Const) and isinstance(right.value, int | float) else None
     if tensor is not left or number is None:
-        return tensor.but(span=None, form=tensor.form if tensor.form == "image" else None)
+        return tensor.but(span=None, form=tensor.form if tensor.form == "image" else None, shift=None)
+    if isinstance(operator, ast.FloorDiv) and tensor.span == "0..255" and number in (255, 256):
+        call.add("rounded-to-nothing", span="0..255")
     is_scaling = (isinstance(operator, ast.Div) and number in (127.5, 128, 255, 256)) or (
         isinstance(operator, ast.Mult) and abs(number * 255 - 1) < 0.02
     )
     if is_scaling and tensor.span in ("0..1", "-1..1"):
-        run.trace.add("scaled-twice", node, run.source, span=tensor.span)
+        call.add("scaled-twice", span=tensor.span)
     if is_scaling and tensor.span == "0..255":
-        return tensor.but(
-            dtype="float32" if tensor.dtype == "uint8" else tensor.dtype,
-            span="0..2" if number < 200 else "0..1",
-            made_by=node,
-        )
+        dtype = "float32" if tensor.dtype == "uint8" else tensor.dtype
+        return tensor.but(dtype=dtype, span="0..2" if number < 200 else "0..1", made_by=call.node)
     if isinstance(operator, ast.Sub) and number == 1 and tensor.span == "0..2":
-        return tensor.but(span="-1..1", made_by=node)
-    return tensor.but(span=None, made_by=node)
+        return tensor.but(span="-1..1", made_by=call.node)
+    if isinstance(operator, ast.Add | ast.Sub) and isinstance(number, int) and tensor.shift is not None:
+        moved = tensor.shift + (number if isinstance(operator, ast.Add) else -number)
+        return tensor.but(span=None, shift=moved, made_by=call.node)
+    return tensor.but(span=None, shift=None, made_by=call.node)
+
+
+def _is_spread(column: Tensor, row: Tensor) -> bool:
+    """Whether a column of a model's outputs is set against a row of labels, each with each."""
+    known = column.shape is not None and row.shape is not None and bool(column.layers) and not row.layers
+    return known and len(column.shape or ()) == 2 and (column.shape or ())[1] == 1 and len(row.shape or ()) == 1
 
 
 # Python and its libraries
 
 
-def _glob(run: Interpreter, node: ast.AST, args: list[Value]) -> Files:
-    files = _files(run, args[0] if args else UNKNOWN, node)
-    files = Files(files.patterns, node, run.source, is_guessed=files.is_guessed)
-    run.trace.add("lists", node, run.source, files=files)
-    return files
-
-
-def _writer(run: Interpreter, node: ast.Call) -> Writer:
-    writer = Writer(node, run.source)
-    run.trace.writers.append(writer)
-    if run.loops:
-        run.trace.add("writer-in-loop", node, run.source, loops=list(run.loops))
+def _writer(call: Call) -> Writer:
+    writer = Writer(call.node, call.source)
+    call.run.trace.writers.append(writer)
+    if call.run.loops:
+        call.add("writer-in-loop", loops=list(call.run.loops), path=call.value_node(0, "path"))
     return writer
 
 
-def _python_call(
-    run: Interpreter, name: str, last: str, node: ast.Call, args: list[Value], keywords: dict[str, Value]
-) -> Value:
-    if name == "builtins.super":
-        return UNKNOWN
-    if name in (
-        "builtins.sorted",
-        "builtins.list",
-        "builtins.tuple",
-        "builtins.str",
-        "builtins.reversed",
-        "pathlib.Path",
-    ):
-        if args and isinstance(args[0], Files | Seq | Const | Text):
-            return args[0]
+def _python_call(call: Call) -> Value:
+    name, last, args = call.name, call.last, call.args
+    first = args[0] if args else UNKNOWN
+    if name in _FOLDED and args and all(isinstance(arg, Const) for arg in args) and not call.keywords:
+        try:
+            return Const(_FOLDED[name](*(arg.value for arg in args if isinstance(arg, Const))))
+        except (TypeError, ValueError, OverflowError):
+            return UNKNOWN
+    if last in ("sorted", "list", "tuple", "str", "reversed", "Path", "fspath"):
+        if isinstance(first, Files | Seq | Const | Text):
+            return first
         return Module("builtins.sorted()") if last == "sorted" else UNKNOWN
     if name in ("glob.glob", "glob.iglob"):
-        return _glob(run, node, args)
+        return glob_files(call)
     if name == "os.path.join":
-        return dataset_calls.join_path(args)
+        return join_path(args)
     if name in ("builtins.set", "os.listdir", "os.scandir"):
         return Module("builtins.set()" if last == "set" else f"os.{last}()")
     if name == "builtins.enumerate":
-        if args and isinstance(args[0], Module) and args[0].name in ("builtins.set()", "os.listdir()", "os.scandir()"):
-            run.trace.add("any-order", node, run.source, of=args[0].name)
+        if isinstance(first, Module) and first.name in ("builtins.set()", "os.listdir()", "os.scandir()"):
+            call.add("any-order", of=first.name)
         return UNKNOWN
-    if name in ("random.shuffle", "numpy.random.shuffle"):
-        if node.args and isinstance(node.args[0], ast.Call | ast.ListComp):
-            run.trace.add("copy-shuffled", node, run.source)
-        return Const(None)
-    if name == "functools.partial" and args and isinstance(args[0], Function):
-        inner = args[0]
+    if _PYTHON_RANDOM.search(name):
+        return _python_random(call)
+    if name == "functools.partial" and isinstance(first, Function):
         return Function(
-            inner.node, inner.scope, inner.source, [*inner.bound, *args[1:]], {**inner.keywords, **keywords}
+            first.node, first.scope, first.source, [*first.bound, *args[1:]], {**first.keywords, **call.keywords}
         )
-    if last in ("train_test_split",):
-        run.trace.add("split", node, run.source)
-        return UNKNOWN
+    if name == "builtins.open":
+        return call.made()
+    if name == "json.load" and isinstance(first, Made):
+        return _loaded(call, first)
+    if name in ("os.path.dirname", "os.path.abspath", "os.path.realpath") and isinstance(first, Const):
+        return Const(getattr(os.path, last)(str(first.value)))
+    if last == "ArgumentParser":
+        return Made("argparse.ArgumentParser", call.node, call.source, (), {"parsed": Local(Scope())})
+    if name == "builtins.dict" and not args:
+        return Mapping(dict(call.keywords), is_whole="**" not in call.keywords)
+    if last == "vars" and isinstance(first, Local):
+        return Mapping(dict(first.scope.names), is_whole=False)
+    if last == "train_test_split":
+        call.add("split")
+    elif last in ("resample",) or name in ("numpy.repeat", "numpy.tile"):
+        call.add("oversampled")
     if last in ("Pool", "ThreadPool", "ProcessPoolExecutor", "ThreadPoolExecutor"):
         return Module(f"{name}()Pool")
     if last in ("map", "starmap") and "Pool" in name:
-        run.trace.add("pool-map", node, run.source, function=args[0] if args else UNKNOWN)
-        if args and isinstance(args[0], Function):
-            run.apply(args[0], [], {})
-        return UNKNOWN
-    if last == "len" and args and isinstance(args[0], Seq):
-        return Const(len(args[0].items))
-    if last in ("int", "float") and args and isinstance(args[0], Const):
-        try:
-            return Const(int(args[0].value) if last == "int" else float(args[0].value))
-        except (TypeError, ValueError):
-            return UNKNOWN
-    for value in (*args, *keywords.values()):
+        call.add("pool-map", function=first)
+        if isinstance(first, Function):
+            call.run.apply(first, [], {})
+    if last == "len" and isinstance(first, Seq):
+        return Const(len(first.items))
+    for value in (*args, *call.keywords.values()):
         if isinstance(value, Writer):
             value.escapes = True
     return UNKNOWN
+
+
+def _loaded(call: Call, opened: Made) -> Value:
+    """What a file of settings beside the script holds."""
+    named = opened.constant(0, "file")
+    path = call.run.trace.source.path.parent / named if isinstance(named, str) else None
+    try:
+        return _known(json.loads(path.read_text())) if path is not None and path.stat().st_size < 1 << 20 else UNKNOWN
+    except (OSError, ValueError):
+        return UNKNOWN
+
+
+def _known(value: Any) -> Value:
+    if isinstance(value, dict):
+        return Mapping({key: _known(item) for key, item in value.items()})
+    return Seq([_known(item) for item in value]) if isinstance(value, list) else Const(value)
+
+
+def _python_random(call: Call) -> Value:
+    if call.run.mapped:
+        call.add("python-random", name=call.name)
+    if call.last == "shuffle" and call.node.args and isinstance(call.node.args[0], ast.Call | ast.ListComp):
+        call.add("copy-shuffled")
+    return UNKNOWN
+
+
+def made_method(call: Call, receiver: Made) -> Value:
+    """Methods of what is neither a layer nor a model: parsers of arguments, tapes, optimizers, metrics."""
+    if call.name == "add_argument":
+        return add_argument(call, receiver)
+    if call.name == "add_argument_group":
+        return receiver
+    if call.name in ("parse_args", "parse_known_args"):
+        parsed = receiver.keywords.get("parsed", UNKNOWN)
+        return parsed if call.name == "parse_args" else Seq([parsed, UNKNOWN], is_tuple=True)
+    return keras_calls.made_method(call, receiver)

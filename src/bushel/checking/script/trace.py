@@ -56,12 +56,14 @@ class Trace:
     datasets: list[Dataset] = field(default_factory=list)
     writers: list[Writer] = field(default_factory=list)
     not_followed: list[str] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)  # all files that were followed
+    places: set[Any] = field(default_factory=set)  # of events
 
     def add(self, kind: str, node: ast.AST, source: Source, **info: Any) -> None:
-        """Note an event once for each place."""
-        place = (kind, node.lineno, node.col_offset, str(source.path))  # type: ignore[attr-defined]
-        known = {(e.kind, e.node.lineno, e.node.col_offset, str(e.source.path)) for e in self.of(kind)}  # type: ignore[attr-defined]
-        if place not in known:
+        """Note an event once for each place, and `key`."""
+        place = (kind, node.lineno, node.col_offset, str(source.path), info.get("key"))  # type: ignore[attr-defined]
+        if place not in self.places:
+            self.places.add(place)
             self.events.append(Event(kind, node, source, info))
 
     def of(self, kind: str) -> Iterator[Event]:
@@ -124,8 +126,13 @@ def matched_files(trace: Trace, files: Files | None) -> list[FileFacts]:
     """The files of the data whose names the script's patterns match."""
     if trace.data is None or files is None or not files.patterns:
         return []
-    names = {PurePosixPath(pattern.replace("\\", "/")).name for pattern in files.patterns}
-    return [file for file in trace.data.files if any(fnmatch.fnmatchcase(file.path.name, name) for name in names)]
+    found: dict[int, FileFacts] = {}
+    for pattern in files.patterns:
+        path = PurePosixPath(pattern.replace("\\", "/"))
+        named = [file for file in trace.data.files if fnmatch.fnmatchcase(file.path.name, path.name)]
+        inside = [file for file in named if fnmatch.fnmatchcase(file.path.parent.name, path.parent.name)]
+        found |= {file.number: file for file in inside or named}
+    return list(found.values())
 
 
 def exists_on_disk(trace: Trace, pattern: str) -> bool:

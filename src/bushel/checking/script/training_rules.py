@@ -1,166 +1,103 @@
-"""PIP040 to PIP051: what the model is fed, its loss, and how it is trained."""
+"""PIP043 to PIP052: shapes, labels and losses, and layers that have to be fitted."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from bushel.checking.collect.facts import split_of
 from bushel.checking.report.findings import Finding
-from bushel.checking.rules.label_rules import is_classification
+from bushel.checking.rules.pairing import Misfit, Pair, loss_called, metric_misfit, misfits
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.fixes import At, Edit, at, replaced, with_argument, with_keyword
+from bushel.checking.script.fixes import At, Edit, at, placed, replaced, with_argument, with_keyword
 from bushel.checking.script.keras_calls import FITTED, REMOVED_NAMES
 from bushel.checking.script.known_values import (
     Const,
     Dataset,
-    Layer,
-    Loss,
+    Made,
     Mapping,
+    Model,
+    Module,
     Seq,
+    Shape,
     Tensor,
     Value,
     flat_layers,
     layers_of,
 )
+from bushel.checking.script.pixel_rules import inputs_of
+from bushel.checking.script.shapes import declared, fits, followed, shown
 from bushel.checking.script.source import Source
-from bushel.checking.script.trace import Event, Trace
-
-# Applications that scale 0..255 themselves.
-SCALES_ITSELF = ("EfficientNet", "MobileNetV3", "ConvNeXt", "RegNet", "ResNetRS")
+from bushel.checking.script.trace import Event, Trace, Use
 
 
-@rule("PIP040", "conversion-does-nothing", needs="script")
-def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
-    """`convert_image_dtype` after `resize`, which has made floats of the pixels already.
+@dataclass(frozen=True)
+class Site:
+    """A loss with the output and the labels that it is given, and where they are."""
 
-    Why: from float to float it scales nothing: values stay at 0..255.
-    Example: `image = tf.image.resize(image, size); image = tf.image.convert_image_dtype(image, tf.float32)`
-    Fix: convert before resizing, or divide by 255.
-    Ignore: never.
-    Reports: https://github.com/tensorflow/tensorflow/issues/1763 https://github.com/tensorflow/tensorflow/issues/39595
-    """
-    for event in trace.of("no-op-conversion"):
-        yield at(
-            event,
-            "the pixels are floats already, and stay at 0..255",
-            *_scaled(event.node, event.source),
-            help="divide by 255 instead",
-            measured="0..255",
-            expected="0..1",
-        )
+    pair: Pair
+    loss: At
+    head: Made | None
+    label: Tensor | None
+    place: ast.AST | None = None  # the argument of compile
 
 
-def _scaled(node: ast.AST, source: Source) -> list[Edit]:
-    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    return [replaced(source, node, f"{source.segment(first)} / 255.0")] if first is not None else []
+def _part(value: Value | None, key: Any) -> Value | None:
+    """One of several outputs, losses or labels, by its name or its place; the value itself where there is one."""
+    if isinstance(value, Mapping):
+        return value.items.get(key)
+    if isinstance(value, Seq):
+        return value.items[key] if isinstance(key, int) and key < len(value.items) else None
+    return value if key is None else None
 
 
-def _input_of(dataset: Dataset) -> Tensor | None:
-    element = dataset.element
-    if isinstance(element, Seq) and element.items:
-        element = element.items[0]
-    if isinstance(element, Mapping):
-        element = next((v for v in element.items.values() if isinstance(v, Tensor) and v.form == "image"), element)
-    return element if isinstance(element, Tensor) else None
-
-
-@rule("PIP041", "scaled-twice", needs="script")
-def scaled_twice(trace: Trace) -> Iterator[Finding]:
-    """Pixels that are divided by 255 twice: in the code, or once in the code and once in the model.
-
-    Why: the input is nearly black, and the model stays near chance. `convert_image_dtype` scales too.
-    Example: `tf.image.convert_image_dtype(image, tf.float32) / 255.0`; `/ 255` before a model with `Rescaling(1/255)`.
-    Fix: remove one of the two.
-    Ignore: never.
-    Reports: https://github.com/mindee/doctr/pull/375 https://github.com/keras-team/keras-io/issues/1549
-    """
-    for event in trace.of("scaled-twice"):
-        left = event.node.left if isinstance(event.node, ast.BinOp) else None
-        yield at(
-            event,
-            f"pixels of {event.info['span']} are scaled once more",
-            *([replaced(event.source, event.node, event.source.segment(left))] if left is not None else []),
-            help="remove one of the two",
-        )
-    for use, dataset in trace.used("train"):
-        tensor = _input_of(dataset)
-        for layer in layers_of(use.model)[:3]:
-            itself = layer.kind.startswith(tuple(f"application:{name}" for name in SCALES_ITSELF))
-            scale = layer.argument(0, "scale")
-            is_scaling = layer.kind == "Rescaling" and isinstance(scale, Const) and scale.value < 0.02
-            if tensor is not None and tensor.span in ("0..1", "-1..1") and (itself or is_scaling):
-                yield at(
-                    layer,
-                    f"the model scales pixels, and the data is {tensor.span} already",
-                    help="feed 0..255, or take this layer out",
-                    measured=tensor.span,
-                    expected="0..255",
-                )
-
-
-@rule("PIP042", "float64-images", severity="warning", needs="script")
-def float64_images(trace: Trace) -> Iterator[Finding]:
-    """Images as float64.
-
-    Why: eight times the bytes of uint8 and twice those of float32, and most layers cast them back.
-    Example: `tf.cast(image, tf.float64)`, `np.array(image, float).tobytes()`
-    Fix: `tf.float32`; store uint8.
-    Ignore: where the precision is needed.
-    Reports: https://github.com/tensorflow/tensorflow/issues/42088
-    """
-    for event in trace.of("float64"):
-        text = event.source.segment(event.node)
-        fix = replaced(event.source, event.node, text.replace("float64", "float32"))
-        yield at(event, "images are made float64", fix)
-
-
-def _label_of(dataset: Dataset) -> Tensor | None:
-    element = dataset.element
-    if isinstance(element, Seq) and len(element.items) > 1 and isinstance(element.items[1], Tensor):
-        return element.items[1]
-    return None
-
-
-def _loss_node(node: ast.AST) -> ast.AST:
-    """The argument of compile() that is the loss."""
-    if isinstance(node, ast.Call):
-        for keyword in node.keywords:
-            if keyword.arg == "loss":
-                return keyword.value
-        if len(node.args) > 1:
-            return node.args[1]
-    return node
-
-
-def _losses(trace: Trace) -> Iterator[tuple[str, bool | None, ast.AST, Source, list[Layer], Tensor | None]]:
+def sites(trace: Trace) -> Iterator[Site]:
     """Each loss with the layers before it and the labels that it is given."""
     for event in trace.of("compile"):
-        loss, model = event.info["loss"], event.info["model"]
-        node = _loss_node(event.node)
-        labels = [_label_of(d) for use, d in trace.used("train") if use.model is model]
-        named = _name_of(loss)
-        if named is not None:
-            yield named[0], named[1], node, event.source, flat_layers(event.info["layers"]), next(iter(labels), None)
+        compiled, model = event.info["call"], event.info["model"]
+        fed = [d.element for use, d in trace.used("train") if use.model is model and not d.has("filter")]
+        labels = next((e.items[1] for e in fed if isinstance(e, Seq) and len(e.items) > 1), None)
+        loss, output, place = compiled.get(1, "loss"), getattr(model, "output", None), compiled.value_node(1, "loss")
+        keys: list[Any] = list(loss.items) if isinstance(loss, Mapping) else [None]
+        keys = list(range(len(loss.items))) if isinstance(loss, Seq) else keys
+        for key in keys:
+            label, made = _part(labels, key), _part(output, key)
+            layers = flat_layers(event.info["layers"]) if key is None else list(getattr(made, "layers", ()))
+            node = loss.nodes.get(key, place) if isinstance(loss, Mapping) else place
+            known = label if isinstance(label, Tensor) else None
+            yield from _site(trace, _part(loss, key), At(node, event.source), layers, known)
     for event in trace.of("loss-call"):
         loss, output, label = event.info["loss"], event.info["output"], event.info["label"]
         layers = list(output.layers) if isinstance(output, Tensor) else []
-        named = _name_of(loss)
-        if named is not None:
-            yield named[0], named[1], loss.node, loss.source, layers, label if isinstance(label, Tensor) else None
+        yield from _site(trace, loss, At(loss.node, loss.source), layers, label if isinstance(label, Tensor) else None)
 
 
-def _name_of(loss: Value | None) -> tuple[str, bool | None] | None:
-    if isinstance(loss, Loss):
-        name = "".join(f"_{c.lower()}" if c.isupper() else c for c in loss.name).lstrip("_")
-        return name, loss.from_logits
+def _site(trace: Trace, loss: Value | None, place: At, layers: list[Made], label: Tensor | None) -> Iterator[Site]:
+    name, from_logits = _loss(loss)
+    if name is None:
+        return
+    head, activation = _head(layers)
+    units = head.number(0, "units" if head.kind == "Dense" else "filters") if head is not None else None
+    pair = Pair(name, from_logits, activation, units, **_labels(trace, label))
+    yield Site(pair, At(loss.node, loss.source) if isinstance(loss, Made) else place, head, label, place.node)
+
+
+def _loss(loss: Value | None) -> tuple[str | None, bool | None]:
+    if isinstance(loss, Made) and ".losses." in loss.name:
+        given = loss.get(0, "from_logits")
+        known = False if given is None else loss.flag("from_logits", 0)
+        return loss_called(loss.kind), known
     if isinstance(loss, Const) and isinstance(loss.value, str):
-        return loss.value, False
-    return None
+        return loss_called(loss.value), False
+    if isinstance(loss, Module) and ".losses." in loss.name:
+        return loss_called(loss.name.rsplit(".", maxsplit=1)[-1]), False
+    return None, None
 
 
-def _head(layers: list[Layer]) -> tuple[Layer | None, str | None]:
-    """The last Dense layer and the activation of the output; None where it is not known."""
+def _head(layers: list[Made]) -> tuple[Made | None, str | None]:
+    """The last layer with units and the activation of the output; None where it is not known."""
     activation: str | None = "none"
     for layer in reversed(layers):
         if layer.kind in ("Dropout", "Flatten", "Reshape"):
@@ -168,9 +105,9 @@ def _head(layers: list[Layer]) -> tuple[Layer | None, str | None]:
         if layer.kind == "Softmax":
             activation = "softmax"
         elif layer.kind == "Activation":
-            activation = _activation(layer.argument(0, "activation"))
-        elif layer.kind == "Dense":
-            own = _activation(layer.argument(1, "activation"))
+            activation = _activation(layer.get(0, "activation"))
+        elif layer.kind in ("Dense", "Conv2D", "Conv1D"):
+            own = _activation(layer.get(1 if layer.kind == "Dense" else -1, "activation"))
             return layer, own if activation == "none" else activation
         else:
             return None, None
@@ -186,6 +123,37 @@ def _activation(value: Value | None) -> str | None:
     return name.rsplit(".", maxsplit=1)[-1] if isinstance(name, str) else None
 
 
+def _labels(trace: Trace, label: Tensor | None) -> dict[str, Any]:
+    """What is known of labels: their form, and from where to where they go."""
+    if label is None:
+        return {}
+    facts = trace.data.features.get(label.feature) if trace.data is not None and label.feature is not None else None
+    if label.form == "one_hot":
+        known = facts is not None and facts.is_number and facts.length == 1 and label.shift is not None
+        high = facts.max + (label.shift or 0) if facts is not None and known else None
+        return {"labels": "one_hot", "depth": label.depth, "high": high}
+    is_whole = facts.dtype == "int64" if facts is not None else (label.dtype or "").startswith(("int", "uint"))
+    is_one = label.shape is None or len(label.shape) <= 1 or label.shape[1:] == (1,)
+    if label.form is not None or not is_one or (facts is not None and not (facts.length == 1 and facts.is_number)):
+        return {}
+    if facts is None or trace.data is None or label.shift is None:
+        return {"labels": "numbers" if is_whole and label.shift is not None else None}
+    counts = trace.data.train.label_counts if trace.data.train and label.feature == trace.data.label else {}
+    low, high = (min(counts), max(counts)) if counts and is_whole else (facts.min, facts.max)
+    kind = "numbers" if is_whole else "amounts"
+    return {"labels": kind, "low": low + label.shift, "high": high + label.shift}
+
+
+def _misfits(trace: Trace, kind: str) -> Iterator[tuple[Site, Misfit]]:
+    seen: set[tuple[int, str]] = set()
+    for site in sites(trace):
+        for misfit in misfits(site.pair):
+            key = (id(site.loss.node), misfit.message)
+            if misfit.kind == kind and key not in seen:
+                seen.add(key)
+                yield site, misfit
+
+
 @rule("PIP043", "loss-for-other-labels", needs="script")
 def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
     """A loss for one-hot labels where labels are numbers, or the other way round.
@@ -196,33 +164,21 @@ def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/keras-team/keras/issues/7339 https://github.com/keras-team/keras/issues/7749
     """
-    for name, _, node, source, _, label in _losses(trace):
-        if label is None:
-            continue
-        text = source.segment(node)
-        if name == "sparse_categorical_crossentropy" and label.form == "one_hot":
-            yield at(
-                At(node, source),
-                "labels are one-hot, and the loss takes numbers",
-                replaced(source, node, text.replace("sparse_c", "c").replace("SparseC", "C")),
-            )
-        elif name == "categorical_crossentropy" and label.form is None and _is_number(label):
-            yield at(
-                At(node, source),
-                "labels are numbers, and the loss takes one-hot",
-                replaced(
-                    source, node, text.replace("categorical_c", "sparse_categorical_c").replace("Categ", "SparseCateg")
-                ),
-            )
+    for site, misfit in _misfits(trace, "labels"):
+        text, node, source = site.loss.source.segment(site.loss.node), site.loss.node, site.loss.source
+        other = text
+        if site.pair.labels == "one_hot":
+            other = text.replace("sparse_c", "c").replace("SparseC", "C")
+        elif "inary" not in text and "ean" not in text:
+            other = text.replace("categorical_c", "sparse_categorical_c").replace("Categ", "SparseCateg")
+        edits = [replaced(source, node, other)] if other != text else []
+        label = placed(trace.sources, site.label.made_by) if site.label is not None else None
+        yield at(site.loss, misfit.message, *edits, help=misfit.help, also=label, confidence=misfit.confidence)
 
 
 def _keras(source: Source) -> str:
     found = source.imported_as("keras", "") or source.imported_as("tensorflow.keras", "")
     return found or f"{source.imported_as('tensorflow', 'tf')}.keras"
-
-
-def _is_number(label: Tensor) -> bool:
-    return (label.dtype or "").startswith(("int", "uint"))
 
 
 @rule("PIP044", "logits-and-probabilities", needs="script")
@@ -235,36 +191,22 @@ def logits_and_probabilities(trace: Trace) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/keras-team/keras/issues/16906
     """
-    for name, from_logits, node, source, layers, _ in _losses(trace):
-        _, activation = _head(layers)
-        if "crossentropy" not in name or activation is None or from_logits is None:
-            continue
-        if activation == "none" and not from_logits:
-            title = "".join(part.title() for part in name.split("_"))
-            losses = f"{_keras(source)}.losses.{title}(from_logits=True)"
-            yield at(
-                At(node, source),
-                "the model gives logits, and the loss takes them for probabilities",
-                with_keyword(source, node, "from_logits", "True")
-                if isinstance(node, ast.Call)
-                else replaced(source, node, losses),
-                measured="no activation in the last layer",
-                expected="from_logits=True",
-            )
-        elif activation in ("softmax", "sigmoid") and from_logits:
-            yield at(
-                At(node, source),
-                f"the model gives probabilities ({activation}), and the loss takes them for logits",
-                *([with_keyword(source, node, "from_logits", "False")] if isinstance(node, ast.Call) else []),
-                help="use from_logits=False",
-                measured=activation,
-                expected="from_logits=False",
-            )
+    for site, misfit in _misfits(trace, "logits"):
+        node, source, gives = site.loss.node, site.loss.source, site.pair.activation
+        wanted = str(gives == "none")
+        title = "".join(part.title() for part in site.pair.loss.split("_"))
+        whole = f"{_keras(source)}.losses.{title}(from_logits=True)"
+        is_class = isinstance(node, ast.Call) and not ast.unparse(node.func).endswith("_with_logits")
+        fix = [with_keyword(source, node, "from_logits", wanted)] if is_class and isinstance(node, ast.Call) else []
+        if not isinstance(node, ast.Call) and wanted == "True":
+            fix = [replaced(source, node, whole)]
+        expected = f"from_logits={wanted}"
+        yield at(site.loss, misfit.message, *fix, help=misfit.help, also=site.head, measured=gives, expected=expected)
 
 
 @rule("PIP051", "head-does-not-fit-labels", needs="script")
 def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
-    """A last layer with fewer classes than the data has.
+    """A last layer with fewer classes than the data has, or an activation that the loss does not take.
 
     Why: `Received a label value of 10 outside the valid range of [0, 10)`, or silence and a wrong loss on a GPU.
     Example: labels 0 to 10 and `Dense(10)`
@@ -272,76 +214,63 @@ def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
     Ignore: where some labels are filtered out.
     Reports: https://github.com/biarne-a/hm-two-step-reco/issues/3
     """
-    data = trace.data
-    if data is None or data.train is None or not is_classification(data):
-        return
-    classes = max(data.train.label_counts, default=-1) + 1
-    for name, _, _, _, layers, label in _losses(trace):
-        head, _ = _head(layers)
-        units = head.argument(0, "units") if head is not None else None
-        if head is None or not isinstance(units, Const) or label is None or label.feature != data.label:
+    for site, misfit in _misfits(trace, "head"):
+        head, pair = site.head, site.pair
+        if head is None:
             continue
-        is_categorical = name in ("sparse_categorical_crossentropy", "categorical_crossentropy")
-        if is_categorical and units.value < classes:
-            yield at(
-                head,
-                f"the last layer has {units.value} units, and labels go up to {classes - 1}",
-                with_argument(head.source, head.node, 0, "units", str(classes)),
-                measured=units.value,
-                expected=classes,
-            )
+        is_short = pair.labels == "numbers" and pair.high is not None and pair.units is not None
+        fix = []
+        if is_short and pair.high is not None and pair.high >= (pair.units or 0) > 1 and head.kind == "Dense":
+            fix = [with_argument(head.source, head.node, 0, "units", str(int(pair.high) + 1))]
+        also: At | None = site.loss
+        if site.label is not None and (pair.depth is not None or site.label.shift):
+            also = placed(trace.sources, site.label.made_by)
+        classes = int(pair.high) + 1 if is_short and pair.high is not None else None
+        yield at(head, misfit.message, *fix, help=misfit.help, also=also, severity=misfit.severity,
+                 measured=pair.units, expected=classes)  # fmt: skip
 
 
-REMOVED_METHODS = {
-    "fit_generator": "fit",
-    "evaluate_generator": "evaluate",
-    "predict_generator": "predict",
-    "predict_classes": "predict(...).argmax(axis=-1)",
-    "predict_proba": "predict",
-    "lr": "learning_rate",
-    "decay": "a learning-rate schedule",
-}
+@rule("PIP037", "metric-does-not-fit", severity="warning", needs="script")
+def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
+    """A metric that measures something else than it seems to.
 
-
-@rule("PIP045", "step-without-training", severity="warning", needs="script")
-def step_without_training(trace: Trace) -> Iterator[Finding]:
-    """`model(x)` inside a gradient tape without `training=True`.
-
-    Why: Dropout and BatchNormalization then behave as at inference: no regularisation, and statistics never move.
-    Example: `with tf.GradientTape() as tape: logits = model(x)`
-    Fix: `model(x, training=True)`
-    Ignore: for models without such layers, or frozen ones.
-    Reports: https://github.com/keras-team/keras/issues/16189
+    Why: numbers that are always near 0 or near 1, while the model learns well or not at all.
+    Example: `metrics.Accuracy()` on probabilities; `Precision()` on logits
+    Fix: `"accuracy"`, which Keras turns into the right one; thresholds for logits.
+    Ignore: never.
+    Reports: none collected.
     """
-    for event in trace.of("step-without-training"):
-        layers = [layer.kind for layer in layers_of(event.info["model"])]
-        behaves = any(kind in ("Dropout", "BatchNormalization", "SpatialDropout2D", "GaussianNoise") for kind in layers)
-        yield at(
-            event,
-            "the model is called in a training step as if at inference",
-            *_in_training(event.node, event.source),
-            severity=None if behaves or not layers else "info",
-            help="call it with training=True",
-        )
+    compiled = {id(event.info["call"].value_node(1, "loss")): event for event in trace.of("compile")}
+    for site in sites(trace):
+        event = compiled.get(id(site.place))
+        metrics = event.info["call"].get(-1, "metrics") if event is not None else None
+        for metric in metrics.items if isinstance(metrics, Seq) and event is not None else []:
+            name = metric.kind if isinstance(metric, Made) else metric.value if isinstance(metric, Const) else None
+            given = bool(isinstance(metric, Made) and ({"thresholds", "threshold", "from_logits"} & {*metric.keywords}))
+            why = metric_misfit(str(name), site.pair) if not given else None
+            if why is not None and event is not None:
+                node = metric.node if isinstance(metric, Made) else event.info["call"].value_node(-1, "metrics")
+                yield at(At(node, event.source), why, help="use a metric for these outputs and labels", also=site.head)
 
 
-def _in_training(call: ast.AST, source: Source) -> list[Edit]:
-    return [with_keyword(source, call, "training", "True")] if isinstance(call, ast.Call) else []
-
-
-@rule("PIP046", "augmentation-switched-off", severity="warning", needs="script")
+@rule("PIP046", "augmentation-switched-off", severity="info", needs="script")
 def augmentation_switched_off(trace: Trace) -> Iterator[Finding]:
     """A random layer of Keras called in `map` without `training=True`.
 
     Why: since TensorFlow 2.8 the layer may do nothing then, and nothing says so.
     Example: `ds.map(lambda x, y: (augment(x), y))`
     Fix: `augment(x, training=True)`
-    Ignore: never.
+    Ignore: where Keras 3 runs it: its random layers are on unless they are told otherwise.
     Reports: https://github.com/keras-team/keras/issues/16189 https://github.com/keras-team/keras/issues/21868
     """
     for event in trace.of("random-layer-in-map"):
-        edits = _in_training(event.node, event.source)
+        edits = in_training(event.node, event.source)
         yield at(event, "a random layer is called without training=True", *edits, help="call it with training=True")
+
+
+def in_training(call: ast.AST, source: Source) -> list[Edit]:
+    """The call of a model or layer with training=True."""
+    return [with_keyword(source, call, "training", "True")] if isinstance(call, ast.Call) else []
 
 
 @rule("PIP047", "fitted-inside-map", needs="script")
@@ -368,14 +297,15 @@ def never_adapted(trace: Trace) -> Iterator[Finding]:
     Ignore: where its weights are loaded.
     Reports: https://github.com/keras-team/keras/issues/16296
     """
+    if any(isinstance(node, ast.Attribute) and node.attr == "adapt" for node in ast.walk(trace.source.tree)):
+        adapted = {str(event.info["layer"].source.path) for event in trace.of("adapt")} | {""}
+        if adapted == {""}:
+            return  # something is adapted, and which layer could not be followed
     for event in trace.of("fitted-layer"):
-        layer: Layer = event.info["layer"]
-        if not layer.is_adapted and not any(name in layer.keywords for name in FITTED[layer.kind]):
-            yield at(
-                event,
-                f"{layer.kind} is never adapted",
-                help="call .adapt(...) with the train split first",
-            )
+        layer: Made = event.info["layer"]
+        given = layer.args[0:1] if layer.kind.endswith("Lookup") else ()
+        if "adapted" not in layer.notes and not given and not any(n in layer.keywords for n in FITTED[layer.kind]):
+            yield at(event, f"{layer.kind} is never adapted", help="call .adapt(...) with the train split first")
 
 
 @rule("PIP049", "fitted-on-evaluation", severity="error", needs="script")
@@ -391,12 +321,21 @@ def fitted_on_evaluation(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("adapt"):
         data = event.info["data"]
         patterns = data.files.patterns if isinstance(data, Dataset) and data.files else None
-        if patterns and all(split_of(pattern) in ("val", "test") for pattern in patterns):
-            yield at(
-                event,
-                f"{event.info['layer'].kind} is adapted to {split_of(patterns[0])}",
-                help="adapt it to the train split",
-            )
+        held_out = [pattern for pattern in patterns or () if split_of(pattern) in ("val", "test")]
+        if held_out:
+            message = f"{event.info['layer'].kind} is adapted to {split_of(held_out[0])}"
+            yield at(event, message, help="adapt it to the train split")
+
+
+REMOVED_METHODS = {
+    "fit_generator": "fit",
+    "evaluate_generator": "evaluate",
+    "predict_generator": "predict",
+    "predict_classes": "predict(...).argmax(axis=-1)",
+    "predict_proba": "predict",
+    "lr": "learning_rate",
+    "decay": "a learning-rate schedule",
+}
 
 
 @rule("PIP050", "removed-from-keras-3", needs="script")
@@ -426,3 +365,75 @@ def _renamed(event: Event, name: str, instead: str) -> list[Edit]:
     if not isinstance(function, ast.Attribute) or function.attr != name:
         return []
     return [replaced(source, function, f"{source.segment(function.value)}.{instead}")]
+
+
+@rule("PIP052", "shapes-do-not-fit", needs="script")
+def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
+    """Batches of another shape than the model takes, or a layer that cannot take what the one before it gives.
+
+    Why: `expected shape=(None, 224, 224, 3), found shape=(None, 128, 128, 3)`, when training begins.
+    Example: `resize(image, [128, 128])` and `Input((224, 224, 3))`
+    Fix: one size for both, in one name.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/tensorflow/issues/44250
+    """
+    for event in trace.of("layer-misfit"):
+        yield at(event, event.info["problem"], help="make the layers agree")
+    for event in trace.of("broadcast"):
+        message = f"{' and '.join(map(shown, event.info['shapes']))} are set against each other, each with each"
+        yield at(event, message, help="squeeze the outputs, or give the labels a last axis")
+    for event in trace.of("softmax-axis"):
+        shape, axis = event.info["shape"], event.info["axis"]
+        if shape is not None and axis != len(shape) - 1:
+            yield at(event, f"softmax is taken along axis {axis} of {shown(shape)}", help="take it along the last axis")
+    for event in trace.of("single-of-batch"):
+        yield at(event, "parse_single_example is given a batch of records", help="use tf.io.parse_example")
+    for event in trace.of("resize-without-shape"):
+        yield at(event, "decode_image gives a tensor without a shape, which resize refuses",
+                 help="decode with expand_animations=False", also=At(event.info["made_by"], event.source))  # fmt: skip
+    seen: set[int] = set()
+    for use, dataset in trace.used("train", "eval", "predict"):
+        if not isinstance(use.model, Model) or id(use.model) in seen:
+            continue
+        found = list(_misfit_inputs(trace, use, use.model, dataset))
+        seen |= {id(use.model)} if found else set()
+        yield from found
+
+
+def _misfit_inputs(trace: Trace, use: Use, model: Model, dataset: Dataset) -> Iterator[Finding]:
+    element = (
+        dataset.element.items[0] if isinstance(dataset.element, Seq) and dataset.element.items else dataset.element
+    )
+    if isinstance(element, Mapping):
+        yield from _missing_inputs(use, model, element)
+        return
+    tensor, layers = inputs_of(dataset), layers_of(model)
+    wanted, said_by = declared(layers, model.inputs)
+    if tensor is None or tensor.shape is None or dataset.batched != 1 or tensor.form == "sparse":
+        return
+    made = placed(trace.sources, tensor.made_by)
+    if wanted is not None and said_by is not None and not _fits_input(tensor.shape, wanted):
+        place = placed(trace.sources, said_by.made_by) if isinstance(said_by, Tensor) else said_by
+        message = f"the model takes {shown(wanted)}, and is given {shown(tensor.shape)}"
+        yield at(place or use, message, help="use one size for both", also=made, measured=shown(tensor.shape))
+    elif model.kind == "Sequential":
+        _, layer, problem = followed(model.layers, wanted or tensor.shape)
+        if layer is not None and problem is not None:
+            yield at(layer, problem, help="make the layers and the data agree", also=made)
+
+
+def _fits_input(shape: Shape, wanted: Shape) -> bool:
+    """Keras adds or drops a last axis of 1 by itself."""
+    return fits(shape, wanted) or fits((*shape, 1), wanted) or (shape[-1:] == (1,) and fits(shape[:-1], wanted))
+
+
+def _missing_inputs(use: Use, model: Model, given: Mapping) -> Iterator[Finding]:
+    inputs = [model.inputs]
+    if isinstance(model.inputs, Seq | Mapping):
+        inputs = list(model.inputs.items.values() if isinstance(model.inputs, Mapping) else model.inputs.items)
+    names = [tensor.feature for tensor in inputs if isinstance(tensor, Tensor)]
+    missing = [name for name in names if name is not None and name not in given.items]
+    if missing and given.is_whole and len(names) == len(inputs) and None not in names:
+        places = [t.made_by for t in inputs if isinstance(t, Tensor) and t.feature == missing[0]]
+        message = f"the model has an input {missing[0]!r}, and the data gives {', '.join(map(repr, given.items))}"
+        yield at(At(places[0], model.source), message, help="use the same names for both", also=use)

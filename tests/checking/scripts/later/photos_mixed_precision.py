@@ -29,7 +29,7 @@ def make(pattern, augment):
 
 
 train, val = make("photos/train-*.tfrecord", True), make("photos/val-*.tfrecord", False)
-base = MobileNetV2(input_shape=(32, 32, 3), include_top=False, weights=None, pooling="avg")
+base = MobileNetV2(input_shape=(32, 32, 3), include_top=False, weights="imagenet", pooling="avg")
 base.trainable = False
 model = keras.Sequential([base, keras.layers.Dropout(0.2), keras.layers.Dense(4, activation="softmax")])
 model.compile(keras.optimizers.Adam(1e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])

@@ -1,0 +1,395 @@
+"""PIP031, PIP045 and PIP053 to PIP058: how a model is trained, by `fit` or by a custom loop."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import symtable
+from collections.abc import Iterator
+
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
+from bushel.checking.script.amount_rules import batches_of
+from bushel.checking.script.fixes import At, at, placed
+from bushel.checking.script.known_values import (
+    Const,
+    Instance,
+    Made,
+    Model,
+    Seq,
+    Tensor,
+    Value,
+    flat_layers,
+    layers_of,
+)
+from bushel.checking.script.source import Source
+from bushel.checking.script.trace import Event, Trace
+from bushel.checking.script.training_rules import in_training
+from bushel.errors import nearest
+
+_GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__path__", "__builtins__", "__package__"}
+_GIVEN |= {"display", "get_ipython", "In", "Out", "_", "__class__", "__annotations__"}  # the last ones of notebooks
+_EVALUATES = re.compile(r"eval|valid|(^|_)val(_|$)|test|predict|infer")
+_BEHAVING = ("Dropout", "BatchNormalization", "SpatialDropout", "GaussianNoise", "AlphaDropout")
+_WEIGHTED = ("Dense", "Conv2D", "Conv1D", "Conv2DTranspose", "LSTM", "GRU", "Embedding")
+_APPLIES = ("apply_gradients", "apply", "minimize", "assign", "assign_sub", "assign_add", "update_step")
+
+
+@rule("PIP031", "undefined-name", needs="script")
+def undefined_name(trace: Trace) -> Iterator[Finding]:
+    """A name that nothing defines.
+
+    Why: `NameError: name 'BATCH' is not defined`, perhaps after an hour, when the line is reached.
+    Example: `features["x"]` in a function whose parameter is called `feature`
+    Fix: the nearest name is given.
+    Ignore: where the name comes from a notebook's own magic.
+    Reports: none collected.
+    """
+    for source in trace.sources:
+        known, used = _names(source)
+        for name, nodes in used.items():
+            close = nearest(name, known)
+            told = f"{name!r} is defined nowhere" + (f"; did you mean {close!r}?" if close else "")
+            yield at(At(nodes[0], source), told, help="define it before it is used")
+
+
+def _names(source: Source) -> tuple[set[str], dict[str, list[ast.Name]]]:
+    """The names of a module, and those that are used in it and defined nowhere."""
+    has_star = any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in ast.walk(source.tree))
+    if has_star or re.search(r"\b(globals|locals|exec|vars)\(", source.text):
+        return set(), {}
+    top = symtable.symtable(source.text, str(source.path), "exec")
+    defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
+    missing: set[str] = set()
+    pending = [top]
+    while pending:
+        table = pending.pop()
+        pending += table.get_children()
+        for symbol in table.get_symbols():
+            is_outer = symbol.is_global() or table is top
+            if symbol.is_declared_global() and symbol.is_assigned():
+                defined.add(symbol.get_name())
+            elif symbol.is_referenced() and is_outer and not (table is top and symbol.get_name() in defined):
+                missing.add(symbol.get_name())
+    missing -= defined | _GIVEN
+    used: dict[str, list[ast.Name]] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in missing:
+            used.setdefault(node.id, []).append(node)
+    return defined, used
+
+
+@rule("PIP039", "not-followed", severity="info", needs="script", rank=0)
+def not_followed(trace: Trace) -> Iterator[Finding]:
+    """Data for training that could not be followed to where it comes from.
+
+    Why: what was not followed was not checked: no finding says nothing about it.
+    Example: `model.fit(load(), epochs=3)` with a `load` of another package
+    Fix: run it for a few batches: `bushel check DATA --script train.py --run`
+    Ignore: where the script is checked with `--run` as well.
+    Reports: none collected.
+    """
+    for event in trace.of("not-followed"):
+        yield at(event, "what fit is given could not be followed, and was not checked", help="check it with --run")
+
+
+@rule("PIP045", "step-without-training", severity="warning", needs="script")
+def step_without_training(trace: Trace) -> Iterator[Finding]:
+    """`model(x)` inside a gradient tape without `training=True`, or with it where a model is evaluated.
+
+    Why: Dropout and BatchNormalization then behave as at inference: no regularisation, and statistics never move.
+    Example: `with tf.GradientTape() as tape: logits = model(x)`
+    Fix: `model(x, training=True)`
+    Ignore: for models without such layers, or frozen ones.
+    Reports: https://github.com/keras-team/keras/issues/16189
+    """
+    for event in trace.of("step-without-training"):
+        fix = in_training(event.node, event.source)
+        message = "the model is called in a training step as if at inference"
+        behaves = _behaves(event.info["model"])
+        yield at(event, message, *fix, severity=None if behaves else "info", help="call it with training=True")
+    for event in trace.of("training-outside-step"):
+        if _EVALUATES.search(event.info["function"]) and _behaves(event.info["model"]):
+            yield at(event, "the model is evaluated as if in training", help="call it with training=False")
+
+
+def _behaves(model: Value) -> bool:
+    """Whether a model has layers that do something else in training."""
+    layers = layers_of(model)
+    if isinstance(model, Instance):
+        layers = [value for value in model.attributes.values() if isinstance(value, Made)]
+        layers += [layer for value in model.attributes.values() for layer in layers_of(value)]
+    return any(layer.kind.startswith(_BEHAVING) for layer in layers)
+
+
+def _optimizers(trace: Trace) -> Iterator[tuple[Made, int | None, int]]:
+    """Optimizers of models with the steps that they make, where that is known, and how many layers they train."""
+    for event in trace.of("compile"):
+        optimizer, model = event.info["call"].get(0, "optimizer"), event.info["model"]
+        if isinstance(optimizer, Made):
+            weighted = sum(layer.kind in ("Dense", "Conv2D", "Conv1D", "LSTM", "GRU") for layer in layers_of(model))
+            yield optimizer, _steps(trace, model), weighted
+
+
+def _steps(trace: Trace, model: Value) -> int | None:
+    for use, dataset in trace.used("train"):
+        epochs = use.keywords.get("epochs", Const(1))
+        given = use.keywords.get("steps_per_epoch")
+        steps = given.value if isinstance(given, Const) else batches_of(trace, dataset) if given is None else None
+        if use.model is model and isinstance(epochs, Const) and isinstance(steps, int):
+            return int(steps * epochs.value) if isinstance(epochs.value, int) else None
+    return None
+
+
+@rule("PIP053", "learning-rate", severity="warning", needs="script")
+def learning_rate(trace: Trace) -> Iterator[Finding]:
+    """A learning rate that cannot be, or a schedule that ends it long before training ends.
+
+    Why: with too large a rate the loss jumps, with too small a one nothing happens.
+    Example: `Adam(learning_rate=1.0)`; `ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)`
+    Fix: 1e-3 for Adam and 1e-2 for SGD are where to begin; schedules count steps, not epochs.
+    Ignore: where the rate was found by search.
+    Reports: none collected.
+    """
+    for optimizer, steps, weighted in _optimizers(trace):
+        rate = optimizer.get(0, "learning_rate")
+        place = At(optimizer.value_node(0, "learning_rate"), optimizer.source)
+        most = 1.0 if optimizer.kind in ("SGD", "Adadelta", "Adagrad", "Ftrl") else 0.1
+        if isinstance(rate, Const) and isinstance(rate.value, int | float) and not isinstance(rate.value, bool):
+            is_wild = rate.value >= most * 3 or rate.value <= 0
+            if is_wild or (rate.value >= most and weighted > 2) or rate.value < 1e-7:
+                help = "begin with 1e-3 for Adam, 1e-2 for SGD"
+                message = f"a learning rate of {rate.value:g} for {optimizer.kind}"
+                yield at(place, message, help=help, severity="error" if is_wild else None)
+        elif isinstance(rate, Made) and rate.kind.endswith("Decay"):
+            yield from _decayed(rate, steps)
+
+
+def _decayed(schedule: Made, steps: int | None) -> Iterator[Finding]:
+    every, factor = schedule.number(1, "decay_steps"), schedule.constant(2, "decay_rate")
+    if not every:
+        return
+    help = "decay_steps counts batches, not epochs"
+    if schedule.kind == "ExponentialDecay" and isinstance(factor, float) and 0 < factor < 1:
+        left = factor ** ((steps or 1000) / 2 / every)
+        if left < 1e-3 and (steps is not None or every <= 50):
+            yield at(schedule, f"half-way, the learning rate is {left:.1g} of what it was", help=help)
+    elif schedule.kind == "CosineDecay" and steps is not None and every < 0.5 * steps:
+        yield at(schedule, f"the learning rate is at its end after {every:,} of {steps:,} steps", help=help)
+
+
+@rule("PIP054", "callback-watches-nothing", severity="warning", needs="script")
+def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
+    """A callback that monitors what fit does not measure, or takes for better what is worse.
+
+    Why: early stopping never stops, or stops at the worst epoch; the best model is not saved.
+    Example: `EarlyStopping(monitor="val_acc")`; `mode="min"` for an accuracy
+    Fix: a name from the history, and the direction that is better.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for use in trace.uses:
+        callbacks = use.keywords.get("callbacks")
+        items = callbacks.items if isinstance(callbacks, Seq) else [callbacks]
+        names = _measured(use.model)
+        held_out = {"validation_data", "validation_split"} & set(use.keywords)
+        for callback in items if use.role == "train" else []:
+            if isinstance(callback, Made) and callback.kind in (
+                "EarlyStopping",
+                "ModelCheckpoint",
+                "ReduceLROnPlateau",
+            ):
+                yield from _watched(callback, names, bool(held_out))
+
+
+def _measured(model: Value | None) -> set[str] | None:
+    """The names that fit measures; None where they are not known."""
+    compiled = model.compiled if isinstance(model, Model | Instance) else None
+    if compiled is None or "weighted_metrics" in compiled.keywords:
+        return None
+    metrics = compiled.get(-1, "metrics")
+    found = {"loss", "lr", "learning_rate"}
+    for metric in metrics.items if isinstance(metrics, Seq) else [metrics] if metrics is not None else []:
+        if isinstance(metric, Const) and isinstance(metric.value, str):
+            found.add(metric.value)
+        elif isinstance(metric, Made):
+            named = metric.constant(-1, "name")
+            found.add(named or re.sub(r"(?<=[a-z])([A-Z])", r"_\1", metric.kind).lower())
+            found |= {"auc", "iou"} if named is None and metric.kind in ("AUC", "IoU") else set()
+        elif not isinstance(metric, Const):
+            return None
+    return found
+
+
+def _watched(callback: Made, names: set[str] | None, has_validation: bool) -> Iterator[Finding]:
+    is_first = callback.kind != "ModelCheckpoint"
+    monitor, mode = callback.constant(0 if is_first else 1, "monitor") or "val_loss", callback.constant(-1, "mode")
+    place = At(callback.value_node(0 if is_first else 1, "monitor"), callback.source)
+    if not is_first and not callback.flag("save_best_only"):
+        return
+    plain = monitor.removeprefix("val_")
+    if monitor.startswith("val_") and not has_validation:
+        yield at(place, f"{callback.kind} monitors {monitor!r}, and fit is given no validation data",
+                 help="give fit validation_data, or monitor 'loss'")  # fmt: skip
+    elif names is not None and plain not in names:
+        yield at(place, f"{callback.kind} monitors {monitor!r}, and fit measures {', '.join(sorted(names - {'lr'}))}",
+                 help="monitor one that is measured")  # fmt: skip
+    better = (
+        "min" if plain.endswith(("loss", "error", "mae", "mse")) else "max" if "acc" in plain or "auc" in plain else ""
+    )
+    if mode in ("min", "max") and better and mode != better:
+        yield at(At(callback.value_node(-1, "mode"), callback.source),
+                 f"{callback.kind} takes {'lower' if mode == 'min' else 'higher'} {monitor} for better",
+                 help=f'use mode="{better}"', severity="error")  # fmt: skip
+
+
+@rule("PIP055", "gradients-lost", needs="script")
+def gradients_lost(trace: Trace) -> Iterator[Finding]:
+    """Gradients that are never applied, applied to other weights, or cannot be computed.
+
+    Why: the loss is printed, and no weight changes.
+    Example: `logits = model(x)` before the tape; `tf.argmax` in the loss; no `apply_gradients`
+    Fix: outputs and loss inside of the tape, and `optimizer.apply_gradients(zip(grads, model.trainable_variables))`.
+    Ignore: where gradients are only looked at.
+    Reports: none collected.
+    """
+    taken = list(trace.of("gradient"))
+    calls = {n.attr for s in trace.sources for n in ast.walk(s.tree) if isinstance(n, ast.Attribute)}
+    for event in taken:
+        target = event.info["target"]
+        if _is_of_weights(event) and not calls & set(_APPLIES):
+            yield at(event, "gradients are computed and never applied",
+                     help="optimizer.apply_gradients(zip(gradients, model.trainable_variables))")  # fmt: skip
+        if isinstance(target, Tensor) and "outside the tape" in target.marks and _is_of_weights(event):
+            made = placed(trace.sources, target.made_by) or event
+            yield at(made, "this is computed where the tape does not see it: there is no gradient", also=event,
+                     help="compute outputs and loss inside of the with block of the tape")  # fmt: skip
+        for flat in trace.of("no-derivative"):
+            if isinstance(target, Tensor) and flat.info["name"] in target.marks:
+                yield at(flat, f"{flat.info['name']} has no derivative: the loss gives no gradient", also=event,
+                         help="compute the loss of the outputs as they are")  # fmt: skip
+    covered = {id(layer) for event in taken for model in _models(event.info["of"]) for layer in layers_of(model)}
+    for event in taken:
+        target, models = event.info["target"], _models(event.info["of"])
+        left = [one for one in flat_layers(list(getattr(target, "layers", ()))) if one.kind in _WEIGHTED]
+        left = [one for one in left if id(one) not in covered]
+        if models and left and all(isinstance(model, Model) for model in models):
+            message = f"no gradient is ever taken for {left[-1].kind} and {len(left) - 1} other layers before the loss"
+            yield at(event, message,
+                     help="take it for the variables of all models", also=left[-1])  # fmt: skip
+    for event in trace.of("apply_gradients"):
+        other = _other_weights(event, taken)
+        if other is not None:
+            yield at(event, "gradients of some weights are applied to others", also=other,
+                     help="use the variables for which the gradients were computed")  # fmt: skip
+
+
+def _models(sources: Value | None) -> list[Value]:
+    """The models whose variables a gradient is taken for; none where that is not known."""
+    known = sources.items if isinstance(sources, Seq) else []
+    return list(known) if all(isinstance(one, Model | Instance) for one in known) else []
+
+
+def _is_of_weights(event: Event) -> bool:
+    return bool(re.search(r"variables|weights|params|\bvars\b", ast.unparse(event.info["sources"])))
+
+
+def _other_weights(applied: Event, taken: list[Event]) -> Event | None:
+    """The only gradient of the same function, if it was taken for the weights of another model."""
+    zipped = next((n for n in ast.walk(applied.node) if isinstance(n, ast.Call) and ast.unparse(n.func) == "zip"), None)
+    near = [event for event in taken if _function_at(event) is _function_at(applied)]
+    if zipped is None or len(zipped.args) < 2 or len(near) != 1:
+        return None
+    pattern = re.compile(r"^([\w.\[\]'\"-]+)\.trainable_(variables|weights)$")
+    texts = [pattern.match(ast.unparse(node)) for node in (zipped.args[1], near[0].info["sources"])]
+    owners = [found[1] for found in texts if found is not None]
+    return near[0] if len(owners) == 2 and owners[0] != owners[1] else None
+
+
+def _function_at(event: Event) -> ast.AST | None:
+    line = event.node.lineno  # type: ignore[attr-defined]
+    around = [
+        node
+        for node in ast.walk(event.source.tree)
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return max(around, key=lambda node: node.lineno, default=None)
+
+
+@rule("PIP056", "metric-never-reset", severity="warning", needs="script")
+def metric_never_reset(trace: Trace) -> Iterator[Finding]:
+    """A metric of a custom loop that goes on from one epoch to the next.
+
+    Why: what is printed for the tenth epoch is the mean over all ten.
+    Example: `metric.update_state(...)` in each step, and no `reset_state()` per epoch
+    Fix: `metric.reset_state()` at the beginning of each epoch.
+    Ignore: where one number over the whole of training is meant.
+    Reports: none collected.
+    """
+    reset = {id(event.info["receiver"]) for kind in ("reset_state", "reset_states") for event in trace.of(kind)}
+    shown = {id(event.info["receiver"]): event for event in trace.of("result") if event.info["loops"]}
+    for event in trace.of("update_state"):
+        metric = event.info["receiver"]
+        if event.info["loops"] > 1 and id(metric) in shown and id(metric) not in reset and ".metrics." in metric.name:
+            message = f"this {metric.kind} is never reset: each epoch is added to those before"
+            yield at(shown[id(metric)], message, also=event,
+                     help="call reset_state() at the beginning of each epoch")  # fmt: skip
+
+
+@rule("PIP057", "frozen-in-vain", needs="script")
+def frozen_in_vain(trace: Trace) -> Iterator[Finding]:
+    """`trainable` changed after `compile`, or switched off for the whole model.
+
+    Why: what is trained is decided by `compile`: a later change has no effect; a model that is frozen learns nothing.
+    Example: `model.compile(...); base.trainable = True; model.fit(...)`
+    Fix: change `trainable` first, then compile; freeze the base alone.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in trace.of("trainable"):
+        base = event.info["of"]
+        is_random = isinstance(base, Made) and "weights" in base.keywords and base.constant(-1, "weights") is None
+        if event.info["value"] is False and is_random and isinstance(base.keywords["weights"], Const):
+            message = f"{base.kind.partition(':')[2]} is frozen with random weights"
+            help = 'use weights="imagenet", or train it'
+            yield at(event, message, also=base, severity="warning", help=help)
+    for event in trace.of("fit"):
+        changes = [e for e in trace.of("trainable") if e.node.lineno <= event.node.lineno]  # type: ignore[attr-defined]
+        if "frozen" in event.info["notes"] and changes:
+            own = [e for e in changes if e.info["of"] is event.info["model"]]
+            yield at((own or changes)[-1], "the whole model is frozen: nothing is trained", also=event,
+                     help="freeze the base alone, and compile again")  # fmt: skip
+        elif "changed" in event.info["notes"] and changes:
+            yield at(changes[-1], "trainable is changed after compile, and has no effect", also=event,
+                     severity="warning", help="call compile again after trainable has changed")  # fmt: skip
+
+
+@rule("PIP038", "nearly-all-dropped", severity="warning", needs="script")
+def nearly_all_dropped(trace: Trace) -> Iterator[Finding]:
+    """Dropout that drops nearly everything.
+
+    Why: `rate` is the share that is dropped; in TensorFlow 1 it was the share that is kept.
+    Example: `Dropout(0.9)`, meant as "keep 0.9"
+    Fix: `Dropout(0.1)`
+    Ignore: where so much is meant.
+    Reports: none collected.
+    """
+    for event in trace.of("Dropout"):
+        rate = event.info["made"].constant(0, "rate")
+        if isinstance(rate, int | float) and 0.75 <= rate < 1:
+            yield at(event, f"{rate:.0%} of the values are dropped", help=f"keep that much: Dropout({1 - rate:.2g})")
+
+
+@rule("PIP058", "made-in-every-step", severity="warning", needs="script")
+def made_in_every_step(trace: Trace) -> Iterator[Finding]:
+    """An optimizer that is made inside the training step, or an iterator that is begun again in each.
+
+    Why: the optimizer forgets its momentum each time, or tf.function refuses to make its variables.
+    Example: `def train_step(x, y): optimizer = keras.optimizers.Adam() ...`
+    Fix: make it once, before the loop.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in trace.of("made-in-step"):
+        yield at(event, "the optimizer is made again in every step", help="make it once, before the loop")

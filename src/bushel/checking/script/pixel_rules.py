@@ -1,0 +1,233 @@
+"""PIP032 to PIP042 and PIP059: what is done to pixels on their way to the model."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from bushel.checking.report.findings import Finding
+from bushel.checking.rules.registry import rule
+from bushel.checking.script.fixes import At, Edit, at, placed, replaced, with_keyword
+from bushel.checking.script.known_values import Dataset, Made, Mapping, Seq, Tensor, layers_of, tensors_in
+from bushel.checking.script.source import Source
+from bushel.checking.script.trace import Trace
+
+# How pixels are to be scaled for the applications of Keras, by how their names begin, longest first.
+FAMILIES = {
+    "0..255": ("efficientnet", "mobilenetv3", "convnext", "regnet", "resnetrs"),
+    "-1..1": ("resnet50v2", "resnet101v2", "resnet152v2", "resnetv2", "mobilenet", "inception", "xception", "nasnet"),
+    "the means of ImageNet taken off": ("vgg", "resnet"),
+    "standardised": ("densenet",),
+}
+
+
+def _wanted(name: str) -> str | None:
+    """The range that an application, or the module of its `preprocess_input`, is made for."""
+    plain = name.lower().replace("_", "")
+    found = [(len(start), span) for span, starts in FAMILIES.items() for start in starts if plain.startswith(start)]
+    return max(found)[1] if found else None
+
+
+def inputs_of(dataset: Dataset) -> Tensor | None:
+    """The tensor that a model is fed: of several, the image."""
+    element = dataset.element
+    if isinstance(element, Seq) and element.items:
+        element = element.items[0]
+    if isinstance(element, Mapping):
+        element = next((v for v in element.items.values() if isinstance(v, Tensor) and v.form == "image"), element)
+    return element if isinstance(element, Tensor) else None
+
+
+def labels_of(dataset: Dataset) -> list[Tensor]:
+    """The tensors that a model is to give."""
+    element = dataset.element
+    return tensors_in(element.items[1]) if isinstance(element, Seq) and len(element.items) > 1 else []
+
+
+@rule("PIP032", "random-of-python-in-map", needs="script")
+def random_of_python_in_map(trace: Trace) -> Iterator[Finding]:
+    """Random numbers of Python or NumPy inside a function that `map` calls.
+
+    Why: the function is traced once, so one number is drawn for all records and all epochs.
+    Example: `ds.map(lambda x, y: (x + np.random.uniform(), y))`
+    Fix: `tf.random.uniform([])`
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in trace.of("python-random"):
+        yield at(event, f"{event.info['name']} draws one number for all records", help="draw it with tf.random.uniform")
+
+
+@rule("PIP033", "moved-apart", needs="script")
+def moved_apart(trace: Trace) -> Iterator[Finding]:
+    """A random flip or crop of an image whose mask stays as it is, or is moved by another draw.
+
+    Why: the mask no longer lies over what it marks.
+    Example: `return tf.image.random_flip_left_right(image), mask`
+    Fix: stack both, change them once, and take them apart: `tf.concat([image, mask], axis=-1)`.
+    Ignore: where the second image is no mask.
+    Reports: none collected.
+    """
+    for event in trace.of("moved-apart"):
+        names = " and ".join(sorted({repr(name) for name in event.info["features"]}))
+        moved = next(iter(trace.of("moved")), event)
+        help = "concatenate them, change them once, split them again; change boxes with the image"
+        yield at(moved, f"{names} are not moved together", help=help, also=event)
+
+
+@rule("PIP034", "out-of-range-after-augmentation", severity="warning", needs="script")
+def out_of_range(trace: Trace) -> Iterator[Finding]:
+    """Brightness or contrast changed at random, and nothing clips what goes beyond the range.
+
+    Why: values outside of 0..1 are given to a model that will never meet them again.
+    Example: `tf.image.random_brightness(image, 0.3)` of pixels of 0..1
+    Fix: `tf.clip_by_value(image, 0.0, 1.0)` afterwards.
+    Ignore: where the model normalises its inputs.
+    Reports: none collected.
+    """
+    for _, dataset in trace.used("train"):
+        tensor = inputs_of(dataset)
+        if tensor is not None and "brightened" in tensor.marks and tensor.span in ("0..1", "0..255"):
+            top = "1.0" if tensor.span == "0..1" else "255.0"
+            for event in trace.of("brightened"):
+                yield at(event, f"pixels leave {tensor.span}, and nothing clips them", confidence="likely",
+                         help=f"clip them afterwards: tf.clip_by_value(image, 0.0, {top})")  # fmt: skip
+            return
+
+
+@rule("PIP035", "rounded-to-nothing", needs="script")
+def rounded_to_nothing(trace: Trace) -> Iterator[Finding]:
+    """Pixels of 0..1 made integers, or divided by 255 as integers.
+
+    Why: all that is left is 0, and here and there a 1: every picture is black.
+    Example: `tf.cast(image / 255, tf.uint8)`, `image // 255`
+    Fix: cast to float first, and divide then.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in trace.of("rounded-to-nothing"):
+        yield at(event, f"pixels of {event.info['span']} become 0", help="use tf.cast(image, tf.float32) / 255.0")
+
+
+@rule("PIP036", "classes-blended", needs="script")
+def classes_blended(trace: Trace) -> Iterator[Finding]:
+    """A mask of class numbers that is resized by interpolation.
+
+    Why: between class 0 and class 2 it puts class 1, at every border.
+    Example: `mask = tf.image.resize(mask, (128, 128))`
+    Fix: `tf.image.resize(mask, (128, 128), method="nearest")`
+    Ignore: where the mask is one of grey values.
+    Reports: none collected.
+    """
+    labels = [one for _, dataset in trace.used("train") for one in labels_of(dataset) if one.form == "image"]
+    for event in trace.of("blended"):
+        if any("blended" in one.marks and one.feature == event.info["feature"] for one in labels):
+            fix = with_keyword(event.source, event.node, "method", '"nearest"')  # type: ignore[arg-type]
+            yield at(event, f"{event.info['feature']!r} holds class numbers, and resize blends them", fix)
+
+
+@rule("PIP040", "conversion-does-nothing", needs="script")
+def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
+    """`convert_image_dtype` after `resize`, which has made floats of the pixels already.
+
+    Why: from float to float it scales nothing: values stay at 0..255.
+    Example: `image = tf.image.resize(image, size); image = tf.image.convert_image_dtype(image, tf.float32)`
+    Fix: convert before resizing, or divide by 255.
+    Ignore: never.
+    Reports: https://github.com/tensorflow/tensorflow/issues/1763 https://github.com/tensorflow/tensorflow/issues/39595
+    """
+    for event in trace.of("no-op-conversion"):
+        message = "the pixels are floats already, and stay at 0..255"
+        fix = _scaled(event.node, event.source)
+        yield at(event, message, *fix, help="divide by 255 instead", measured="0..255", expected="0..1")
+
+
+def _scaled(node: ast.AST, source: Source) -> list[Edit]:
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    return [replaced(source, node, f"{source.segment(first)} / 255.0")] if first is not None else []
+
+
+@rule("PIP041", "scaled-twice", needs="script")
+def scaled_twice(trace: Trace) -> Iterator[Finding]:
+    """Pixels that are divided by 255 twice: in the code, or once in the code and once in the model.
+
+    Why: the input is nearly black, and the model stays near chance. `convert_image_dtype` scales too.
+    Example: `tf.image.convert_image_dtype(image, tf.float32) / 255.0`; `/ 255` before a model with `Rescaling(1/255)`.
+    Fix: remove one of the two.
+    Ignore: never.
+    Reports: https://github.com/mindee/doctr/pull/375 https://github.com/keras-team/keras-io/issues/1549
+    """
+    for event in trace.of("scaled-twice"):
+        left = event.node.left if isinstance(event.node, ast.BinOp) else None
+        fix = [replaced(event.source, event.node, event.source.segment(left))] if left is not None else []
+        yield at(event, f"pixels of {event.info['span']} are scaled once more", *fix, help="remove one of the two")
+    for use, dataset in trace.used("train"):
+        tensor = inputs_of(dataset)
+        for layer in layers_of(use.model)[:3]:
+            itself = layer.kind.startswith("application:") and _wanted(layer.kind.partition(":")[2]) == "0..255"
+            is_scaling = layer.kind == "Rescaling" and (layer.constant(0, "scale") or 1) < 0.02
+            if tensor is not None and tensor.span in ("0..1", "-1..1") and (itself or is_scaling):
+                yield at(
+                    layer,
+                    f"the model scales pixels, and the data is {tensor.span} already",
+                    help="feed 0..255, or take this layer out",
+                    also=placed(trace.sources, tensor.made_by),
+                    measured=tensor.span,
+                    expected="0..255",
+                )
+
+
+@rule("PIP042", "float64-images", severity="info", needs="script")
+def float64_images(trace: Trace) -> Iterator[Finding]:
+    """Images as float64.
+
+    Why: eight times the bytes of uint8 and twice those of float32, and most layers cast them back.
+    Example: `tf.cast(image, tf.float64)`, `np.array(image, float).tobytes()`
+    Fix: `tf.float32`; store uint8.
+    Ignore: where the precision is needed.
+    Reports: https://github.com/tensorflow/tensorflow/issues/42088
+    """
+    for event in trace.of("float64"):
+        text = event.source.segment(event.node)
+        fix = replaced(event.source, event.node, text.replace("float64", "float32"))
+        yield at(event, "images are made float64", fix)
+
+
+@rule("PIP059", "range-of-another-network", severity="warning", needs="script")
+def range_of_another_network(trace: Trace) -> Iterator[Finding]:
+    """Pixels prepared for another pretrained network than the one that is given them.
+
+    Why: its weights were made for one range; in another they say little, and features are near noise.
+    Example: `vgg16.preprocess_input` before `MobileNetV2`; pixels of 0..255 into a network for -1..1
+    Fix: the `preprocess_input` of the network's own module.
+    Ignore: where all of its weights are trained again.
+    Reports: https://github.com/qubvel/efficientnet/issues/84
+    """
+    for use, dataset in trace.used("train"):
+        tensor = inputs_of(dataset)
+        span = tensor.span if tensor is not None else None
+        for layer in layers_of(use.model):
+            if layer.kind == "preprocess_input":
+                span = f"preprocessed:{_module_of(layer)}"
+            elif layer.kind.startswith("application:"):
+                yield from _other_range(layer, span, placed(trace.sources, tensor.made_by if tensor else None))
+                break
+            elif not layer.kind.startswith("Random"):
+                break
+
+
+def _module_of(layer: Made) -> str:
+    text = ast.unparse(layer.node.func)
+    return text.split(".")[-2] if "." in text else ""
+
+
+def _other_range(layer: Made, span: str | None, made: At | None) -> Iterator[Finding]:
+    name = layer.kind.partition(":")[2]
+    wanted, weights = _wanted(name), layer.get(1, "weights")
+    given = _wanted(span.partition(":")[2]) if span and span.startswith("preprocessed:") else span
+    if wanted is None or given is None or (weights is not None and layer.constant(1, "weights") is None):
+        return
+    is_near = {given, wanted} in ({"0..1", "-1..1"}, {"0..255", "the means of ImageNet taken off"})
+    if given != wanted and (wanted != "0..255" or given not in ("0..1", "-1..1")):  # that is PIP041's
+        yield at(layer, f"{name} is made for pixels of {wanted}, and is given {given}", also=made,
+                 severity="info" if is_near else None, help="use the preprocess_input of its own module")  # fmt: skip
