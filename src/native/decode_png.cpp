@@ -219,11 +219,23 @@ std::uint8_t grey_of(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
 
-// Pixels of `from` channels as pixels of `to`; alpha is dropped, or full.
+// A value of a pixel on white.
+std::uint8_t on_white(unsigned value, unsigned alpha) {
+  return static_cast<std::uint8_t>((value * alpha + 255 * (255 - alpha) + 127) / 255);
+}
+
+// Pixels of `from` channels as pixels of `to`; alpha is put on white, or full.
 template <std::size_t from, std::size_t to>
 void convert_row(const std::uint8_t* in, std::size_t pixels, std::uint8_t* out) {
   for (std::size_t i = 0; i < pixels; ++i, in += from, out += to) {
-    if constexpr (to == 1) {
+    if constexpr (to < 4 && (from == 2 || from == 4)) {
+      std::uint8_t colour[3];
+      for (std::size_t c = 0; c < 3; ++c) colour[c] = on_white(in[from < 3 ? 0 : c], in[from - 1]);
+      if constexpr (to == 1)
+        out[0] = from < 3 ? colour[0] : grey_of(colour);
+      else
+        std::memcpy(out, colour, 3);
+    } else if constexpr (to == 1) {
       out[0] = from < 3 ? in[0] : grey_of(in);
     } else {
       for (std::size_t c = 0; c < 3; ++c) out[c] = in[from < 3 ? 0 : c];
@@ -320,6 +332,10 @@ bool PngDecoder::unfilter(std::size_t rows) {
 bool PngDecoder::convert(const Part& part) {
   const std::size_t to = size_.channels;
   grow(converted_, part.height * part.width * to + 3);
+  if (to < 4 && has_alpha_) {
+    for (std::size_t i = 0; i < colours_; ++i) convert_row<4, 3>(palette_ + 4 * i, 1, palette_ + 4 * i);
+    has_alpha_ = false;
+  }
   const std::uint8_t* in = pixels_;
   std::uint8_t* out = converted_.data();
   for (std::size_t y = 0; y < part.height; ++y, in += stride_, out += part.width * to) {

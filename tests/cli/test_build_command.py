@@ -181,3 +181,28 @@ def test_a_split_without_a_sample_is_no_damage(tmp_path, monkeypatch):
     (tmp_path / "data" / "train-00000-of-00001.tfrecord").write_bytes(b"")
     done = CliRunner().invoke(cli, ["info", "data"])
     assert (done.exit_code, "train-00000-of-00001.tfrecord: is empty: 0 bytes" in done.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,species\n1,x\n2,y\n", "note: no label: there is no column 'label'; is it 'species'? Then: --label species"),
+        ("a,kind\n1.5,x\n2.5,y\n", "is it 'kind'? Then: --label kind --overwrite"),
+        ("a,b\n1.5,2.5\n2.5,3.5\n", "note: no label: there is no column 'label', and --label COL names none"),
+    ],
+)
+def test_a_build_without_a_label_says_so_with_the_likely_column(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    result = CliRunner().invoke(cli, ["build", str(tmp_path / "rows.csv"), str(tmp_path / "out")])
+    assert (result.exit_code, said in result.output) == (0, True)
+
+
+def test_the_same_command_again_says_that_there_is_nothing_to_do(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
+    command = ["build", str(tmp_path / "rows.csv"), str(tmp_path / "out")]
+    assert CliRunner().invoke(cli, command).exit_code == 0
+    again = CliRunner().invoke(cli, command)
+    assert (again.exit_code, again.output) == (
+        0,
+        f"{tmp_path / 'out'}: nothing to do: this recipe built it, and its source has not changed since\n",
+    )

@@ -10,21 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from bushel.building.engines import Engine, LocalEngine, ProgressHandler
 from bushel.building.output.journal import versions
 from bushel.building.output.output_folder import OutputFolder
 from bushel.building.planning.plan import Plan
-from bushel.building.recipe import Recipe
+from bushel.building.recipe import Recipe, code_of
+from bushel.data.categories import hash_values
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, available_cores
+from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.sources.protocol import Source
-from bushel.storage import AnyPath, as_path, local_paths
+from bushel.storage import AnyPath, as_path, list_files, local_paths
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
 from bushel.transforms.protocol import is_in_core
 
-__all__ = ["Run", "check_outside", "check_schema", "helpers_of", "paths_in", "same_recipe"]
+__all__ = ["Run", "built_before", "check_outside", "check_schema", "helpers_of", "paths_in", "same_recipe"]
 
 
 _TABLES = suffixes_of("table", "text")
@@ -142,6 +145,44 @@ def same_recipe(output: OutputFolder, recipe: Recipe, source: dict[str, Any]) ->
                 output.out, f"was built with {name} {theirs!r}, and what is added must be too; got {mine!r}"
             )
     return msgspec.structs.replace(before, source=source, limit=recipe.limit)
+
+
+def built_before(out: Path, recipe: Recipe, source: Source, transforms: Sequence[Transform]) -> Manifest | None:
+    """The manifest of a dataset at `out` that this build would only make again, as far as shows without reading.
+
+    So it is if the recipe is the same, no file of the source is newer, and the source has no other keys.
+    """
+    told = source.describe()
+    if "path" not in told or code_of(transforms) or not (as_path(out) / MANIFEST_NAME).exists():
+        return None
+    manifest = read_manifest(out)
+    same = msgspec.structs.replace(recipe, source=told, out=None)
+    if manifest.generation or manifest.versions != versions() or manifest.recipe != msgspec.to_builtins(same):
+        return None
+    written = (as_path(out) / MANIFEST_NAME).stat().st_mtime_ns
+    paths = paths_in(told)
+    if local_paths([out, *paths]) != [out, *paths] or any(_newest_change(path) > written for path in paths):
+        return None
+    is_whole = all((out / s.path).exists() for split in manifest.splits.values() for s in split.shards)
+    return manifest if is_whole and (recipe.balance or recipe.limit or _has_same_keys(out, manifest, source)) else None
+
+
+def _newest_change(path: Path) -> int:
+    """When a file, or something in a folder, changed last, in nanoseconds."""
+    inside = path.rglob("*") if path.is_dir() else list_files(path)
+    return max(int(one.stat().st_mtime_ns) for one in [*([path] if path.exists() else []), *inside])
+
+
+def _has_same_keys(out: Path, manifest: Manifest, source: Source) -> bool:
+    """Whether the dataset has all samples of the source, but for those that were refused."""
+    try:
+        known = OutputFolder(out, out, manifest).known_keys()
+    except FileProblem:
+        return False
+    keys = np.concatenate([hash_values(source.list(number, []).keys) for number in range(source.partitions())])
+    if known is None or len(keys) - len(known) != manifest.refused:
+        return False
+    return int(np.isin(keys, known).sum()) == len(known)
 
 
 def check_schema(output: OutputFolder, made: Plan) -> None:

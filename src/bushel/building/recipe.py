@@ -79,6 +79,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     source: dict[str, Any] = {}
     out: str | None = None  # the folder to write, if the command does not say
     split: dict[str, float] | str | None = None  # shares by name, or the column that holds it; None: all train
+    resplit: bool = False  # divide all samples, those of a test split that the source has included
     exact: bool = False  # exact counts; samples that are added later may then move others
     stratify: str | None = None
     group: str | None = None

@@ -28,7 +28,7 @@ from bushel.building.encode.fitting import (
 )
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.engines import Counters, Engine, LocalEngine, Stopwatch, Timing, watch, watch_plan
-from bushel.building.options import Run, check_outside, check_schema, helpers_of, paths_in, same_recipe
+from bushel.building.options import Run, built_before, check_outside, check_schema, helpers_of, paths_in, same_recipe
 from bushel.building.output.journal import (
     QUARANTINE_NAME,
     Identity,
@@ -110,6 +110,7 @@ def build(
     *,
     transforms: Sequence[Transform] = (),
     split: Mapping[str, float] | str | None = None,
+    resplit: bool = False,
     exact: bool = False,
     stratify: str | None = None,
     group: str | None = None,
@@ -136,6 +137,7 @@ def build(
     """
     recipe = Recipe(
         split=dict(split) if isinstance(split, Mapping) else split,
+        resplit=resplit,
         exact=exact,
         stratify=stratify,
         group=group,
@@ -155,7 +157,7 @@ def build(
         stopwatch = Stopwatch(engine.cpu_seconds)
         with stopwatch.stage("open"):
             opened = open_any(source, helpers_of(engine))
-        built = _Build(opened, recipe, as_path(out), transforms, run, engine, stopwatch).do()
+        built = _build(opened, recipe, as_path(out), transforms, run, engine, stopwatch)
     built.warn()
     return built
 
@@ -174,9 +176,43 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
         stopwatch = Stopwatch(engine.cpu_seconds)
         with stopwatch.stage("open"):
             opened = open_source(recipe.source, helpers=helpers_of(engine))
-        built = _Build(opened, recipe, as_path(out), transforms, run, engine, stopwatch).do()
+        built = _build(opened, recipe, as_path(out), transforms, run, engine, stopwatch)
     built.warn()
     return built
+
+
+def _build(
+    source: Source,
+    recipe: Recipe,
+    out: Path,
+    transforms: Sequence[Transform],
+    run: Run,
+    engine: Engine,
+    stopwatch: Stopwatch,
+) -> Built:
+    """Build, unless the same build made what is there."""
+    if not run.overwrite and not run.append:
+        manifest = built_before(out, recipe, source, transforms)
+        if manifest is not None:
+            return _unchanged(out, manifest)
+    return _Build(source, recipe, out, transforms, run, engine, stopwatch).do()
+
+
+def _unchanged(out: Path, manifest: Manifest) -> Built:
+    return Built(
+        path=str(out),
+        manifest=manifest,
+        samples=0,
+        records=0,
+        refused=0,
+        bytes=0,
+        seconds=0.0,
+        resumed=0,
+        narrowed={},
+        problems=[],
+        is_acceptable=True,
+        timings={},
+    )
 
 
 class _Build:
@@ -441,10 +477,23 @@ class _Build:
             seconds=time.perf_counter() - self.begun,
             resumed=resumed,
             narrowed=largest_narrowings(outcomes, {}),
-            problems=made.facts.problems if made else [],
+            problems=[*made.facts.problems, *_lost_classes(made, manifest)] if made else [],
             is_acceptable=refused == 0 or self.run.max_bad is not None,
             timings=self.stopwatch.timings(),
         )
+
+
+def _lost_classes(made: Plan, manifest: Manifest) -> list[str]:
+    """Classes that were planned for a split, and of which every sample was refused."""
+    found = []
+    for name, counts in made.facts.label_counts.items():
+        written = manifest.splits[name].label_counts if name in manifest.splits else {}
+        lost = [label for label, count in counts.items() if count and not written.get(label)]
+        if lost:
+            more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+            said = ", ".join(map(repr, lost[:5]))
+            found.append(f"no record in {name} of {said}{more}: every sample of it was refused")
+    return found
 
 
 def _is_short(made: Plan) -> bool:

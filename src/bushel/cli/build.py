@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from bushel.building import Built, Outline, Recipe
     from bushel.building.engines import BuildProgress
+    from bushel.records.manifest import Manifest
 
 _OF_RUN = ("workers", "max_bad", "strict", "check", "append", "overwrite")
 
@@ -149,6 +150,9 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     if as_json:
         _print_json(built)
         return
+    if not built.samples and not built.manifest.generation:
+        click.echo(f"{built.path}: nothing to do: this recipe built it, and its source has not changed since")
+        return
     rate = f"{built.samples / built.seconds:,.0f} samples/s, {readable_size(built.bytes / built.seconds)}/s"
     shards = sum(len(split.shards) for split in built.manifest.splits.values())
     added = f", {built.records:,} of them new" if built.manifest.generation else ""
@@ -167,6 +171,8 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     _print_classes(counts, weights, {str(number): f"{number} {name}" for name, number in numbers.items()})
     _print_costs(built.path)
     _print_counted(built.manifest.counted)
+    if built.manifest.label is None:
+        _print_no_label(built.manifest)
     for problem in built.problems:
         click.echo(f"problem: {problem}")
     if built.narrowed:
@@ -184,6 +190,19 @@ def _print_timings(built: Built) -> None:
         for name, timing in built.timings.items()
     ]
     _print_table(("stage", "time", "cores busy"), rows)
+
+
+def _print_no_label(manifest: Manifest) -> None:
+    """Say that nothing is marked as what to predict, and what it may be."""
+    from bushel.data.categories import likely_label
+
+    features = (manifest.raw or manifest.schema).features
+    if likely := likely_label(features):
+        click.echo(f"note: no label: there is no column 'label'; is it {likely!r}? Then: --label {likely} --overwrite")
+    elif "image" in features:
+        click.echo("note: no label: put the images of a class into a folder of its name, or use --set labels=FILE.csv")
+    else:
+        click.echo("note: no label: there is no column 'label', and --label COL names none")
 
 
 def _print_refused(built: Built) -> None:

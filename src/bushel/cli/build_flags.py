@@ -53,7 +53,10 @@ BUILD_FLAGS = [
             "--group COL": "Keep samples with the same COL in one split",
             "--seed N": "Random seed for splits and order  [default: 0]",
         },
-        rare={"--exact": "Splits of exact counts; samples that are added later may then move others"},
+        rare={
+            "--resplit": "Divide all samples by --split, even those of a test split that the source has",
+            "--exact": "Splits of exact counts; samples that are added later may then move others",
+        },
     ),
     *flags(
         "Shards",

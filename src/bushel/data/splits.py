@@ -23,6 +23,7 @@ __all__ = [
     "as_split",
     "assign",
     "assign_exactly",
+    "assign_groups_exactly",
     "choose",
     "common_names",
     "draw",
@@ -38,6 +39,7 @@ __all__ = [
     "split_of_shard",
     "stratified_bounds",
     "train_first",
+    "without_test",
 ]
 
 TRAIN, VAL, TEST = "train", "val", "test"
@@ -257,6 +259,33 @@ def assign_stratified(
     for rows in _by_class(classes, draws):
         found[rows] = assign(draws[rows], bounds.get(int(classes[rows[0]]), default))
     return found
+
+
+def assign_groups_exactly(draws: Hashes, shares: Sequence[Fraction]) -> NDArray[np.uint8]:
+    """Splits of whole groups, whose samples have one draw, with counts as near to the shares as groups allow.
+
+    Every split has a group, if there are as many groups as splits.
+    """
+    groups, of_group, sizes = np.unique(draws, return_inverse=True, return_counts=True)
+    ends = np.cumsum(sizes)
+    cuts: list[int] = []
+    total = Fraction(0)
+    for number, share in enumerate(list(shares)[:-1]):
+        total += share
+        nearest_end = int(np.argmin(np.abs(ends - float(total * len(draws))))) + 1
+        at_least, left = (cuts[-1] if cuts else 0) + 1, len(shares) - 1 - number
+        cuts.append(min(max(nearest_end, at_least), max(len(groups) - left, at_least)))
+    found: NDArray[np.uint8] = np.searchsorted(np.array(cuts), np.arange(len(groups)), side="right").astype(np.uint8)
+    return found[of_group]
+
+
+def without_test(shares: Shares, given: Any) -> Shares:
+    """The shares of the other splits, summing to one: of what is left where a test split is there already."""
+    rest = {name: share for name, share in shares.items() if as_split(name) != TEST}
+    if not rest:
+        raise ValueError(f"split must name a part beside test, which the source has already; got {given!r}")
+    whole = sum(rest.values(), Fraction(0))
+    return {name: share / whole for name, share in rest.items()}
 
 
 def _by_class(classes: NDArray[Any] | None, draws: Hashes) -> list[NDArray[np.int64]]:

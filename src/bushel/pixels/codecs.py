@@ -8,6 +8,7 @@ import re
 import struct
 import sys
 import zlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "format_of",
     "full_of",
     "is_wide",
+    "on_background",
     "orientation_of",
     "to_channels",
     "turn_pixels",
@@ -51,10 +53,10 @@ def as_pixels(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def to_channels(image: NDArray[Any], channels: int) -> NDArray[Any]:
-    """Pixels of 1, 3 or 4 channels with so many of them; alpha is dropped, or full."""
+    """Pixels of 1, 3 or 4 channels with so many of them; alpha is put on white, or full."""
     if image.shape[2] == channels:
         return image
-    colours = image[..., :3] if image.shape[2] == 4 else image
+    colours = on_background(image) if image.shape[2] == 4 else image
     if channels == 1:
         if colours.shape[2] == 1:
             return colours
@@ -73,6 +75,18 @@ def decoders() -> dict[str, str]:
 
 _FALLBACKS = {"jpeg": "simplejpeg", "png": "Pillow"}
 CODEC_WORDS = "images: {jpeg} for JPEG, {png} for PNG, Pillow for others"
+
+
+def on_background(image: NDArray[Any], background: Sequence[int] = (255, 255, 255)) -> NDArray[Any]:
+    """Colours with alpha as they look on a background, given as uint8 has it; without an alpha then."""
+    full = full_of(image.dtype)
+    under = np.asarray(background, np.int64) * (full // 255)
+    if image.dtype == np.float32:
+        alpha = image[..., 3:] / full
+        return np.asarray(image[..., :3] * alpha + under.astype(np.float32) * (1 - alpha), np.float32)
+    alpha = image[..., 3:].astype(np.int64)
+    mixed = (image[..., :3] * alpha + under * (full - alpha) + full // 2) // full
+    return mixed.astype(image.dtype)
 
 
 def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
@@ -97,7 +111,7 @@ _SCAN = b"\xff\xda"  # begins the pixels of a JPEG, and of a thumbnail within it
 # Pixels are mostly resized and dropped: memory that was dropped is taken again, since the system clears what it gives.
 _POOL = _native.Pool(max(8, os.cpu_count() or 1))
 _POOLED_BYTES = 4 << 20  # larger images are too few, and too much to keep
-_BITS, _PLANAR = 258, 284  # tags of TIFFs
+_BITS, _PLANAR, _SMALLEST, _LARGEST = 258, 284, 340, 341  # tags of TIFFs
 MOST_PIXELS = 2**28  # an image of few bytes can ask for more memory than there is
 WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
 
@@ -201,8 +215,29 @@ def _decode_other(data: bytes, channels: int | None) -> NDArray[np.uint8]:
             wide = np.asarray(image)
             pixels = (np.clip(wide, 0, 65535) >> 8).astype(np.uint8)
             return _grey_to(pixels, channels or 1)
-        pixels = np.array(image.convert(MODES[channels or _own_channels(image)][1]))
+        if image.mode == "F":
+            return _grey_to((_scaled(image) * 255 + 0.5).astype(np.uint8), channels or 1)
+        own = _own_channels(image)
+        if own == 4 and channels in (1, 3):
+            image = Image.fromarray(on_background(np.asarray(image.convert("RGBA"))))  # noqa: PLW2901
+        pixels = np.array(image.convert(MODES[channels or own][1]))
     return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _scaled(image: Any) -> NDArray[np.float64]:
+    """Pixels that are floats, from 0 to 1 between the smallest and the largest value that a TIFF says it has."""
+    tags = getattr(image, "tag_v2", {})
+    low, high = (_first(tags.get(tag)) for tag in (_SMALLEST, _LARGEST))
+    if low is None or high is None or not low < high:
+        raise ValueError(
+            "its pixels are floats, and it does not say which are black and white: scale it to 8 or 16 bits"
+        )
+    return np.clip((np.asarray(image, np.float64) - low) / (high - low), 0, 1)
+
+
+def _first(value: Any) -> float | None:
+    value = value[0] if isinstance(value, tuple) and value else value
+    return float(value) if isinstance(value, int | float) else None
 
 
 def refuse_planes(image: Any) -> None:
@@ -264,6 +299,8 @@ def _decode(data: bytes) -> NDArray[np.uint16] | None:
         clear = image.info.get("transparency")
         if image.mode in WIDE:
             return _with_clear(np.clip(np.asarray(image), 0, 65535).astype(np.uint16)[..., None], clear)
+        if image.mode == "F":
+            return (_scaled(image) * 65535 + 0.5).astype(np.uint16)[..., None]
         args = image.tile[0].args if image.tile else ""
         found = _COLOURS.fullmatch(str(args if isinstance(args, str) else args[0]))
     if found is None:
@@ -348,7 +385,7 @@ else:
 def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
     """Encode uint8 pixels of height x width x 1, 3 or 4; as PNG, uint16 ones too.
 
-    A JPEG leaves out alpha, and has half the colour resolution, as is usual.
+    A JPEG has alpha put on white, and has half the colour resolution, as is usual.
     JPEGs of a quality below 96 are made with libjpeg-turbo's fast DCT, others with its accurate one.
     """
     if pixels.dtype == np.uint16:
@@ -356,7 +393,7 @@ def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
             raise ValueError(f"{form} has 8 bits per channel; 16 bits are stored as png or raw")
         return encode_wide(pixels)
     if form == "jpeg" and pixels.shape[2] == 4:
-        pixels = pixels[..., :3]
+        pixels = on_background(pixels)
     if _IN_CORE.get(form) and min(pixels.shape) > 0 and max(pixels.shape) <= _MOST_SIDE:
         pixels = np.ascontiguousarray(pixels)
         made = _native.encode_png(pixels) if form == "png" else _native.encode_jpeg(pixels, quality)

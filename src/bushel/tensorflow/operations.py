@@ -289,7 +289,28 @@ def decode(step: Any, data: Any, encoding: str) -> Any:
         return tf.io.decode_image(data, step.channels, expand_animations=False)
     if step.channels == 4:
         return tf.io.decode_png(data, 4)
-    return tf.io.decode_jpeg(data, step.channels, dct_method="INTEGER_ACCURATE")  # reads PNG and GIF too
+    if encoding == "jpeg":
+        return _decode_opaque(step, data)
+    if encoding == "png":
+        return _decode_on_background(step, data)
+    is_png = tf.equal(tf.strings.substr(data, 0, 4), b"\x89PNG")
+    return tf.cond(is_png, lambda: _decode_on_background(step, data), lambda: _decode_opaque(step, data))
+
+
+def _decode_opaque(step: Any, data: Any) -> Any:
+    return load().io.decode_jpeg(data, step.channels, dct_method="INTEGER_ACCURATE")  # reads PNG and GIF too
+
+
+def _decode_on_background(step: Any, data: Any) -> Any:
+    """A PNG, whose transparent pixels show the background, in the same integers as the native engine."""
+    tf = load()
+    image = tf.cast(tf.io.decode_png(data, 4), tf.int32)
+    alpha = image[..., 3:]
+    colours = (image[..., :3] * alpha + tf.constant(step.background) * (255 - alpha) + 127) // 255
+    if step.channels == 3:
+        return tf.cast(colours, tf.uint8)
+    grey = tf.reduce_sum(colours * tf.constant([19595, 38470, 7471]), axis=2, keepdims=True) + 0x8000
+    return tf.cast(tf.bitwise.right_shift(grey, 16), tf.uint8)
 
 
 def _resize(step: Any, image: Any, _: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
-from bushel.pixels.codecs import MODES, decode_pixels, decode_wide, encode_pixels, is_wide, to_channels
+from bushel.pixels.codecs import MODES, decode_pixels, decode_wide, encode_pixels, is_wide, on_background, to_channels
 from bushel.pixels.geometry import FITS, KERNELS, Boxes, Fit, Kernel, Move, moved, place
 from bushel.transforms.canvas import Canvas, Ints
 from bushel.transforms.protocol import Draw, Draws, image_of, value_of
@@ -139,14 +139,18 @@ Depth: TypeAlias = Literal["uint8", "uint16"]
 DEPTHS = ("uint8", "uint16")
 
 
+WHITE = (255, 255, 255)
+
+
 class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
     """Encoded bytes (JPEG, PNG, WebP and all that Pillow reads) to pixels, height x width x channels.
 
     They are uint8: of images of 16 bits a channel the upper 8 are kept, and a build counts them. With
     `dtype="uint16"`, all 16 are; images of 8 are multiplied by 257 then, so that white is 65535 in all.
 
-    Turned upright where EXIF data ask for it. With `at_least`, a JPEG that is twice this height and width or more is
-    decoded at half, quarter or eighth size: that is faster, and not quite the same.
+    What is transparent is put on a background, white unless `background` says another colour, where the channels asked
+    for have no alpha. Turned upright where EXIF data ask for it. With `at_least`, a JPEG that is twice this height and
+    width or more is decoded at half, quarter or eighth size: that is faster, and not quite the same.
     """
 
     feature: str = "image"
@@ -154,10 +158,13 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
     at_least: tuple[int, int] | None = None
     upright: bool = True
     dtype: Depth = "uint8"
+    background: tuple[int, int, int] = WHITE
 
     def __post_init__(self) -> None:
         if self.channels not in MODES:
             raise ValueError(f"channels must be one of 1, 3, 4; got {self.channels}")
+        if len(self.background) != 3 or not all(0 <= value <= 255 for value in self.background):
+            raise ValueError(f"background must be red, green and blue from 0 to 255, got {self.background}")
         check_depth(self.dtype)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
@@ -169,13 +176,18 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
                 raise SchemaMismatch("frames of one clip must have one size", at=self.feature)
             return {**sample, self.feature: np.stack(alone)}
         data = bytes_of(sample, self.feature)
-        how: dict[str, Any] = {"channels": self.channels, "upright": self.upright, "at_least": self.at_least}
-        pixels = decoded(data, self.feature, draw, self.dtype, **how)
+        how: dict[str, Any] = {"upright": self.upright, "at_least": self.at_least}
+        if self.background == WHITE or self.channels == 4:
+            pixels = decoded(data, self.feature, draw, self.dtype, channels=self.channels, **how)
+        else:
+            pixels = decoded(data, self.feature, draw, self.dtype, **how)
+            pixels = on_background(pixels, self.background) if pixels.shape[2] == 4 else pixels
+            pixels = to_channels(pixels, self.channels)
         return {**sample, self.feature: pixels, **sized(sample, self.feature, pixels.shape)}
 
     def paint(self, canvas: Canvas, draws: Draws) -> bool:
         """Decode all images of a batch."""
-        if self.dtype != "uint8":
+        if self.dtype != "uint8" or (self.background != WHITE and self.channels != 4):
             return False
         how: dict[str, Any] = {"upright": self.upright, "at_least": self.at_least}
         draw = Draw(draws.seed, draws.epoch, 0, draws.step)

@@ -161,7 +161,8 @@ def _list_partition(
 
 
 def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:
-    names = [label, recipe.stratify, group_of(source, recipe), _split_column(source, recipe)]
+    splits_in = _split_column(source, recipe) or _kept_column(source, recipe)
+    names = [label, recipe.stratify, group_of(source, recipe), splits_in]
     features = source.schema().features
     for name in names:
         if name is not None and name in features and features[name].encoding == "sparse":
@@ -177,6 +178,12 @@ def _split_column(source: Source, recipe: Recipe) -> str | None:
         return shares
     own: str | None = getattr(source, "split", None)
     return own if recipe.split is None else None
+
+
+def _kept_column(source: Source, recipe: Recipe) -> str | None:
+    """The source's own column of splits, of which the test split is kept where shares divide the rest."""
+    own: str | None = getattr(source, "split", None)
+    return None if recipe.resplit or recipe.split is None else own
 
 
 def group_of(source: Source, recipe: Recipe) -> str | None:
@@ -270,12 +277,35 @@ class Draft:
         if column is not None:
             return self._assign_by_column(column)
         assert not isinstance(shares, str)
-        self.names = list(shares)
-        parts = list(shares.values())
+        everything = np.arange(len(self.listed.hashes))
+        if (kept := self._kept_test()) is None:
+            self.names = list(shares)
+            return self._assign_by_shares(everything, list(shares.values()))
+        rest = splits.without_test(shares, self.recipe.split)
+        self.names = [*rest, splits.TEST]
+        found = np.full(len(everything), len(rest), np.uint8)
+        found[~kept] = self._assign_by_shares(everything[~kept], list(rest.values()))
+        if self.group is not None:
+            self._check_groups(found)
+        self.listed.counted["samples of the source's own test split, which stays as it is"] += int(kept.sum())
+        return found
+
+    def _kept_test(self) -> NDArray[np.bool_] | None:
+        """The samples that the source says are its test split; None if there are none, or if they may be mixed."""
+        if (column := _kept_column(self.source, self.recipe)) is None:
+            return None
+        values = self._column(column)
+        codes = [code for code, name in enumerate(values.names()) if splits.as_split(name) == splits.TEST]
+        found = np.isin(values.codes(), codes)
+        return found if found.any() and not found.all() else None
+
+    def _assign_by_shares(self, rows: Rows, parts: list[Any]) -> NDArray[np.uint8]:
         hashes = self.listed.hashes if self.group is None else self._group_hashes()
-        draws = splits.draw(hashes, self.recipe.seed, "split")
-        classes = self._column(self.recipe.stratify).codes() if self.recipe.stratify else None
+        draws = splits.draw(hashes[rows], self.recipe.seed, "split")
+        classes = self._column(self.recipe.stratify).codes()[rows] if self.recipe.stratify else None
         if self.recipe.exact:
+            if self.group is not None:
+                return splits.assign_groups_exactly(draws, parts)
             return splits.assign_exactly(draws, parts, classes)
         if classes is not None:
             return self._assign_stratified(draws, parts, classes)
@@ -346,7 +376,8 @@ class Draft:
     def find_problems(self) -> None:
         """Note what is probably wrong although it can be built."""
         empty = [name for name, rows in self.ordered.items() if not len(rows)]
-        self.problems += [f"split {name!r} gets no sample" for name in empty if self.frozen is None]
+        if self.frozen is None:
+            self.problems += [f"split {name!r} gets no sample{self._way_out()}" for name in empty]
         self.ordered = {name: rows for name, rows in self.ordered.items() if len(rows)}
         labels = self.listed.labels
         if labels is None:
@@ -362,6 +393,17 @@ class Draft:
         if absent:
             more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
             self.problems.append(f"no sample in train of {', '.join(map(repr, absent[:5]))}{more}")
+
+    def _way_out(self) -> str:
+        """What helps if a split is empty because shares are drawn by chance, and there are few to draw from."""
+        if _split_column(self.source, self.recipe) is not None or self.recipe.exact:
+            return ""
+        if self.group is None:
+            return ": --exact gives each split its share"
+        count = len(np.unique(self._group_hashes()))
+        if count < len(self.names):
+            return f": samples stay with their group, and {self.group!r} has {quantity(count, 'value')}"
+        return f": it is drawn from {count:,} groups of {self.group!r}; --exact gives each split its share of them"
 
     def _count_labels(self, labels: Labels) -> dict[str, dict[str, int]]:
         if labels.task != "classification":

@@ -85,6 +85,8 @@ class ImageCheck:
             raise BadImage(f"it says that it has {header.width}x{header.height} pixels")
         if header.format == "jpeg" and header.channels == 4 and "cmyk" not in self.allow:
             raise BadImage("the JPEG is in CMYK, whose colours most readers get wrong: convert it to RGB")
+        if header.bits > 16 and "16-bit" not in self.allow:
+            raise BadImage(f"it has {header.bits} bits per channel: scale it to 8 or 16 bits")
         if header.bits > 8 and "16-bit" not in self.allow:
             raise BadImage(f"it has {header.bits} bits per channel, and most readers keep 8: allow 16-bit to store it")
         if header.is_animated and "animated" not in self.allow:
