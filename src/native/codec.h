@@ -42,6 +42,11 @@ struct EncodeError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A value of a pixel with alpha, on white.
+inline std::uint8_t on_white(unsigned value, unsigned alpha) {
+  return static_cast<std::uint8_t>((value * alpha + 255 * (255 - alpha) + 127) / 255);
+}
+
 inline std::size_t load_big16(const std::uint8_t* p) { return static_cast<std::size_t>(p[0]) << 8 | p[1]; }
 inline std::size_t load_big32(const std::uint8_t* p) { return load_big16(p) << 16 | load_big16(p + 2); }
 

@@ -219,11 +219,6 @@ std::uint8_t grey_of(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595 + rgb[1] * 38470 + rgb[2] * 7471 + 0x8000) >> 16);
 }
 
-// A value of a pixel on white.
-std::uint8_t on_white(unsigned value, unsigned alpha) {
-  return static_cast<std::uint8_t>((value * alpha + 255 * (255 - alpha) + 127) / 255);
-}
-
 // Pixels of `from` channels as pixels of `to`; alpha is put on white, or full.
 template <std::size_t from, std::size_t to>
 void convert_row(const std::uint8_t* in, std::size_t pixels, std::uint8_t* out) {

@@ -627,7 +627,7 @@ class RemakingTaker final : public Taker {
   RemadeImage end() {
     painter_.end();
     const bool is_jpeg = remaking_.codecs[row_] == Codec::jpeg;
-    if (is_jpeg && target_.size.channels == 4) drop_alpha();
+    if (is_jpeg && target_.size.channels == 4) put_on_white();
     return {is_jpeg ? encode_jpeg(pixels_.data(), target_.size, remaking_.quality)
                     : encode_png(pixels_.data(), target_.size),
             target_.size.channels};
@@ -648,9 +648,14 @@ class RemakingTaker final : public Taker {
   void take(const Rows<std::uint8_t>& rows) override { painter_.paint(rows); }
 
  private:
-  void drop_alpha() {
+  // What is transparent shows white.
+  void put_on_white() {
     const std::size_t pixels = target_.size.height * target_.size.width;
-    for (std::size_t i = 0; i < pixels; ++i) std::memmove(pixels_.data() + 3 * i, pixels_.data() + 4 * i, 3);
+    for (std::size_t i = 0; i < pixels; ++i) {
+      const std::uint8_t* const in = pixels_.data() + 4 * i;
+      const unsigned alpha = in[3];
+      for (std::size_t c = 0; c < 3; ++c) pixels_.data()[3 * i + c] = on_white(in[c], alpha);
+    }
     target_.size.channels = 3;
   }
 
