@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import Column, aligned, cut, describe_column, take
+from bushel.data.columns import BytesColumn, Column, aligned, cut, describe_column, take
 from bushel.errors import BushelError, fault_words, quantity
 from bushel.pixels.codecs import CODEC_WORDS
 from bushel.printing import html_table
@@ -23,7 +25,8 @@ from bushel.reading.order import Sampler
 from bushel.reading.shards import Shard, Wanted
 from bushel.records.files import Skipped
 from bushel.transforms import BatchTransform, Transform
-from bushel.transforms.chain import Chain, Spent
+from bushel.transforms.chain import Chain, Refuse, Rows, Spent
+from bushel.transforms.protocol import PaintedTransform, is_in_core
 
 __all__ = ["Batch", "Group", "Made", "Maker", "OnFault", "Passed", "Place", "Report", "Tally"]
 
@@ -232,7 +235,19 @@ class Made:
     batches: list[tuple[Batch, Place]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     end: Place = field(default_factory=Place)
-    error: BushelError | None = None  # that ends the work after these batches
+    error: Exception | None = None  # that ends the work after these batches
+
+
+class _Refusal(Exception):
+    """A row that a transform failed on, among those of several batches."""
+
+
+def _refuse_all(_: int, __: Exception) -> None:
+    raise _Refusal
+
+
+def _is_dense(columns: dict[str, Column]) -> bool:
+    return all(isinstance(column, np.ndarray | BytesColumn) for column in columns.values())
 
 
 def _as_array(positions: Ints | range) -> Ints:
@@ -251,24 +266,70 @@ class Maker:
     layout: tuple[Layout, ...] = ()
     on_fault: OnFault = "raise"
     pool: _native.Pool = field(default_factory=lambda: _native.Pool(_POOLED))
+    is_apart: threading.Event = field(default_factory=threading.Event)  # set where batches are not made together
 
     def __call__(self, group: Group) -> Made:
         """Make the batches of a group."""
         made = Made(end=group.batches[-1].after)
         rows = self._rows(group, *group.batches)
         columns = self._read(rows, made.tally)
+        is_alone = len(group.batches) == 1
+        if columns is not None and self.transforms and not is_alone:
+            columns = self._transform_together(columns, rows, group.epoch, made.tally)
         if columns is None:
             self._make_each(group, made)
             return made
         at = 0
+        chain = self._chain if is_alone else self._chain.of_batches
         for planned in group.batches:
             end = at + len(planned.positions)
-            own = columns if len(group.batches) == 1 else {name: cut(c, at, end) for name, c in columns.items()}
-            batch = self._finish(own, rows[at:end], planned, group.epoch, made.tally)
+            own = columns if is_alone else {name: cut(c, at, end) for name, c in columns.items()}
+            try:
+                batch = self._finish(own, rows[at:end], planned, group.epoch, made.tally, chain)
+            except Exception as error:
+                if not made.batches:
+                    raise
+                made.error = error
+                return made
             if batch is not None:
                 made.batches.append((batch, planned.after))
             at = end
         return made
+
+    def row_bytes(self) -> float:
+        """How large the row of a batch is, by the first record; infinite if batches must be made one at a time."""
+        if not all(isinstance(step, PaintedTransform | BatchTransform) or is_in_core(step) for step in self.transforms):
+            return math.inf
+        rows, tally = self.sampler.rows(0, np.zeros(1, np.int64)), Tally()
+        try:
+            columns = self._read(rows, tally)
+            columns = columns and self._transform_together(columns, rows, 0, tally)
+        except Exception:  # found again, and named, when its batch is made
+            columns = None
+        if columns is None or tally.in_python:
+            return math.inf
+        sizes = (column.data.nbytes for column in columns.values() if isinstance(column, np.ndarray | BytesColumn))
+        return float(sum(sizes))
+
+    def _transform_together(
+        self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally
+    ) -> dict[str, Column] | None:
+        """The rows of several batches changed at once; None where that could differ from one batch after the other."""
+        if self.is_apart.is_set() or not _is_dense(columns):
+            return None
+        begin, chain = perf_counter(), self._chain.of_samples
+        try:
+            found = self._apply(chain, columns, rows, epoch, tally, _refuse_all)
+        except _Refusal:
+            return None
+        except Exception:  # of rows that cannot stand in one column; if a batch has it too, it is raised there
+            self.is_apart.set()
+            return None
+        tally.transform += perf_counter() - begin
+        if not _is_dense(found.columns):  # images of several sizes: a batch of its own may have but one
+            self.is_apart.set()
+            return None
+        return found.columns
 
     def ahead(self, groups: Iterator[Group]) -> Iterator[Group]:
         """The same groups; shards that are fetched are asked for the records of the next ones in advance."""
@@ -298,7 +359,9 @@ class Maker:
             try:
                 kept = self._intact(rows, made.tally)
                 self._make_kept(group, planned, rows, kept, made)
-            except BushelError as error:
+            except Exception as error:
+                if not made.batches and not isinstance(error, BushelError):
+                    raise
                 made.error = error
                 return
 
@@ -311,7 +374,7 @@ class Maker:
             return
         columns = self._read(rows[chosen], made.tally)
         assert columns is not None
-        batch = self._finish(columns, rows[chosen], planned, group.epoch, made.tally)
+        batch = self._finish(columns, rows[chosen], planned, group.epoch, made.tally, self._chain)
         if batch is not None:
             made.batches.append((batch, planned.after))
 
@@ -351,12 +414,12 @@ class Maker:
         return chosen, planned._replace(real=None if real.all() else real)
 
     def _finish(
-        self, columns: dict[str, Column], rows: Ints, planned: PlannedBatch, epoch: int, tally: Tally
+        self, columns: dict[str, Column], rows: Ints, planned: PlannedBatch, epoch: int, tally: Tally, chain: Chain
     ) -> Batch | None:
-        """The batch; None if no row of it came through its transforms."""
-        if self.transforms:
+        """The batch after a chain; None if no row of it came through."""
+        if chain:
             begin = perf_counter()
-            columns, kept = self._transform(columns, rows, epoch, tally)
+            columns, kept = self._transform(chain, columns, rows, epoch, tally)
             if len(kept) < len(rows):
                 if not len(kept):
                     return None
@@ -378,9 +441,7 @@ class Maker:
         tally.layout += perf_counter() - begin
         return Batch(columns, rows, planned.real, epoch)
 
-    def _transform(
-        self, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally
-    ) -> tuple[dict[str, Column], Ints]:
+    def _transform(self, chain: Chain, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally) -> Rows:
         """The columns transformed, and which rows came through."""
         refused: list[int] = []
 
@@ -388,8 +449,13 @@ class Maker:
             refused.append(at)
             self._take_refusal(int(rows[at]), error, tally, is_last=len(refused) == len(rows))
 
+        return self._apply(chain, columns, rows, epoch, tally, refuse)
+
+    def _apply(
+        self, chain: Chain, columns: dict[str, Column], rows: Ints, epoch: int, tally: Tally, refuse: Refuse
+    ) -> Rows:
         features, spent = self.split.schema.features, Spent(tally.in_python)
-        found = self._chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse, spent=spent)
+        found = chain.apply_rows(columns, features, rows, epoch=epoch, pool=self.pool, refuse=refuse, spent=spent)
         tally.waited_for_python += spent.waited
         return found
 

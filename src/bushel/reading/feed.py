@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bushel.data.schema import IMAGE_ENCODINGS
-from bushel.errors import BushelError, MissingName
+from bushel.errors import MissingName
 from bushel.parallel import Ahead
 from bushel.pixels.codecs import decoders
 from bushel.reading.batch import Batch, Made, OnFault, Place, Report
@@ -90,7 +90,7 @@ class Feed:
         self._is_through = False
         self._ready: deque[tuple[Batch, Place]] = deque()
         self._pipeline: Ahead[Made] | ProcessesAhead | None = None
-        self._error: BushelError | None = None  # to be raised after the batches that are ready
+        self._error: Exception | None = None  # to be raised after the batches that are ready
         self._report = Report(threads=threads_of(settings), processes=settings.workers.processes)
         self._report.add_missing(split.shards.shards)
         self._begun: float | None = None

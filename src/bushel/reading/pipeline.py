@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -234,19 +235,23 @@ def prepare(split: Split, settings: Settings) -> tuple[Maker, Schedule]:
             sampler = bucketed(sampler, lengths, settings.batch_size, window=step.window, seed=order.seed)  # type: ignore[arg-type]
         pack = step if isinstance(step, Pack) else pack
     steps = Steps(sampler.size, settings.batch_size, order, settings.drop_last)
-    at_once = 1 if settings.transforms or pack else _batches_at_once(split, settings)
+    at_once = 1 if settings.transforms or pack else _batches_at_once(_record_bytes(split), settings)
     maker = Maker(split, sampler, wanted, order.seed, settings.transforms, settings.layout, settings.on_fault)
     return maker, Schedule(steps, sampler, settings.epochs, at_once, pack, lengths if pack else None)
 
 
-def _batches_at_once(split: Split, settings: Settings) -> int:
+def _record_bytes(split: Split) -> float:
+    """About how large a record is; infinite if there is none."""
+    lengths = split.shards.shards[0].index.lengths[:64] if len(split) else ()
+    return float(np.mean(lengths)) if len(lengths) else math.inf
+
+
+def _batches_at_once(row_bytes: float, settings: Settings) -> int:
     """How many batches are made together: one, unless they are so small that starting each would cost more."""
-    if len(split) == 0 or settings.workers.ahead == 1:
+    if math.isinf(row_bytes) or settings.workers.ahead == 1:
         return 1
-    lengths = split.shards.shards[0].index.lengths[:64]
-    mean = float(lengths.mean()) if len(lengths) else 0.0
     threads = threads_of(settings)
-    records = min(_GROUP_RECORDS * threads, min(_GROUP_BYTES * threads, _MOST_GROUP_BYTES) / (mean + 1))
+    records = min(_GROUP_RECORDS * threads, min(_GROUP_BYTES * threads, _MOST_GROUP_BYTES) / (row_bytes + 1))
     return max(1, min(int(records // settings.batch_size), settings.workers.ahead or _GROUP_RECORDS))
 
 
@@ -257,9 +262,19 @@ def make_ahead(
 
     Of all groups, it makes number `first`, and every one that is a multiple of `step` later.
     """
+    schedule = _with_groups(maker, schedule, settings)
     groups = maker.ahead(islice(schedule.groups(place), first, None, step))
     ahead = _share(_groups_ahead(settings, schedule), step) - 1
     return Ahead(maker, groups, threads=_share(threads_of(settings), step), ahead=ahead)
+
+
+def _with_groups(maker: Maker, schedule: Schedule, settings: Settings) -> Schedule:
+    """The schedule with small batches made together where the core transforms them, which takes a look at a record."""
+    if not settings.transforms or schedule.pack is not None or settings.workers.ahead is not None:
+        return schedule
+    if _batches_at_once(_record_bytes(maker.split), settings) == 1:
+        return schedule
+    return replace(schedule, batches_at_once=_batches_at_once(maker.row_bytes(), settings))
 
 
 def _share(count: int, parts: int) -> int:

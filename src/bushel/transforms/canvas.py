@@ -200,16 +200,18 @@ class Canvas:
     @property
     def size(self) -> tuple[int, int] | None:
         """Height and width that all images have now; None if they differ."""
-        kept = np.setdiff1d(np.arange(len(self)), list(self.refused))
-        sizes = self.sizes[kept]
+        sizes = self.sizes
+        if self.refused:
+            sizes = sizes[np.setdiff1d(np.arange(len(self)), list(self.refused))]
         if not len(sizes) or (sizes != sizes[0]).any():
             return None
         return int(sizes[0, 0]), int(sizes[0, 1])
 
     def paint(self, pool: Any) -> NDArray[Any]:
         """All images, in memory of the pool; what comes of those that are refused is not defined."""
-        assert self.size is not None
-        out = aligned_empty((len(self), *self.size, self.channels), self.dtype, pool)
+        size = self.size
+        assert size is not None
+        out = aligned_empty((len(self), *size, self.channels), self.dtype, pool)
         painting = Painting(**self._painting)
         moves, flips = self._moves(), self._flips if self._flips.any() else None
         if not isinstance(self._images, BytesColumn):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple, TypeAlias
@@ -34,7 +35,7 @@ from bushel.transforms.protocol import (
     is_in_core,
 )
 
-__all__ = ["Chain", "Rows", "Spent", "apply_all"]
+__all__ = ["Chain", "Refuse", "Rows", "Spent", "apply_all"]
 
 Columns: TypeAlias = dict[str, Any]
 Step: TypeAlias = tuple[int, Any]  # a transform, by its number in the whole chain
@@ -156,6 +157,16 @@ class Chain:
     def __bool__(self) -> bool:
         return bool(self.steps)
 
+    @cached_property
+    def of_batches(self) -> Chain:
+        """Only the steps that mix the rows of a batch."""
+        return replace(self, steps=tuple(step for step in self.steps if isinstance(step[1], BatchTransform)))
+
+    @cached_property
+    def of_samples(self) -> Chain:
+        """Only the steps that change each row alone."""
+        return replace(self, steps=tuple(step for step in self.steps if not isinstance(step[1], BatchTransform)))
+
     def only(self, numbers: Collection[int]) -> Chain:
         """Only the steps of these numbers."""
         return replace(self, steps=tuple(step for step in self.steps if step[0] in numbers))
@@ -218,20 +229,18 @@ class Chain:
         transform fails on raises, unless `refuse` leaves it out. `spent` is told what runs in Python.
         """
         numbers = np.asarray(records, np.int64)
-        on_batches = tuple(step for step in self.steps if isinstance(step[1], BatchTransform))
-        rest = replace(self, steps=tuple(step for step in self.steps if not isinstance(step[1], BatchTransform)))
-        columns, features, rest = rest.begin(columns, features)
+        columns, features, rest = self.of_samples.begin(columns, features)
         pool = pool or _native.Pool(0)
         flow = Flow(columns, features, numbers, np.arange(len(numbers)), epoch, pool, refuse, spent)
         while rest.steps and len(flow.kept):
             count = rest._paint(flow)
             if count == 0:
-                count = rest._in_python()
-                replace(rest, steps=rest.steps[:count])._apply_each(flow, is_last=count == len(rest.steps))
-            rest = replace(rest, steps=rest.steps[count:])
+                count = rest._in_python
+                rest.cut(0, count)._apply_each(flow, is_last=count == len(rest.steps))
+            rest = rest.cut(count, len(rest.steps))
         columns = flow.columns
         if len(flow.kept):
-            for number, transform in on_batches:
+            for number, transform in self.of_batches.steps:
                 columns = transform.apply_batch(columns, Draw(self.seed, epoch, int(numbers[0]), number))
         return Rows(columns, flow.kept)
 
@@ -243,7 +252,7 @@ class Chain:
         Where one of them fails nothing is begun: sample by sample it is found which record is at fault.
         """
         first = tuple(takewhile(lambda step: is_in_core(step[1]), self.steps))
-        changed = replace(self, steps=first).apply_columns(columns, counted) if first else columns
+        changed = self.cut(0, len(first)).apply_columns(columns, counted) if first else columns
         if changed is None or not first:
             return columns, features, self
         known = dict(features)
@@ -253,14 +262,27 @@ class Chain:
                 known.pop(name, None)
                 if isinstance(column, BytesColumn):
                     known[name] = Feature(dtype="str")
-        return changed, known, replace(self, steps=self.steps[len(first) :])
+        return changed, known, self.cut(len(first), len(self.steps))
+
+    def cut(self, begin: int, end: int) -> Chain:
+        """Some of the steps, made once: what is known of a chain is asked for every batch."""
+        if (begin, end) not in self._cuts:
+            self._cuts[begin, end] = replace(self, steps=self.steps[begin:end])
+        return self._cuts[begin, end]
+
+    @cached_property
+    def _cuts(self) -> dict[tuple[int, int], Chain]:
+        return {}
+
+    @cached_property
+    def _painted(self) -> tuple[Step, ...]:
+        """The steps that come first and that the core may do in one go: all of one image feature."""
+        feature = getattr(self.steps[0][1], "feature", "")
+        return tuple(takewhile(lambda step: _is_painted(step[1], feature), self.steps))
 
     def _paint(self, flow: Flow) -> int:
-        """Let the core do as many steps as it can in one go, all of one image feature; returns how many."""
-        feature = getattr(self.steps[0][1], "feature", "")
-        own = [
-            *takewhile(lambda step: isinstance(step[1], PaintedTransform) and step[1].feature == feature, self.steps)
-        ]
+        """Let the core do as many steps as it can in one go; returns how many."""
+        own, feature = self._painted, getattr(self.steps[0][1], "feature", "")
         images = flow.images(feature, [step for _, step in own]) if own else None
         if images is None:
             return 0
@@ -274,6 +296,7 @@ class Chain:
         flow.take_painted(canvas)
         return count
 
+    @cached_property
     def _in_python(self) -> int:
         """How many steps come before the next one that the core may do; those that it has just declined included."""
         first = getattr(self.steps[0][1], "feature", "")
