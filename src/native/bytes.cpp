@@ -40,25 +40,39 @@ class Pool {
       std::free(data);
       return;
     }
-#if defined(MADV_FREE)
-    madvise(data, capacity, MADV_FREE);
-#endif
     const std::lock_guard lock(mutex_);
     while (held_ + capacity > kMost) {
       held_ -= blocks_.front().capacity;
       std::free(blocks_.front().data);
       blocks_.erase(blocks_.begin());
     }
-    blocks_.push_back({data, capacity});
+    blocks_.push_back({data, capacity, false});
     held_ += capacity;
+    offer_old();
   }
 
  private:
   static constexpr std::size_t kMost = std::size_t{512} << 20;
+  static constexpr std::size_t kSoonUsed = std::size_t{128} << 20;
   struct Block {
     std::uint8_t* data;
     std::size_t capacity;
+    bool is_offered;  // to the system
   };
+
+  // Offers the system all but the newest blocks. To do so for every block would interrupt all other threads each time.
+  void offer_old() {
+#if defined(MADV_FREE)
+    std::size_t newer = 0;
+    for (std::size_t i = blocks_.size(); i-- > 0;) {
+      newer += blocks_[i].capacity;
+      if (newer <= kSoonUsed || blocks_[i].is_offered) continue;
+      madvise(blocks_[i].data, blocks_[i].capacity, MADV_FREE);
+      blocks_[i].is_offered = true;
+    }
+#endif
+  }
+
   std::mutex mutex_;
   std::vector<Block> blocks_;  // oldest first
   std::size_t held_ = 0;

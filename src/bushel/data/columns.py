@@ -458,7 +458,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any, pool: _native.Pool = _NO_P
 
 def aligned(array: Array) -> Array:
     """The array itself if it is aligned and in C order, otherwise a copy that is."""
-    if array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous:
+    if _native.is_aligned(array) or (array.ctypes.data % ALIGNMENT == 0 and array.flags.c_contiguous):
         return array
     out = aligned_empty(array.shape, array.dtype)
     out[...] = array

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -250,8 +251,13 @@ def _is_dense(columns: dict[str, Column]) -> bool:
     return all(isinstance(column, np.ndarray | BytesColumn) for column in columns.values())
 
 
-def _as_array(positions: Ints | range) -> Ints:
-    return np.arange(positions.start, positions.stop) if isinstance(positions, range) else positions
+def _as_array(parts: Sequence[Ints | range]) -> Ints:
+    """All positions, one after the other."""
+    # In one step where they are one range: NumPy lets go of the GIL in each, and then waits for it again.
+    ranges = [part for part in parts if isinstance(part, range)]
+    if len(ranges) == len(parts) and all(one.stop == other.start for one, other in pairwise(ranges)):
+        return np.arange(ranges[0].start, ranges[-1].stop)
+    return np.concatenate([np.arange(part.start, part.stop) if isinstance(part, range) else part for part in parts])
 
 
 @dataclass(frozen=True)
@@ -336,7 +342,7 @@ class Maker:
         return self.split.shards.ahead(groups, lambda group: self._rows(group, *group.batches))
 
     def _rows(self, group: Group, *batches: PlannedBatch) -> Ints:
-        positions = np.concatenate([_as_array(planned.positions) for planned in batches])
+        positions = _as_array([planned.positions for planned in batches])
         if group.batches[0].bins is not None:  # packed: the schedule has already looked the records up
             return positions
         return self.sampler.rows(group.epoch, positions)

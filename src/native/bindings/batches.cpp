@@ -24,6 +24,18 @@ class PyPool {
   std::shared_ptr<Shelf> shelf_;
 };
 
+// Whether an array is contiguous and begins at a multiple of 64 bytes; false too where it does not show its memory.
+bool is_aligned(nb::handle array) {
+  Py_buffer view{};
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const bool found = reinterpret_cast<std::uintptr_t>(view.buf) % Buffer::kAlignment == 0;
+  PyBuffer_Release(&view);
+  return found;
+}
+
 Rows rows_of(const View& values, const Int64s& splits, const View& fill) {
   const Rows rows{values.bytes(), fill.bytes().size(), {splits.data(), splits.shape(0)}};
   if (!rows.is_valid()) throw nb::value_error("splits must be in order and within values");
@@ -78,6 +90,7 @@ void bind_batches(nb::module_& m) {
   nb::class_<PyPool>(m, "Pool", "Keeps up to `most` buffers that nothing holds any more, for reuse.")
       .def(nb::init<std::size_t>(), "most"_a)
       .def("empty", &PyPool::empty, "size"_a, "This many uninitialised bytes, aligned to 64.");
+  m.def("is_aligned", &is_aligned, "array"_a, "Whether an array is contiguous and begins at a multiple of 64 bytes.");
   m.def("pad", &pad_rows, "values"_a, "splits"_a, "length"_a, "fill"_a,
         "(values, mask), flat, of rows cut or filled up to `length`.");
   m.def("pack", &pack_lengths, "lengths"_a, "capacity"_a, "(bin of each row, number of bins).");
