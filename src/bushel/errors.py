@@ -1,7 +1,7 @@
-"""Every kind of error that bushel raises, and the words for faults of records.
+"""Every kind of error that bushel raises, and the messages for faults of records.
 
-Each has one shape: what and where in the first line, then at most two lines of help. The parts are attributes too, and
-errors pickle, because workers raise them.
+All have one shape: what and where in the first line, then at most two lines of help. The parts are also attributes, and
+errors can be pickled, because workers raise them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _FAULT_WORDS = {
 
 
 def fault_words(fault: Fault) -> str:
-    """A fault in words."""
+    """The message for a fault."""
     return _FAULT_WORDS[fault]
 
 
@@ -82,17 +82,17 @@ _FAULT_HELP = {
 
 
 class BushelWarning(UserWarning):
-    """What a call in Python reports although it succeeded: samples that were refused, problems of a plan."""
+    """A problem that a successful call in Python reports: refused samples, problems of a plan."""
 
 
-# An option of the command line, with its value if that is clear, but not one inside a command of another program.
+# An option of the command line, with its value if that is clear, but not inside a command of another program.
 _FLAG = re.compile(r"(?<![\w`])--([a-z][a-z-]*)(?: ((?:[A-Z]+\b|[\w/.%,]+(?=$|[).;]| --))(?:,[A-Z]+)*))?")
 _COMMAND = re.compile(r"`[^`]*`|\b(?:bushel|pip|git|ray) [a-z]+ .*")
 _OF_RUN = {"overwrite": "True", "append": "True", "strict": "True", "max_bad": "", "workers": "", "engine": ""}
 
 
 def in_python(text: str) -> str:
-    """A hint with options as a call in Python has them: `--split 80/10` is `split="80/10"`."""
+    """A hint with options in the form of a Python call: `--split 80/10` is `split="80/10"`."""
     if "--" not in text:
         return text
     text = re.sub(r"--set (\w+)=(\w+)", r"--\1 \2", text)
@@ -115,7 +115,7 @@ def in_python(text: str) -> str:
 
 
 class BushelError(Exception):
-    """What all errors of bushel are. `help` says what can be done about it."""
+    """The base of all errors of bushel. `help` says what to do about it."""
 
     def __init__(self, message: str, *, help: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -127,7 +127,7 @@ class BushelError(Exception):
 
     @property
     def on_command_line(self) -> str:
-        """The same as `str`, with options as the command line has them."""
+        """The same as `str`, with options in the form of the command line."""
         return printable("\n  ".join((self.message, *self.help)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ class CorruptRecord(BushelError):
 
 
 class FileProblem(BushelError, OSError):
-    """A file that is missing, unreadable, empty, or not what it was taken for."""
+    """A file that is missing, unreadable, empty, or of an unexpected kind."""
 
     def __init__(self, path: str | PathLike[str], what: str, *, help: Iterable[str] = ()) -> None:
         self.path = fspath(path)
@@ -180,7 +180,7 @@ class FormatError(BushelError, ValueError):
 
 
 class SchemaMismatch(BushelError, ValueError):
-    """A value that is not what its feature must be; `at` is the way to it, as in `img_0731/boxes[2]`."""
+    """A value that does not match its feature; `at` is the path to it, as in `img_0731/boxes[2]`."""
 
     def __init__(self, what: str, *, at: str, help: Iterable[str] = ()) -> None:
         self.what = what
@@ -189,11 +189,11 @@ class SchemaMismatch(BushelError, ValueError):
 
 
 class Stopped(BushelError):
-    """Work that something outside ended before it was done. A build adds whether anything of it is kept."""
+    """Work that was ended from outside before it was done. A build adds whether any of it is kept."""
 
 
 class TooManyRefused(BushelError):
-    """A build that stopped because more samples were refused than it may refuse."""
+    """A build that stopped because too many samples were refused."""
 
     def __init__(self, out: str | PathLike[str], refused: int, allowed: int, *, first: str) -> None:
         self.path = fspath(out)
@@ -206,7 +206,7 @@ class TooManyRefused(BushelError):
 
 
 def reason_of(error: BaseException) -> str:
-    """Why something failed, in one line: bushel's errors say it themselves, those of others need their kind."""
+    """Why something failed, in one line: other libraries' errors are shown with their type."""
     return error.message if isinstance(error, BushelError) else f"{type(error).__name__}: {error}"
 
 
@@ -217,7 +217,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 class MissingName(BushelError, LookupError):
-    """A feature, split or other name that is not there; the nearest that is, is offered."""
+    """A feature, split or other name that does not exist; the nearest one that does is suggested."""
 
     def __init__(self, what: str, name: str, names: Iterable[str], *, where: str | PathLike[str]) -> None:
         names = sorted(names)
@@ -236,7 +236,7 @@ def missing_package(package: str, *, extra: str, purpose: str) -> ImportError:
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which a terminal would obey: names in data may hold them."""
+    """Text without control characters, which names in data may hold and a terminal would obey."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 

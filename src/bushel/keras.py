@@ -42,8 +42,8 @@ def py_dataset(
 ) -> Any:
     """Records as a `keras.utils.PyDataset` of NumPy batches, arranged as `bushel.tensorflow.dataset` arranges them.
 
-    Any batch of any epoch is made on its own, so Keras may ask for them from several `threads` (default: one per core,
-    at least two). Call `fit` with `shuffle=False` to keep the order of `order`; otherwise Keras shuffles the batches.
+    Any batch can be made independently, so Keras may request them from several `threads` (default: one per core, at
+    least two). Call `fit` with `shuffle=False` to keep the order of `order`; otherwise Keras shuffles the batches.
 
     >>> model.fit(bushel.keras.dataset("data", "train", batch_size=64, order=bushel.Order(shuffle=True)), shuffle=False)
     """
@@ -82,7 +82,7 @@ def _make(request: Request, threads: int) -> Any:
         _dense(name, first[name])
 
     class Batches(keras.utils.PyDataset):  # type: ignore[misc, name-defined]
-        """Batches by number; `epoch` says of which epoch, and goes up at the end of each that was begun."""
+        """Batches by number, of the current `epoch`, which advances at the end of each epoch that was begun."""
 
         def __init__(self) -> None:
             super().__init__(workers=threads)
@@ -128,7 +128,7 @@ def load_keras(purpose: str = "bushel train") -> Any:
 
 
 def load_model(path: AnyPath, *, purpose: str, compile: bool = False) -> Any:
-    """A model that was saved, ready to be called."""
+    """A saved model, ready to be called."""
     path = as_path(path)
     if not path.exists():
         raise FileProblem(path, "there is no such model")
@@ -140,7 +140,7 @@ def load_model(path: AnyPath, *, purpose: str, compile: bool = False) -> Any:
 
 
 def as_tensors(inputs: Any) -> Any:
-    """Inputs as a Keras model takes them: where one is text, all as tensors of TensorFlow's, which alone has text."""
+    """Inputs for a Keras model: if one is text, all are TensorFlow tensors, because only TensorFlow has text."""
     parts = inputs.values() if isinstance(inputs, dict) else [inputs]
     if not any(isinstance(part, np.ndarray) and part.dtype == object for part in parts):
         return inputs
@@ -153,9 +153,9 @@ def as_tensors(inputs: Any) -> Any:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Keep what C++ prints off the terminal: TensorFlow's notes on the CPU come before any setting is read.
+    """Keep C++ output off the terminal: TensorFlow prints notes about the CPU before it reads any setting.
 
-    Errors are exceptions all the same.
+    Errors are still raised as exceptions.
     """
     sys.stderr.flush()
     kept = os.dup(2)

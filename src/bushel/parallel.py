@@ -1,4 +1,4 @@
-"""Work beside the caller: in threads, ahead of need, in processes, and on the workers of a cluster."""
+"""Work in parallel: in threads, ahead of need, in processes, and on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ R = TypeVar("R")
 
 
 class Ahead(Generic[R]):
-    """An iterator over what `work` makes of each item, in order, with up to `ahead` more under way.
+    """An iterator over the results of `work` for each item, in order, with up to `ahead` more under way.
 
-    Nothing is started before a result is asked for, so an iterator that is dropped stops by itself: the garbage
-    collector then ends the threads without taking a lock or waiting for them.
+    Nothing starts before a result is requested, so an iterator that is dropped stops by itself: the garbage collector
+    then ends the threads without taking a lock or waiting for them.
     """
 
     def __init__(self, work: Callable[[T], R], items: Iterable[T], *, threads: int = 1, ahead: int = 1) -> None:
@@ -70,7 +70,7 @@ class Ahead(Generic[R]):
         return self
 
     def start(self) -> None:
-        """Begin with the first results before one is asked for."""
+        """Start on the first results before one is requested."""
         while len(self._coming) < self._most and (item := next(self._items, _END)) is not _END:
             self._coming.append(self._submit(item))
 
@@ -99,19 +99,19 @@ class Ahead(Generic[R]):
         self.close()
 
     def close(self, *, wait: bool = True) -> None:
-        """Drop what is not begun, and wait for what is."""
+        """Drop work that has not begun, and wait for the rest."""
         self._coming.clear()
         self._items = iter(())
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
 
 def iterate_ahead(values: Iterator[T], ahead: int = 1) -> Ahead[T]:
-    """The same values; up to `ahead` more of them are made in a thread before they are asked for."""
+    """The same values; up to `ahead` more of them are made in a thread before they are requested."""
     return Ahead(lambda _: next(values, _END), repeat(None), ahead=ahead)
 
 
 def map_in_threads(function: Callable[[T], R], values: Iterable[T]) -> Ahead[tuple[T, R]]:
-    """Each value with the result of the function, in order; worth it where the function releases the GIL."""
+    """Each value with the result of the function, in order; worth it if the function releases the GIL."""
     cores = available_cores()
     return Ahead(lambda value: (value, function(value)), values, threads=cores, ahead=cores)
 
@@ -139,7 +139,7 @@ def in_background(call: Callable[..., T], *arguments: Any) -> Future[T]:
     return _pool(os.getpid()).submit(call, *arguments)
 
 
-# Only the standard library, until the paths of the process that starts it are known.
+# Only the standard library until the paths of the parent process are known.
 _BOOT = (
     "import pickle, socket, struct, sys; link = socket.socket(fileno=int(sys.argv[1])); "
     "size, = struct.unpack('<Q', link.recv(8, socket.MSG_WAITALL)); "
@@ -284,16 +284,18 @@ class Worker:
         self.cpu_seconds = 0.0  # that it had used when it last answered
 
     def fileno(self) -> int:
-        """Of its socket, so that several workers can be waited for."""
+        """The descriptor of its socket, so that a caller can wait for several workers."""
         return self._link.fileno()
 
     def send(self, work: bytes | None, task: Any) -> None:
-        """Have it do a task: pickled work, or None for the work that was sent last."""
+        """Give it a task. `work` is pickled, or None for the work that was sent last."""
         with suppress(OSError):  # it ended: noticed when its answer is awaited
-            _send(self._link, (work, pickle.dumps(task)))  # a task that cannot be loaded is its own error
+            _send(
+                self._link, (work, pickle.dumps(task))
+            )  # pickled separately: a task that cannot be loaded is reported as its own error
 
     def receive(self) -> Any:
-        """What became of the task. Raises the error that it raised, or `WorkerEnded`."""
+        """The result of the task. Raises the error that it raised, or `WorkerEnded`."""
         try:
             (value, error, trace), self.cpu_seconds = _receive(self._link)
         except (EOFError, OSError):
@@ -391,7 +393,7 @@ class WorkerEnded(BushelError):
 
 
 def serve(link: socket.socket, modules: Sequence[str]) -> None:
-    """Be a worker: do what is sent until the socket is closed, and end at once then, even during a task."""
+    """Be a worker: do what is sent until the socket is closed, then end at once, even during a task."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the process that started this one
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(link, messages), daemon=True).start()
@@ -403,7 +405,7 @@ def serve(link: socket.socket, modules: Sequence[str]) -> None:
         try:
             work = work if pickled is None else pickle.loads(pickled)
             answer = (work(pickle.loads(task)), None, "")
-        except BaseException as error:  # whatever it is, the process that waits must hear of it
+        except BaseException as error:  # whatever it is, the process that waits must know
             answer = (None, error, traceback.format_exc())
         try:
             _answer(link, answer)
@@ -459,13 +461,13 @@ def _send(link: socket.socket, value: Any) -> None:
 
 
 def _receive(link: socket.socket) -> Any:
-    """Receive what `_send` sent; its arrays stay in the file, which is gone when they are."""
+    """Receive what `_send` sent; arrays stay in the file, which disappears with them."""
     header, files, _, _ = socket.recv_fds(link, _HEADER.size, 1)
     size, count = _HEADER.unpack(header + _read(link, _HEADER.size - len(header)))
     buffers: list[memoryview] = []
     if count:
         sizes = struct.unpack(f"<{count}Q", _read(link, 8 * count))
-        # Mapped by the core, which keeps no file open: a batch that is kept must not cost one.
+        # Mapped by the core, which keeps no file open: keeping a batch must not cost a descriptor.
         memory: Any = _native.Mapping([(f"/dev/fd/{files[0]}", os.fstat(files[0]).st_size)], True).memory
         os.close(files[0])
         at = 0
@@ -498,7 +500,7 @@ def _read(link: socket.socket, size: int) -> bytes:
     return b"".join(pieces)
 
 
-# Does work on every part; the results may come in any order. None where there is nobody to share with.
+# Does work on every part; the results may come in any order. None if there are no helpers.
 Helpers: TypeAlias = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]] | None
 
 

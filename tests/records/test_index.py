@@ -50,7 +50,7 @@ def test_an_index_carries_label_key_values_and_lengths(path: Path) -> None:
 
 def test_an_integer_key_is_hashed_by_its_digits(path: Path) -> None:
     assert build_index(path, key="number").values["key"].tolist() == [_native.xxh64(b"%d" % i) for i in range(5)]
-    with pytest.raises(BushelError, match="weight: a key must be one text or integer a record"):
+    with pytest.raises(BushelError, match="weight: a key must be one text or integer per record"):
         build_index(path, key="weight")
 
 

@@ -1,4 +1,4 @@
-"""What a model was trained on, kept beside it, so that whoever serves it can prove to feed it the same.
+"""What a model was trained on, kept next to it, so that a server can prove that it feeds it the same.
 
 from bushel import contract
 

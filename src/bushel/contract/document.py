@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-LARGEST = 4 << 20  # bytes of an array that is kept in full; of a larger one there is its digest
+LARGEST = 4 << 20  # bytes of an array that is kept in full; of a larger one, only the digest is
 
 
 class StoredArray(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,11 +69,11 @@ class StoredArray(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     dtype: str
     shape: tuple[int, ...]
     sha256: str
-    data: str | None = None  # None where only the digest is kept
+    data: str | None = None  # None if only the digest is kept
 
 
 class StoredValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One value of a sample; exactly one of these."""
+    """One value of a sample; exactly one of these fields is set."""
 
     number: int | float | bool | None = None
     text: str | None = None
@@ -182,7 +182,7 @@ _LAYOUTS: dict[str, type[LayoutStep]] = {"pad": Pad, "sparse": Sparse, "dense": 
 
 
 class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record, and exactly what the model saw of it."""
+    """One record, and exactly what the model saw."""
 
     record: str  # SPLIT:NUMBER
     sample: dict[str, StoredValue]  # the features that are read
@@ -192,22 +192,22 @@ class Golden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """What a model was trained on, and how its inputs came to be."""
+    """What a model was trained on, and how its inputs were made."""
 
-    schema: Schema  # of the features that are read, the label included
-    inputs: dict[str, Input]  # in the order in which a model that is called with a dict has them
+    schema: Schema  # of the features that are read, including the label
+    inputs: dict[str, Input]  # in the order of the dict that the model is called with
     prepared_by: dict[str, Any]  # a `Preparation`, described
     golden: list[Golden] = []
     label: str | None = None
     task: str | None = None
     classes: list[str] = []  # by code
-    label_values: list[int | str] | None = None  # what records hold, by code, where that is not the code itself
+    label_values: list[int | str] | None = None  # what records hold, by code, if that is not the code itself
     label_counts: list[int] = []  # records of each class in the train split
     label_width: int = 1  # numbers to be predicted, of a regression
     gives: OutputKind | None = None  # what the model's outputs are; None: as the golden ones look
-    raw: Schema | None = None  # what the source of the dataset held, before its transforms
+    raw: Schema | None = None  # the schema of the source of the dataset, before its transforms
     statistics: dict[str, Any] = {}  # what the transforms of the build learned, by their id
-    files: dict[str, StoredArray] = {}  # that go with them
+    files: dict[str, StoredArray] = {}  # the files of these transforms
     vocabularies: dict[str, str] = {}  # SHA-256 by the file in _artifacts, or by the number and field of a transform
     build: dict[str, Any] = {}  # the recipe of the dataset: how raw files became samples
     data: str = ""  # digest of the dataset's manifest
@@ -229,7 +229,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @cached_property
     def target(self) -> Target:
-        """What is to be predicted, and how labels are coded."""
+        """What is to be predicted, and how labels are encoded."""
         kind = self.task or ("classification" if self.classes else "regression")
         if kind == "classification":
             kind = "binary" if len(self.classes) == 2 else "multi_class"
@@ -244,7 +244,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @cached_property
     def output_kind(self) -> OutputKind:
-        """What the model's outputs are; of a contract that does not say, what the golden ones look like."""
+        """What the model's outputs are; if the contract does not say, judging by the golden outputs."""
         kept = [load_array(stored) for golden in self.golden for stored in golden.outputs.values()]
         outputs = [array.reshape(-1) for array in kept if array is not None]
         if self.gives is not None or not outputs or len({len(array) for array in outputs}) > 1:
@@ -260,7 +260,7 @@ def prepare(contract: Contract, samples: Sequence[Sample], *, built: bool = Fals
     """Raw samples as the model takes them: the columns of a batch, one row per sample, without the label.
 
     They go through the transforms of the build, with what those learned, and then through those of reading. With
-    `built=True` the samples are records of a dataset, which went through the first already.
+    `built=True` the samples are records of a dataset, which have been through the build already.
 
     >>> contract.prepare(contract.read("runs/cats"), [{"image": open("cat.jpg", "rb").read()}])["image"].shape
     (1, 160, 160, 3)
@@ -271,7 +271,7 @@ def prepare(contract: Contract, samples: Sequence[Sample], *, built: bool = Fals
 
 
 def arrange(contract: Contract, columns: Mapping[str, Any]) -> Any:
-    """The columns of a batch as the model is called with them: the one input, or a dict of all."""
+    """The columns of a batch as the argument of the model: its only input, or a dict of all."""
     return feeding.arrange({name: as_array(name, columns[name]) for name in contract.inputs})
 
 
@@ -288,7 +288,7 @@ def store_preparation(preparation: Preparation) -> dict[str, Any]:
 
 
 def _unfitted(transform: Transform) -> Transform:
-    """The transform without what it learned, which is kept apart from it."""
+    """The transform without what it learned, which is stored separately."""
     if not isinstance(transform, Fittable):
         return transform
     if isinstance(transform, msgspec.Struct):
@@ -298,7 +298,7 @@ def _unfitted(transform: Transform) -> Transform:
 
 
 def _load_preparation(stored: Mapping[str, Any]) -> Preparation:
-    """The preparation that was stored; what cannot be understood is a ValueError."""
+    """The preparation that was stored. Raises ValueError if it cannot be understood."""
     layout = []
     for table in stored.get("layout", ()):
         fields = dict(table)
@@ -330,7 +330,7 @@ def read(path: AnyPath) -> Contract:
                 help=["Install the bushel that wrote it, or a later one."],
             )
         contract = msgspec.json.decode(text, type=Contract)
-        # Made now, so that an error in them names the file.
+        # Made here, so that an error in them names the file.
         _ = contract.preparation, contract.samples()
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise FormatError(path, f"not a contract: {error}") from None
@@ -346,14 +346,14 @@ class _Version(msgspec.Struct):
 
 
 def write(contract: Contract, path: AnyPath) -> None:
-    """Write a contract: whole, or not at all."""
+    """Write a contract, completely or not at all."""
     fields = {"format": FORMAT, **msgspec.to_builtins(contract)}
     with write_whole(path) as file:
         file.write(msgspec.json.format(msgspec.json.encode(fields), indent=1) + b"\n")
 
 
 def row_value(column: Any, row: int) -> Any:
-    """One row of what a model takes: an array, bytes, or a list of them."""
+    """One row of a model's input: an array, bytes, or a list of them."""
     value = column[row]
     if isinstance(value, BytesColumn | Ragged):
         return value.to_list()

@@ -37,7 +37,7 @@ __all__ = ["fingerprints_of", "make"]
 
 _COLOURS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 _CODECS = ("numpy", "pillow", "simplejpeg")
-_LOOKED_AT = 100_000  # labels among which golden inputs of several classes are looked for
+_LOOKED_AT = 100_000  # labels to search for golden inputs of several classes
 
 
 def make(
@@ -51,11 +51,11 @@ def make(
     target: Target | None = None,
     gives: OutputKind | None = None,
 ) -> Contract:
-    """Make the contract of a model that was trained on `data` prepared like this.
+    """Make the contract of a model that was trained on `data` with this preparation.
 
     The golden inputs are read by `batches`, as in training, from records of as many classes as possible. `outputs` is
-    called with the model's input of one row, and its result is kept beside it; `gives` says whether those are logits,
-    probabilities or numbers. `target` is what the model predicts; by default what the manifest says of the label.
+    called with the model's input of one row, and its result is stored too; `gives` says whether these are logits,
+    probabilities or numbers. `target` is what the model predicts; by default the label of the manifest.
     """
     chosen = data[split]
     label = target.label if target else label or (chosen.label if chosen.label in chosen.schema else None)
@@ -92,7 +92,7 @@ def make(
 
 
 class _NoChance(Draw):
-    """Refuses to be drawn from: what changes samples at random makes another tensor of the same bytes each time."""
+    """Refuses any draw: a random transform would make a different tensor of the same bytes each time."""
 
     def generator(self, salt: int = 0) -> np.random.Generator:  # noqa: ARG002
         raise _Drawn
@@ -115,7 +115,7 @@ def _refuse_chance(preparation: Preparation, split: Split) -> None:
 
 
 def _golden_rows(split: Split, label: str | None, count: int) -> Any:
-    """Records spread over the split, the first of each class before a second of any."""
+    """Records spread over the split, one of each class before a second of any."""
     count = min(max(count, 1), len(split))
     if split.is_sequential:  # compressed shards are read from their beginning
         return np.arange(count)
@@ -130,7 +130,7 @@ def _golden_rows(split: Split, label: str | None, count: int) -> Any:
 
 
 def _described(data: Dataset, preparation: Preparation, schema: Schema, label: str | None) -> Contract:
-    """All but the inputs and the golden ones."""
+    """Everything except the inputs and the golden inputs."""
     manifest = data.manifest
     known = manifest.label if manifest and manifest.label and manifest.label.feature == label else None
     described = store_preparation(preparation)
@@ -165,7 +165,7 @@ def _digest_of(data: Dataset) -> str:
 
 
 def _artifacts(data: Dataset) -> dict[str, str]:
-    """The digest of every file that fitting left beside the data."""
+    """The digest of every file that fitting left next to the data."""
     folder = as_path(data.where) / ARTIFACTS_NAME
     if data.manifest is None or not folder.is_dir():
         return {}
@@ -174,7 +174,7 @@ def _artifacts(data: Dataset) -> dict[str, str]:
 
 
 def fingerprints_of(statistics: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of what each transform learned, its files included, by the transform's id."""
+    """A digest of what each transform learned, including its files, by the transform's id."""
     return {name: hashlib.sha256(_canonical(entry)).hexdigest() for name, entry in statistics.items()}
 
 
@@ -224,7 +224,7 @@ def _inputs(preparation: Preparation, seen: list[dict[str, Any]], label: str | N
 
 
 def _measured(given: Input, values: list[Any], preparation: Preparation) -> Input:
-    """An input with what its golden rows are."""
+    """An input, with what its golden rows show."""
     if not all(isinstance(value, np.ndarray) for value in values):
         is_one = all(isinstance(value, bytes) for value in values)
         return msgspec.structs.replace(given, dtype="string", shape=() if is_one else (None,))
@@ -245,7 +245,7 @@ def _measured(given: Input, values: list[Any], preparation: Preparation) -> Inpu
 
 
 def _image_facts(name: str, preparation: Preparation) -> tuple[str | None, Resizing | None]:
-    """What the transforms of an image say of its colours and of the kernel it was resized with."""
+    """The colours of an image, and the kernel it was resized with, by its transforms."""
     channels = resized = None
     for step in preparation.steps:
         if getattr(step, "feature", None) != name:

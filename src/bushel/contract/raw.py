@@ -1,4 +1,4 @@
-"""Raw files as samples, read as the build of the training data read its own."""
+"""Raw files as samples, read in the same way as in the build of the training data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _IMAGE_OPTIONS = ("verify", "keep_bytes", "allow", "max_pixels")
 
 
 class Raw(NamedTuple):
-    """A sample as a record would hold it and where it comes from; or why it cannot be used."""
+    """A sample as it would be stored, and where it comes from; or why it cannot be used."""
 
     name: str
     sample: Sample | None
@@ -45,9 +45,9 @@ def read_raw(
 ) -> Iterator[Raw]:
     """Samples of files, folders and patterns, taken through the transforms that the training data was built with.
 
-    Images, text files, tables and TFRecords are read; records are taken as they are, since they are built already.
-    `split` chooses one of a dataset. `lines` says whether a text file holds one sample per line; by default as in
-    the build.
+    Images, text files, tables and TFRecords are read; records are used as they are, since they are already built.
+    `split` chooses one of a dataset. `lines` says whether a text file holds one sample per line (default: as in
+    the build).
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     if not given:
@@ -71,7 +71,7 @@ def _samples(contract: Contract, paths: list[Path | Raw], split: str | None, lin
 
 
 def _expanded(path: Path, *, is_alone: bool) -> list[Path | Raw]:
-    """The files of a pattern; one of several that is missing spoils no other."""
+    """The files of a pattern; if one of several is missing, the others are still used."""
     try:
         return [path] if path.is_dir() else [*list_files(path)]
     except FileProblem as error:
@@ -97,7 +97,7 @@ def _records(contract: Contract, path: Path, split: str | None) -> Iterator[Raw]
 
 
 def _without_label(contract: Contract) -> Schema:
-    """What lone records must hold: what is to be predicted need not be there."""
+    """What records must hold: the label may be missing."""
     return contract.schema.select(list(contract.preparation.features))
 
 
@@ -109,7 +109,7 @@ def _rows_of(split: Split, rows: Any, wanted: list[str]) -> Iterator[Raw]:
         if len(rows) == 1:
             yield Raw(f"{split.name}:{int(rows[0])}", None, error.message)
             return
-        for row in rows:  # one by one, to find the one at fault
+        for row in rows:  # one by one, to find the sample at fault
             yield from _rows_of(split, np.array([row]), wanted)
         return
     for at, row in enumerate(rows.tolist()):
@@ -144,7 +144,7 @@ def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
 
 
 def _files_below(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
-    """The file itself, or the files wanted below a folder, whatever folders they are in."""
+    """The file itself, or the wanted files below a folder, at any depth."""
     if path.is_file():
         yield path
         return
@@ -175,7 +175,7 @@ def _whole(path: Path, feature: str, encoding: str) -> Raw:
 
 
 def _one_feature(contract: Contract, path: Path, usual: str, encodings: Sequence[str]) -> str:
-    """The feature that a lone file is the value of."""
+    """The feature that a single file is the value of."""
     features = {
         name: feature for name, feature in _raw_features(contract).items() if name not in (contract.label, "key")
     }
@@ -198,7 +198,7 @@ def _tables(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
 
 
 def _types(contract: Contract, source: Any, old_names: Mapping[str, str]) -> dict[str, str]:
-    """The types of the training data, so that a column of digits is still text here if it was there."""
+    """The types of the training data, so that a column of digits that was text stays text."""
     there = source.schema()
     types = {}
     for name, feature in _raw_features(contract).items():

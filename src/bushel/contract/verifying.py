@@ -31,12 +31,12 @@ from bushel.transforms import Draw, Transform, resize
 __all__ = ["Difference", "compare_arrays", "compare_classes", "compare_values", "verify"]
 
 
-_CLOSE = 1e-3  # of the spread of the values: how near two tensors must be for one to explain the other
-_ROUNDING = 0.02  # of the spread: what another decoder or another order of sums may do
+_CLOSE = 1e-3  # relative to the spread of the values: how near a tensor must be to count as the explanation
+_ROUNDING = 0.02  # relative to the spread: the difference that another decoder or order of sums may make
 
 
 def compare_values(expected: Any, got: Any, others: Mapping[str, Any] | None = None) -> str | None:
-    """What is different in one row of an input; None where nothing is. `others` are made in ways known to be wrong."""
+    """What is different in one row of an input; None if nothing is. `others` are made in known wrong ways."""
     if isinstance(expected, np.ndarray):
         try:
             array = np.asarray(got)
@@ -56,7 +56,7 @@ def _short(value: Any) -> str:
 
 
 def compare_arrays(expected: NDArray[Any], got: NDArray[Any], others: Mapping[str, Any]) -> str | None:
-    """What is different between two arrays; None where they are the same bit for bit."""
+    """What is different between two arrays; None if they are the same bit for bit."""
     if got.ndim == expected.ndim + 1 and got.shape[0] == 1:
         got = got[0]  # a batch of one
     if got.dtype.kind not in "biuf":
@@ -130,7 +130,7 @@ def _is_near(got: NDArray[Any], other: NDArray[Any], scale: float, *, within: fl
 
 
 def _line(expected: NDArray[Any], got: NDArray[Any]) -> str | None:
-    """Whether the values are the expected ones times one number plus another, for all or for each channel."""
+    """Whether the values are a linear function of the expected ones, overall or per channel."""
     if expected.size < 2 or not (np.isfinite(expected).all() and np.isfinite(got).all()):
         return None
     fitted = _fit(expected.reshape(-1), got.reshape(-1))
@@ -150,7 +150,7 @@ def _fit(expected: NDArray[Any], got: NDArray[Any]) -> tuple[float, float] | Non
     factor, shift = np.polyfit(expected, got, 1)
     is_line = np.abs(got - (factor * expected + shift)).max() <= _CLOSE * np.ptp(got)
     if abs(factor - 1) <= _CLOSE and abs(shift) <= _CLOSE * spread:
-        return None  # the values are the same but for noise, which no factor explains
+        return None  # the values are the same except for noise, which no factor explains
     return (float(factor), float(shift)) if is_line else None
 
 
@@ -168,7 +168,7 @@ def _line_words(lines: list[tuple[float, float]], expected: NDArray[Any], got: N
 
 
 def _nearest_other(expected: NDArray[Any], got: NDArray[Any], others: Mapping[str, Any]) -> Iterator[str]:
-    """The known wrong way whose result is this tensor, or by far nearer to it than the right one."""
+    """The known wrong way whose result is this tensor, or much nearer to it than the right one."""
     away = float(np.abs(got - expected).mean())
     best, name = away / 5, None
     for words, other in others.items():
@@ -182,7 +182,7 @@ def _nearest_other(expected: NDArray[Any], got: NDArray[Any], others: Mapping[st
 
 
 def _other_tokens(expected: NDArray[Any], got: NDArray[Any]) -> Iterator[str]:
-    """Sequences of whole numbers: padded on the other side, cut on the other side, or of another vocabulary."""
+    """Sequences of whole numbers: padded or cut on the other side, or from another vocabulary."""
     if expected.ndim == 0 or not (_is_whole(expected) and _is_whole(got)):
         return
     fill = expected[-1]
@@ -218,7 +218,7 @@ def _unexplained(expected: NDArray[Any], got: NDArray[Any]) -> str:
 
 
 def compare_classes(expected: list[str], got: list[str]) -> str | None:
-    """What is different between two lists of classes; None where nothing is."""
+    """What is different between two lists of classes; None if nothing is."""
     if got == expected:
         return None
     if sorted(got) == sorted(expected):
@@ -239,11 +239,11 @@ def _names(names: list[str]) -> str:
 
 
 Prepare: TypeAlias = Callable[[Sample], Any]
-_SAME_OUTPUT = 1e-3  # how far outputs of the same model may be apart on another machine, of their largest value
+_SAME_OUTPUT = 1e-3  # how far outputs of a model may differ between machines, relative to the largest
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One way in which serving is not what training was."""
+    """One way in which serving differs from training."""
 
     at: str  # the input and the golden record, or `classes`
     what: str
@@ -259,12 +259,12 @@ def verify(
     classes: Sequence[str] | None = None,
     model: Any = None,
 ) -> list[Difference]:
-    """Prepare the golden inputs again, and return what is different: nothing where all is as it was, bit for bit.
+    """Prepare the golden inputs again, and return what differs: an empty list if all is the same, bit for bit.
 
-    `prepare` is the serving process's own: it takes one sample (a dict of features as they are stored: the bytes of an
-    image, text, numbers) and gives the model's input of one row, bare or a dict, with or without a batch's axis.
-    Without it, bushel's own is run, which tells whether this machine's decoders still agree. `model`, the path of
-    a Keras model or anything that can be called with a batch, is compared by its outputs where those were kept.
+    `prepare` is the function of the server: it takes one sample (a dict of features as they are stored: the bytes of an
+    image, text, numbers) and returns the model's input of one row, alone or in a dict, with or without a batch axis.
+    Without it, bushel's own preparation runs, which shows whether this machine's decoders agree. With `model`, the path
+    of a Keras model or anything that can be called with a batch, outputs are compared too, if they were stored.
 
     >>> assert not bushel.contract.verify("runs/cats", my_prepare, classes=my_classes)
     """
@@ -319,7 +319,7 @@ def _difference(contract: Contract, golden: Golden, sample: Sample, name: str, g
 
 
 def _expected(contract: Contract, stored: StoredValue, sample: Sample, name: str) -> Any:
-    """The tensor that was kept, or made again where only its digest was."""
+    """The tensor that was stored, or made again if only its digest was."""
     if stored.array is None:
         return load_sample({name: stored})[name]
     array = load_array(stored.array)
@@ -330,7 +330,7 @@ def _expected(contract: Contract, stored: StoredValue, sample: Sample, name: str
 
 
 class _OtherKernel:
-    """Resizes as another program would."""
+    """Resizes like another program."""
 
     def __init__(self, step: Any, kernel: str) -> None:
         self.step = step
@@ -357,7 +357,7 @@ _FITS = {
 
 
 def _wrong_ways(contract: Contract, sample: Sample, name: str) -> Iterator[tuple[str, Any]]:
-    """The tensor as it would be with another kernel or another way to fit, so that the one used can be named."""
+    """The tensor with another kernel or fit, so that a wrong one can be named."""
     for number, step in enumerate(contract.preparation.transforms):
         if not isinstance(step, resize) or step.feature != name:
             continue

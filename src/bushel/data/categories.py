@@ -24,7 +24,7 @@ Hashes = NDArray[np.uint64]
 
 
 def hash_values(values: Any) -> Hashes:
-    """XXH64 of each text, or of each number's eight bytes."""
+    """XXH64 of each text, or of the eight bytes of each number."""
     if isinstance(values, BytesColumn):
         offsets = np.ascontiguousarray(values.offsets, np.int64)
         return np.asarray(_native.hash_column(offsets, np.ascontiguousarray(values.data), 0, available_cores()))
@@ -39,10 +39,10 @@ def hash_words(words: Hashes, seed: int) -> Hashes:
 
 @dataclass
 class Categories:
-    """One column over all partitions: each row the hash of its value, each value kept once."""
+    """One column over all partitions: a hash per row, and each distinct value once."""
 
     name: str
-    kind: str = ""  # text, int or float, once a value was seen
+    kind: str = ""  # text, int or float; None before the first value
     is_list: bool = False
     values: dict[int, Any] = field(default_factory=dict)  # by hash
     _rows: list[Hashes] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Categories:
         flat, present = self._flat(column)
         if len(flat):
             self._set_kind(flat)
-        if self.kind == "float":  # floats are not classes: only whether a value is there matters
+        if self.kind == "float":  # floats are not classes: it only matters whether a value is present
             hashes = np.zeros(len(flat), np.uint64)
         else:
             hashes = hash_values(flat)
@@ -116,7 +116,7 @@ class Categories:
         return np.flatnonzero(~self._present[0]) if self._present else np.empty(0, np.int64)
 
     def forget_rows(self) -> None:
-        """Drop the rows, of which there may be many, and keep the values."""
+        """Drop the rows, which may be many, and keep the values."""
         self._rows, self._present = [], []
 
     def names(self) -> list[str]:
@@ -124,7 +124,7 @@ class Categories:
         return [text_of(value) for value in sorted(self.values.values())]
 
     def codes(self) -> NDArray[np.int32]:
-        """For each row the place of its value in `names`, or -1."""
+        """The place of each row's value in `names`, or -1."""
         if self.is_list or self.kind == "float":
             raise SchemaMismatch("there must be one class per row, got lists or floats", at=self.name)
         ordered = sorted(self.values.items(), key=lambda pair: pair[1])
@@ -140,7 +140,7 @@ class Categories:
 
 
 def text_of(value: bytes | int) -> str:
-    """A value as a manifest names it."""
+    """A value as it is named in a manifest."""
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
@@ -179,17 +179,17 @@ def likely_label(features: Mapping[str, Feature]) -> str | None:
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be predicted."""
+    """The label of a dataset."""
 
     feature: str
     task: Task
-    names: list[str] = []  # of classes, by code; empty where labels were integers already
+    names: list[str] = []  # of classes, by code; empty if labels were integers already
     class_weights: dict[str, float] = {}  # of the train split: records / (classes * records of the class)
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The label of a build. `names` are those of classes by code, and empty where labels are numbers already."""
+    """The label of a build. `names` are the class names by code; empty if labels are numbers already."""
 
     feature: str
     task: Task
@@ -203,7 +203,7 @@ class Labels:
         return hashes[order], order.astype(np.int64)
 
     def encode(self, column: Column) -> Column:
-        """Text as codes, -1 where the class is not known; numbers as they are."""
+        """Text as codes, -1 for an unknown class; numbers as they are."""
         if isinstance(column, Ragged) and isinstance(column.values, BytesColumn):
             codes = self._codes(column.values)
             return Ragged(codes, column.row_splits, column.present)
@@ -227,11 +227,11 @@ class Labels:
         return Feature(dtype=feature.dtype, shape=shape, encoding=feature.encoding, cast=feature.cast)
 
     def name_of(self, value: int) -> str:
-        """A class as a manifest names it."""
+        """A class as it is named in a manifest."""
         return self.names[value] if self.names else str(value)
 
     def described(self, counts: dict[str, int]) -> Label:
-        """The label as the manifest holds it; `counts` are those of the train split."""
+        """The label for the manifest; `counts` are those of the train split."""
         total = sum(counts.values())
         seen = {name: count for name, count in counts.items() if count}
         weights = {name: total / (len(seen) * count) for name, count in seen.items()}
@@ -239,7 +239,7 @@ class Labels:
 
 
 def labels_of(categories: Categories, frozen: Label | None = None) -> Labels:
-    """What the values of the label column make; new classes go after those of a dataset that is added to."""
+    """The label that the values of a column make; new classes come after those of the dataset that is extended."""
     if categories.is_list:
         task: Task = "multi_label"
     else:

@@ -18,7 +18,7 @@ EXACT_IN_FLOAT = 1 << 24
 
 
 class Stored(NamedTuple):
-    """One column, in the order in which the core takes its parts."""
+    """One column, with its arrays in the order that the core expects."""
 
     name: str
     sequence: bool
@@ -61,7 +61,7 @@ class Stored(NamedTuple):
 
 
 class Narrowings(dict[str, tuple[float, float]]):
-    """By feature, the largest difference that storing it as float32 made, and the value it was made at."""
+    """By feature, the largest difference caused by storing it as float32, and the value where it occurred."""
 
     def add(self, name: str, largest: float, value: float) -> None:
         """Keep it if it is the largest so far."""
@@ -90,7 +90,7 @@ def store(name: str, feature: Feature, column: Column, narrowings: Narrowings) -
 
 
 def _check_splits(name: str, splits: NDArray[np.int64], values: int) -> None:
-    """Check what the core takes on trust: splits must not point beyond the values."""
+    """Check what the core relies on: splits must not point beyond the values."""
     if len(splits) == 0 or splits[0] < 0 or splits[-1] > values or (np.diff(splits) < 0).any():
         raise SchemaMismatch(f"the splits of rows do not fit the {values} values there are", at=name)
 
@@ -145,7 +145,7 @@ def _present(name: str, feature: Feature, column: Ragged) -> NDArray[np.uint8] |
 
 
 def as_stored_numbers(name: str, feature: Feature, values: Array, narrowings: Narrowings) -> Array:
-    """Numbers as int64 or float32, with nothing lost that was not asked for."""
+    """Numbers as int64 or float32. Any loss that the feature does not allow is an error."""
     kind = values.dtype.kind
     if kind not in "biuf":
         raise SchemaMismatch(f"expected {feature.dtype}, got {values.dtype}", at=name)
@@ -239,7 +239,7 @@ def _raw_bytes(name: str, feature: Feature, column: Column) -> BytesColumn:
 def _check_lossless(name: str, values: Array, dtype: np.dtype[Any]) -> None:
     if np.can_cast(values.dtype, dtype, "safe"):
         return
-    # Python's own numbers come as int64 and float64: what they are decides.
+    # Python's numbers arrive as int64 and float64: their values decide.
     if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and dtype.kind != "f"):
         raise SchemaMismatch(f"expected {dtype.name}, got {values.dtype}", at=name, help=[_ASK_CAST])
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Columns in memory: dense arrays are NumPy's own; what varies from row to row is here."""
+"""Columns in memory: NumPy arrays where all rows have one shape, and the classes here where they do not."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class BytesColumn:
 class Ragged:
     """Rows of different lengths: row i is `values[row_splits[i]:row_splits[i + 1]]`.
 
-    `present` is False for rows that lack the feature, as opposed to an empty list; it is None where no row lacks it.
+    `present` is False for rows that lack the feature, as opposed to an empty list; it is None if no row lacks it.
     """
 
     values: Column
@@ -179,7 +179,7 @@ class Ragged:
 
 @dataclass(frozen=True, eq=False)
 class SparseRow:
-    """One row of `size` values of which most are zero: these values at these places, which ascend."""
+    """One row of `size` values, mostly zero: `values` at `places`, which ascend."""
 
     places: Ints
     values: Array
@@ -199,7 +199,7 @@ class SparseRow:
     __hash__ = None  # type: ignore[assignment]
 
     def to_dense(self) -> Array:
-        """The same with zeros in between."""
+        """The dense equivalent, with all zeros."""
         out = np.zeros(self.size, self.values.dtype)
         out[self.places] = self.values
         return out
@@ -207,7 +207,7 @@ class SparseRow:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseColumn:
-    """Rows of `size` values of which most are zero.
+    """Rows of `size` values, mostly zero.
 
     Row i has `values[row_splits[i]:row_splits[i + 1]]` at the `places` there, which ascend. `indices` and `shape` are
     what `tf.SparseTensor` and SciPy's COO have.
@@ -252,7 +252,7 @@ class SparseColumn:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the dense array that it stands for."""
+        """The shape of the dense array that this stands for."""
         return len(self), self.size
 
     def take(self, rows: Array) -> SparseColumn:
@@ -261,7 +261,7 @@ class SparseColumn:
         return SparseColumn(self.places[picked], self.values[picked], splits, self.size)
 
     def to_dense(self) -> Array:
-        """The same with zeros in between."""
+        """The dense equivalent, with all zeros."""
         out = np.zeros(self.shape, self.values.dtype)
         out[self.indices[:, 0], self.places] = self.values
         return out
@@ -377,7 +377,7 @@ def as_ragged(column: Column) -> Ragged:
 
 
 def with_missing(filled: Column, present: NDArray[np.bool_]) -> Ragged:
-    """A column of the rows that are present as one of all rows; the others lack the feature."""
+    """Expand a column of the rows that are present to all rows; the others lack the feature."""
     ragged = as_ragged(filled)
     lengths = np.zeros(len(present), np.int64)
     lengths[present] = ragged.lengths
@@ -395,7 +395,7 @@ def splits_of(lengths: Sequence[int] | Array) -> Ints:
 
 
 def as_dense(column: Column) -> Column:
-    """A ragged column as what it would be if each row had come with the same number of values, where each did."""
+    """A ragged column as a dense one, if every row has the same number of values."""
     if not isinstance(column, Ragged) or not len(column):
         return column
     if column.present is not None:
@@ -475,7 +475,7 @@ _SPARSE = ("places", "values", "row_splits")
 
 
 def is_spooled(spooled: Path | None, folder: Path | None) -> bool:
-    """Whether columns are written already, and where they have to be."""
+    """Whether columns are already written, in the folder where they must be."""
     return spooled is not None and (spooled / "columns.json").exists() and folder in (None, spooled.parent)
 
 

@@ -79,7 +79,7 @@ def _value_at(column: Any, feature: Feature | None, row: int) -> Any:
 
 
 def to_columns(samples: Sequence[Mapping[str, Any]], features: Mapping[str, Feature]) -> dict[str, Any]:
-    """Samples that hold what the features say, as columns."""
+    """Samples as columns, one per feature."""
     return {
         name: column_of([sample.get(name) for sample in samples], feature, name=name)
         for name, feature in features.items()
@@ -97,7 +97,7 @@ def column_of(values: Sequence[Any], feature: Feature, *, name: str) -> Any:
 
 
 def _of_feature(column: Column, feature: Feature) -> Column:
-    """A column that is ragged where its feature is, even if these rows happen to have one length."""
+    """A column that is ragged if its feature is, even if these rows happen to have one length."""
     if feature.sequence:
         steps = as_ragged(column)
         return Ragged(_of_feature(steps.values, _step_of(feature)), steps.row_splits)
@@ -150,9 +150,9 @@ def as_column(values: Any, *, name: str) -> Column:
 
 
 def _from_list(values: list[Any], name: str, *, is_outermost: bool = False) -> Column:
-    """One value per row: numbers, text, arrays, or lists of them to any depth. Never by way of an array of text.
+    """One value per row: numbers, text, arrays, or lists of them to any depth. Never via an array of text.
 
-    NumPy would make text of the numbers beside it, and cut the zeros off the end of bytes.
+    NumPy would turn numbers among text into text, and strip zeros from the end of bytes.
     """
 
     def at(row: int) -> str:
@@ -245,9 +245,9 @@ def _bytes_column(values: Sequence[Any], name: str) -> BytesColumn:
 
 
 class Stack:
-    """Samples as columns: dense where all have one shape, ragged where the first axis varies.
+    """Samples as columns: dense if all have one shape, ragged if the first axis varies.
 
-    A large array goes straight to its place in the batch, while it is still in the cache, and need not be kept.
+    A large array is copied to its place in the batch at once, while it is in the cache, and need not be kept.
     """
 
     def __init__(self, rows: int, pool: _native.Pool | None = None) -> None:
@@ -268,7 +268,7 @@ class Stack:
                 values.append(None)
 
     def _room(self, feature: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any] | None:
-        """The place of the next sample's value in the batch; None if it is small, or others have another shape."""
+        """The place for the next value in the batch; None if it is small or its shape differs from the others."""
         if math.prod(shape) * dtype.itemsize < _LARGE:
             return None
         if feature not in self._placed:
@@ -304,9 +304,9 @@ class Stack:
 
 
 def feature_of(value: Any, *, name: str, is_raw: bool = False) -> Feature:
-    """The feature that one value makes, where no schema says. Raises `SchemaMismatch` for what cannot be stored.
+    """The feature that one value makes, without a schema. Raises `SchemaMismatch` for what cannot be stored.
 
-    Numbers are int64 or float32. Where `is_raw`, arrays of other types keep them: pixels stay bytes. The type of an
+    Numbers are int64 or float32. With `is_raw`, arrays of other types keep them: pixels stay bytes. The type of an
     empty list is a guess.
     """
     if isinstance(value, SparseRow):
@@ -349,9 +349,9 @@ def _as_array(value: Any, name: str) -> Array:
 
 
 def feature_of_column(column: Any, *, name: str, is_text: bool | None = None) -> Feature:
-    """The feature that a column makes, where no schema says.
+    """The feature that a column makes, without a schema.
 
-    Where `is_text` is None, bytes that decode are text, and bytes that begin as images do are encoded images.
+    If `is_text` is None, bytes that decode are text, and bytes that begin like images are encoded images.
     """
     if isinstance(column, Ragged):
         inner = feature_of_column(column.values, name=name, is_text=is_text)
@@ -386,7 +386,7 @@ def are_images(values: Iterable[bytes]) -> bool:
     return is_some
 
 
-_MAGIC_BYTES = 16  # that tell every format of images
+_MAGIC_BYTES = 16  # enough to recognise every image format
 
 
 def _heads(column: BytesColumn) -> Iterator[bytes]:
@@ -405,7 +405,7 @@ def _is_text(column: BytesColumn) -> bool:
 
 
 def check_sample(sample: Sample, features: Mapping[str, Feature]) -> Sample:
-    """The sample with its numbers as arrays; raises `SchemaMismatch` if it is not what the features say."""
+    """The sample with its numbers as arrays; raises `SchemaMismatch` if it does not match the features."""
     if not sample:
         raise SchemaMismatch("the sample is empty", at="sample")
     checked: Sample = {}
@@ -441,12 +441,12 @@ def _check_sparse(value: Any, feature: Feature, name: str) -> SparseRow:
 
 
 def fits(shape: Sequence[int | None], wanted: Sequence[int | None]) -> bool:
-    """Whether a value of this shape is one of a feature of the shape wanted."""
+    """Whether a value of this shape fits a feature of the shape wanted."""
     return len(shape) == len(wanted) and all(w is None or w == s for s, w in zip(shape, wanted, strict=True))
 
 
 def features_of(samples: Sequence[Sample], before: Mapping[str, Feature]) -> dict[str, Feature]:
-    """What features samples have after transforms: as before where they still fit, otherwise what the samples show."""
+    """The features of samples after transforms: as before if they still fit, otherwise inferred from the samples."""
     found: dict[str, Feature] = {}
     for name in sorted({name for sample in samples for name in sample}):
         values = [sample[name] for sample in samples if name in sample]
@@ -483,7 +483,7 @@ def _is_still(value: Any, feature: Feature) -> bool:
 
 
 def _is_of_kind(values: Sequence[Any], feature: Feature) -> bool:
-    """Whether numbers are still integers, or still floats; one float makes floats of all."""
+    """Whether numbers are still integers, or still floats; a single float makes them all floats."""
     if feature.dtype in ("bytes", "str") or feature.encoding == "sparse":
         return True
     return any(np.asarray(value).dtype.kind == "f" for value in values) == feature.dtype.startswith("float")

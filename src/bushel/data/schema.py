@@ -21,7 +21,7 @@ Shape: TypeAlias = tuple[int | None, ...]
 NO_KIND, BYTES_KIND, FLOAT_KIND, INT_KIND = range(4)
 
 LIST_DTYPES = {"bytes": BYTES_KIND, "str": BYTES_KIND, "float32": FLOAT_KIND, "int64": INT_KIND}
-IMAGE_ENCODINGS = (*IMAGES, "image")  # "image" where a feature holds several formats
+IMAGE_ENCODINGS = (*IMAGES, "image")  # "image" if a feature holds several formats
 if TYPE_CHECKING:
     Encoding: TypeAlias = str
 else:  # what msgspec accepts
@@ -33,7 +33,7 @@ RAW_DTYPES = (
 
 
 class FeatureStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was seen of a feature when a schema was inferred."""
+    """What was found about a feature when a schema was inferred."""
 
     records: int  # that have it
     of: int  # how many were looked at
@@ -60,8 +60,8 @@ class FeatureStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One feature of a record.
 
-    `dtype` is int64, float32, bytes or str where values are stored as lists, and any NumPy dtype where they are stored
-    raw. In `shape`, None is a size that varies; `()` is one value. `sequence` features have one such value per step.
+    `dtype` is int64, float32, bytes or str if values are stored as lists, and any NumPy dtype if they are stored raw.
+    In `shape`, None is a size that varies; `()` is one value. `sequence` features have one such value per step.
     """
 
     dtype: str
@@ -109,7 +109,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.shape == () or self.encoding == "raw"
 
     def describe(self) -> str:
-        """In words, as `float32[64]` or `bytes (jpeg)`."""
+        """As text, such as `float32[64]` or `bytes (jpeg)`."""
         sizes = ",".join("?" if size is None else str(size) for size in self.shape)
         text = self.dtype + (f"[{sizes}]" if self.shape else "")
         if self.encoding != "list":
@@ -162,7 +162,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def to_json(self) -> bytes:
-        """As FORMAT.md lays it down."""
+        """As JSON, which FORMAT.md describes."""
         return json_text({"format": 1, **msgspec.to_builtins(self)})
 
     @classmethod
@@ -177,7 +177,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise FormatError(path, f"not a schema: {error}") from None
 
     def differences(self, other: Schema) -> list[Difference]:
-        """What would have to change in this schema to make it `other`; empty where nothing would."""
+        """What would have to change to turn this schema into `other`; empty if nothing would."""
         found = []
         if self.record != other.record:
             found.append(Difference("(record)", f"is {self.record}, the other is {other.record}"))
@@ -194,7 +194,7 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def json_text(value: Any) -> bytes:
-    """JSON to read by people too; names that are not UTF-8 as escaped surrogates, as Python's own JSON has them."""
+    """Indented JSON; names that are not UTF-8 as escaped surrogates, as in Python's json module."""
     try:
         return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
     except UnicodeEncodeError:
@@ -211,7 +211,7 @@ def _feature_differences(one: Feature, other: Feature) -> Iterator[str]:
 
 
 def wire_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """Features as records hold them: a sparse one is two lists, of indices and of values."""
+    """Features as they are in records, where a sparse one is two lists: indices and values."""
     found: dict[str, Feature] = {}
     for name, feature in features.items():
         if feature.encoding != "sparse":
@@ -228,13 +228,13 @@ def record_kind(features: Mapping[str, Feature]) -> RecordKind:
 
 
 def sidecar_path(path: AnyPath) -> Path:
-    """Where the schema of a lone file is: beside it."""
+    """The path of the schema next to a single file."""
     path = as_path(path)
     return path.with_name(path.name + ".schema.json")
 
 
 def read_sidecar(path: AnyPath) -> Schema | None:
-    """The schema beside a lone file, if there is one."""
+    """The schema next to a single file, if there is one."""
     beside = sidecar_path(path)
     try:
         return Schema.from_json(beside.read_bytes(), path=beside)
@@ -243,11 +243,11 @@ def read_sidecar(path: AnyPath) -> Schema | None:
 
 
 def write_sidecar(path: AnyPath, schema: Schema) -> None:
-    """Put a schema beside a lone file."""
+    """Write a schema next to a single file."""
     with write_whole(sidecar_path(path)) as file:
         file.write(schema.to_json())
 
 
 def needs_sidecar(schema: Schema) -> bool:
-    """Whether a file could not be read back as it was written without its schema."""
+    """Whether a file needs its schema to be read back as it was written."""
     return any(f.encoding in ("raw", "sparse") or len(f.shape) > 1 for f in schema.features.values())

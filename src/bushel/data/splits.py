@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 TRAIN, VAL, TEST = "train", "val", "test"
-ALL = "all"  # of files whose names say no split
+ALL = "all"  # files whose names do not say a split
 _NAMES = (TRAIN, VAL, TEST)
 
 _ALIASES = {
@@ -58,32 +58,32 @@ _ALIASES = {
     "test": TEST,
     "testing": TEST,
 }
-# What may follow a split in a shard's name: numbers of shards and generations, endings, the hash of a file of the Hub.
+# What may follow a split in the name of a shard: numbers of shards and generations, suffixes, hashes of Hub files.
 _NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
 _PATTERN = re.compile(r"[*?]+|\[[^]]*\]|\{[^}]*\}")
 
 
 def split_of_name(name: str) -> str | None:
-    """The split that a word stands for, whatever its case: `dev` and `Validation` are `val`; None if it is another."""
+    """The split that a word stands for, in any case: `dev` and `Validation` are `val`; None for any other word."""
     return _ALIASES.get(name.strip().lower())
 
 
 def as_split(name: str) -> str:
-    """A split by its usual name where it has one, otherwise by its own."""
+    """The usual name of a split if it has one, otherwise its own."""
     return split_of_name(name) or name
 
 
 def common_names(names: Iterable[str], known: Collection[str] = ()) -> dict[str, str]:
-    """The usual name of each split, by its own; own names stay where two mean the same, or where they are known."""
+    """The usual name of each split, by its own; it keeps its own if two would mean the same, or if it is known."""
     usual = {name: name if name in known else as_split(name) for name in names}
     counts = list(usual.values())
     return {name: split if counts.count(split) == 1 else name for name, split in usual.items()}
 
 
 def split_of_shard(name: str) -> str | None:
-    """The split that a shard's name says: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
+    """The split in the name of a shard: `train-00000-of-00008.tfrecord`, `x-val.tfrecord-00000-of-00008`.
 
-    Only the last word counts: `train_extra-00000-of-00001` is not of `train`.
+    Only the last word counts: `train_extra-00000-of-00001` is not `train`.
     """
     words = re.split(r"[-_.]", _PATTERN.sub("", name.lower()))
     words = [word for word in words if word and not _NO_SPLIT.fullmatch(word)]
@@ -91,12 +91,12 @@ def split_of_shard(name: str) -> str | None:
 
 
 def split_of_file(path: PurePath) -> str | None:
-    """The split that a file's name says, or the name of its folder."""
+    """The split in the name of a file, or in the name of its folder."""
     return split_of_shard(path.name) or split_of_name(path.parent.name)
 
 
 def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
-    """Files by the split that their names say; all of them are `all` where one name says none."""
+    """Files by the split in their names; if one name has none, all files are `all`."""
     names = [split_of_shard(file.name) for file in files]
     groups: dict[str, list[Any]] = {}
     for file, name in zip(files, names, strict=True):
@@ -105,7 +105,7 @@ def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def split_named(name: str) -> str | None:
-    """The first split that a name holds as a word: `instances_train2017.json`, `val-annotations.json`."""
+    """The first split that is a word of a name: `instances_train2017.json`, `val-annotations.json`."""
     found = map(_split_of_word, re.split(r"[^a-z\d]+", name.lower()))
     return next((split for split in found if split), None)
 
@@ -126,7 +126,7 @@ def train_first(name: str) -> tuple[bool, str]:
 
 
 def find(names: Iterable[str], *wanted: str) -> str | None:
-    """The first of the splits wanted that is among the names, as it is called there: `val` may be called `dev`."""
+    """The first of the wanted splits that is among the names, by its name there: `val` may be called `dev`."""
     there = list(dict.fromkeys(names))
     for name in wanted:
         if name in there:
@@ -138,7 +138,7 @@ def find(names: Iterable[str], *wanted: str) -> str | None:
 
 
 def choose(names: Collection[str], *preferred: str) -> str:
-    """The split to take where none was asked for: one of those preferred, or the only one there is."""
+    """The split to use if none was requested: a preferred one, or the only one."""
     chosen = find(names, *preferred)
     if chosen is None and len(names) != 1:
         raise ValueError(f"split must be one of {', '.join(names)}; got None")
@@ -146,26 +146,26 @@ def choose(names: Collection[str], *preferred: str) -> str:
 
 
 def shares_of_one(shares: Mapping[str, Fraction], given: Any, option: str = "split") -> dict[str, Fraction]:
-    """The shares, summing to one: 0.8 and 0.2, 80 and 20, or 4 and 1. Typing errors such as 80/30 are refused."""
+    """The shares, summing to one: 0.8 and 0.2, 80 and 20, or 4 and 1. Typos such as 80/30 are refused."""
     if any(share <= 0 for share in shares.values()):
         raise ValueError(f"{option} must give each part more than 0, got {given!r}")
     total = sum(shares.values(), Fraction(0))
     largest = max(shares.values())
-    wanted = 1 if largest < 1 else 100 if largest >= 10 else total  # ratios such as 8/1/1 are of what they sum to
+    wanted = 1 if largest < 1 else 100 if largest >= 10 else total  # ratios such as 8/1/1 are relative to their sum
     if abs(total - wanted) > wanted / Fraction(10**6):
         raise ValueError(f"{option} must sum to {float(wanted):g}, got {given!r}, which sums to {float(total):g}")
     return {name: share / total for name, share in shares.items()}
 
 
 Shares: TypeAlias = dict[str, Fraction]  # of all samples, by split; they sum to one
-Bounds: TypeAlias = NDArray[np.uint64]  # draws below the first are of the first split, and so on
+Bounds: TypeAlias = NDArray[np.uint64]  # draws below the first bound belong to the first split, and so on
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*")
 _WHOLE = 1 << 64
 
 
 def draw(hashes: Hashes, seed: int, purpose: str) -> Hashes:
-    """A number for each hash, as good as random, and always the same for one seed and purpose."""
+    """A pseudo-random number per hash, always the same for one seed and purpose."""
     return hash_words(hashes, _native.xxh64(purpose.encode(), seed))
 
 
@@ -184,7 +184,7 @@ def _is_shares(text: str) -> bool:
 
 
 def named_shares(given: Mapping[str, Any] | str, option: str) -> dict[str, Any]:
-    """What each split gets, by its name: `80/10/10` is of train, val and test."""
+    """The share of each split, by name: `80/10/10` is for train, val and test."""
     if isinstance(given, Mapping):
         return dict(given)
     try:
@@ -221,7 +221,7 @@ def assign(draws: Hashes, bounds: Bounds) -> NDArray[np.uint8]:
 
 
 def assign_exactly(draws: Hashes, shares: Sequence[Fraction], classes: NDArray[Any] | None) -> NDArray[np.uint8]:
-    """Splits whose counts are right to the sample, in each class if there are classes; more samples move some."""
+    """Splits with exact counts, per class if there are classes; adding samples may move others."""
     found = np.zeros(len(draws), np.uint8)
     for rows in _by_class(classes, draws):
         ends = [_rounded(sum(shares[: i + 1], Fraction(0)) * len(rows)) for i in range(len(shares) - 1)]
@@ -230,10 +230,10 @@ def assign_exactly(draws: Hashes, shares: Sequence[Fraction], classes: NDArray[A
 
 
 def stratified_bounds(draws: Hashes, shares: Sequence[Fraction], classes: NDArray[Any]) -> dict[int, Bounds]:
-    """Bounds for each class: those of the shares, moved no further than each count being right within one needs.
+    """Bounds per class: those of the shares, moved just enough for each count to be right within one.
 
-    A class that is large enough has the bounds of the shares, or nearly, so later samples move few; an append moves
-    none, since it takes the bounds that were kept.
+    A large class has nearly the bounds of the shares, so later samples move few others. An append moves none, since it
+    uses the stored bounds.
     """
     nominal = bounds_of(shares)
     found: dict[int, Bounds] = {}
@@ -254,7 +254,7 @@ def stratified_bounds(draws: Hashes, shares: Sequence[Fraction], classes: NDArra
 def assign_stratified(
     draws: Hashes, bounds: Mapping[int, Bounds], classes: NDArray[Any], default: Bounds
 ) -> NDArray[np.uint8]:
-    """The split of each draw by the bounds of its class; a class without any has the default."""
+    """The split of each draw by the bounds of its class; a class without bounds has the default."""
     found = assign(draws, default)
     for rows in _by_class(classes, draws):
         found[rows] = assign(draws[rows], bounds.get(int(classes[rows[0]]), default))
@@ -289,7 +289,7 @@ def without_test(shares: Shares, given: Any) -> Shares:
 
 
 def _by_class(classes: NDArray[Any] | None, draws: Hashes) -> list[NDArray[np.int64]]:
-    """The rows of each class, by their draws."""
+    """The rows of each class, sorted by draw."""
     if classes is None:
         return [np.argsort(draws, kind="stable")]
     order = np.lexsort((draws, classes))

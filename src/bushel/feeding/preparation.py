@@ -51,7 +51,7 @@ OutputKind: TypeAlias = Literal["probabilities", "logits", "numbers"]
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be predicted.
 
-    `classes` are names by code. `values` are what records hold, where that is not the code itself.
+    `classes` are names by code. `values` are what records hold, if that is not the code itself.
     """
 
     kind: TargetKind
@@ -68,19 +68,19 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outputs(self) -> int:
-        """How many numbers a model gives for each record."""
+        """How many numbers a model outputs per record."""
         if self.kind == "regression":
             return self.width
         return 1 if self.kind == "binary" else len(self.classes)
 
     @property
     def words(self) -> str:
-        """The kind, to be read."""
+        """The kind, as text."""
         return self.kind.replace("_", "-")
 
 
 def encode_labels(target: Target, column: Any) -> NDArray[Any]:
-    """Labels as numbers: codes, rows of zeros and ones, or what is to be predicted itself.
+    """Labels as numbers: codes, rows of zeros and ones, or the numbers to predict.
 
     A label that is not one of the classes is an error that names it.
     """
@@ -118,7 +118,7 @@ def _codes(target: Target, values: Any) -> NDArray[np.int64]:
 
 
 def text(value: bytes) -> str:
-    """A label as text, whatever its bytes."""
+    """A label as text, even if its bytes are not UTF-8."""
     return value.decode("utf-8", "backslashreplace")
 
 
@@ -134,7 +134,7 @@ def _hot(target: Target, column: Any) -> NDArray[np.float32]:
 
 
 def output_kind(kind: str | None, outputs: NDArray[Any]) -> OutputKind:
-    """Whether a model gives probabilities or logits, as some of its outputs show: for models that do not say."""
+    """Whether a model outputs probabilities or logits, judging by some outputs, for models that do not say."""
     if kind in (None, "regression"):
         return "numbers"
     rows = np.asarray(outputs, np.float32).reshape(len(outputs), -1)
@@ -148,7 +148,7 @@ def _sums_to_1(rows: NDArray[Any]) -> bool:
 
 
 def probabilities(kind: str | None, outputs: NDArray[Any], given: OutputKind) -> NDArray[Any]:
-    """What a model gives, as probabilities by class; numbers of a regression as they are."""
+    """The outputs of a model as probabilities per class; numbers of a regression as they are."""
     rows = np.asarray(outputs, np.float32).reshape(len(outputs), -1)
     if kind in (None, "regression"):
         return rows
@@ -166,7 +166,7 @@ LayoutStep: TypeAlias = Pad | Sparse | Dense
 
 
 class Resizing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an image came to its size."""
+    """How an image was resized."""
 
     height: int
     width: int
@@ -179,7 +179,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One tensor that a model takes: shape and dtype of one row, and what is known of its values."""
 
     name: str = ""
-    kind: InputKind | None = None  # None where nobody chose one
+    kind: InputKind | None = None  # None if unknown
     dtype: str = "float32"
     shape: tuple[int | None, ...] = ()  # None is a size that varies
     min: float | None = None
@@ -192,15 +192,15 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: list[Any] = []  # of a category, the most frequent first
     mean: list[float] = []
     std: list[float] = []
-    has_missing: bool = False  # NaN stands for a value that a record lacks
+    has_missing: bool = False  # NaN stands for a missing value
 
 
 class Preparation(msgspec.Struct, frozen=True):
     """How a sample becomes what the model takes: the features read, what is done to each, and how rows are laid out.
 
-    It is that of evaluation: what is changed at random in training has no place in it; augmentation runs between
-    `transforms` and `scaling`. `build` are the transforms that make a record of a raw sample. `inputs` describe the
-    tensors that come out, where they were chosen.
+    It is the preparation for evaluation, so it holds nothing random; in training, augmentation runs between
+    `transforms` and `scaling`. `build` are the transforms that turn a raw sample into a record. `inputs` describe the
+    resulting tensors, if they were chosen.
     """
 
     features: tuple[str, ...]
@@ -232,7 +232,7 @@ class Preparation(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What a model is fed, and what it predicts: what a function that makes a model is called with."""
+    """What a model is fed, and what it predicts: the argument of a function that makes a model."""
 
     preparation: Preparation
     target: Target
@@ -249,7 +249,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def outputs(self) -> int:
-        """How many numbers the model must give for each record."""
+        """How many numbers the model must output per record."""
         return self.target.outputs
 
     @property
@@ -259,20 +259,20 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def input_shape(self) -> tuple[int | None, ...]:
-        """The shape of one row, where there is one input."""
+        """The shape of one row, if there is a single input."""
         if len(self.inputs) != 1:
             raise ValueError(f"input_shape needs a single input, and there are {', '.join(self.preparation.names)}")
         return self.inputs[0].shape
 
 
 def to_record(preparation: Preparation, sample: Sample, label: str | None = None) -> Sample:
-    """A raw sample as the build would store it; the label, which is to be predicted, may be missing."""
+    """A raw sample as the build would store it; the label may be missing."""
     chain = Chain.of(preparation.build)
     return (chain if label is None or label in sample else chain.without(label)).apply(sample)
 
 
 def prepare_samples(preparation: Preparation, schema: Schema, samples: Sequence[Sample]) -> dict[str, Any]:
-    """The columns that a model takes, made from records as samples: exactly as a feed of `batches` makes them."""
+    """The columns that a model takes, made from records exactly as `batches` makes them."""
     columns: dict[str, Any] = _columns_of(samples, schema, preparation.features)
     if preparation.steps:
         columns = Chain.of(preparation.steps).apply_rows(columns, schema.features, range(len(samples))).columns
@@ -287,12 +287,12 @@ def _is_numeric(value: Any) -> bool:
 
 
 def arrange(arrays: Mapping[str, Any]) -> Any:
-    """What a model is called with: the one input, or a dict of all."""
+    """The argument for calling a model: its only input, or a dict of all."""
     return next(iter(arrays.values())) if len(arrays) == 1 else dict(arrays)
 
 
 def inputs_of(preparation: Preparation, batch: Batch) -> dict[str, NDArray[Any]]:
-    """Each input of a batch as an array; one that no row of the batch has is missing in all of them."""
+    """Each input of a batch as an array; an input that no row has is missing in all rows."""
     return {
         given.name: dense_array(given.name, batch[given.name]) if given.name in batch else _nothing(given, batch)
         for given in preparation.inputs
@@ -306,7 +306,7 @@ def _nothing(given: Input, batch: Batch) -> NDArray[Any]:
 
 
 def dense_array(name: str, column: Any, help: Sequence[str] = ("Leave it out: columns=[...]",)) -> NDArray[Any]:
-    """The same, for models that take arrays alone: rows of different lengths are refused."""
+    """The same for models that only take arrays: rows of different lengths are refused."""
     array = as_array(name, column)
     if not isinstance(array, np.ndarray):
         what = type(column).__name__.removesuffix("Column").lower()
@@ -315,7 +315,7 @@ def dense_array(name: str, column: Any, help: Sequence[str] = ("Leave it out: co
 
 
 def as_array(name: str, column: Any) -> Any:
-    """A column as a model takes it: what a row lacks is NaN or empty text, what is sparse has its zeros.
+    """A column as a model takes it: missing values are NaN or empty text, and sparse rows are made dense.
 
     Rows of different lengths stay as they are.
     """
@@ -344,7 +344,7 @@ def _filled(name: str, column: Ragged, present: NDArray[np.bool_]) -> Any:
 
 
 def _columns_of(samples: Sequence[Sample], schema: Schema, names: Sequence[str]) -> dict[str, Column]:
-    """Samples as the columns that reading them from records would give."""
+    """Samples as columns, as if they had been read from records."""
     if not samples:
         raise ValueError("samples must hold at least one sample, got none")
     columns = {}
@@ -367,7 +367,7 @@ def _column(values: list[Any], feature: Feature, name: str) -> Any:
 
 
 def _as_stored(column: Any, feature: Feature, name: str) -> Any:
-    """A column in the type and shape that records of the feature have; what does not fit is refused."""
+    """A column with the type and shape of its feature; values that do not fit are refused."""
     if feature.sequence or feature.is_ragged:
         if not isinstance(column, Ragged):
             raise SchemaMismatch(f"expected {feature.describe()}, got {_what(column)}", at=name)
@@ -388,7 +388,7 @@ def _typed(column: Any, feature: Feature, name: str) -> Any:
         return Ragged(_typed(column.values, feature, name), column.row_splits, column.present)
     is_text = feature.kind == BYTES_KIND and feature.encoding != "raw"
     if is_text and not len(column):
-        return BytesColumn.of([])  # an empty list has no type of its own
+        return BytesColumn.of([])  # an empty list has no type
     if isinstance(column, BytesColumn) != is_text:
         raise SchemaMismatch(f"expected {feature.describe()}, got {_what(column)}", at=name)
     if is_text:

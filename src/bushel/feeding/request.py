@@ -1,4 +1,4 @@
-"""What an adapter is asked for: which records, which features of them, and what becomes of them."""
+"""What a user asks of an adapter: which records, which features, and what to do with them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ABOUT_IMAGES = (
     "left",
     "timestamp",
 )
-_PROBED = 16  # records that are looked at to tell what transforms make of them
+_PROBED = 16  # records that are tried to see what transforms make of them
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Request:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether a batch may hold rows that only fill it up, so that each row needs a weight."""
+        """Whether a batch may hold filler rows, so that each row needs a weight."""
         return self.settings.order.uneven != "drop" or self.settings.on_fault == "replace"
 
     @property
@@ -80,7 +80,7 @@ class Fields:
     is_weighted: bool
 
     def arrange(self, columns: dict[str, Any], weight: Any = None) -> Any:
-        """The one feature, or a dict of all; then the label and the weights where there are any."""
+        """The only feature, or a dict of all; then the label and the weights, if any."""
         x = arrange({name: columns[name] for name in self.features})
         if self.label is None:
             return x
@@ -97,7 +97,7 @@ def fields_of(request: Request, columns: Iterable[str]) -> Fields:
 
 
 def request_of(split: Split, settings: Settings, label: str | None) -> Request:
-    """Choose the features: those named, or all but the ones that only describe a record."""
+    """Choose the features: those named, or all except those that only describe a record."""
     schema, columns = split.schema, settings.columns
     split.wanted(columns)
     if label is not None and label not in schema:
@@ -132,7 +132,7 @@ def is_metadata(name: str, schema: Schema) -> bool:
 
 
 def open_split(data: Data, split: str | None, schema: Schema | None = None) -> Split:
-    """The one split that is meant."""
+    """The split that is meant."""
     if isinstance(data, Split):
         if split is not None or schema is not None:
             raise ValueError(f"split and schema must be left out for a split that is open, got {split or schema!r}")
@@ -142,12 +142,12 @@ def open_split(data: Data, split: str | None, schema: Schema | None = None) -> S
 
 
 def row_weights(batch: Batch) -> NDArray[np.float32]:
-    """1 for each row that is real, 0 for each that only fills up the batch."""
+    """1 for each real row, 0 for filler."""
     return np.ones(len(batch.rows), np.float32) if batch.real is None else batch.real.astype(np.float32)
 
 
 def probe(request: Request) -> Batch:
-    """The first few records as a batch: what transforms and layout make of them, or why they cannot."""
+    """The first few records as a batch, to see what transforms and layout make of them, or why they fail."""
     settings = request.settings
     small = msgspec.structs.replace(
         settings,

@@ -1,1 +1,1 @@
-"""Images as bytes and as pixels: what headers say, decoding, encoding, turning."""
+"""Images as bytes and as pixels: headers, decoding, encoding, resizing."""

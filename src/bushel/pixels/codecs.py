@@ -41,12 +41,12 @@ _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 def full_of(dtype: np.dtype[Any]) -> int:
-    """White, and an alpha that lets nothing through: 65535 of uint16, 255 of uint8, and of floats that were uint8."""
+    """The value of white and of an opaque alpha: 65535 for uint16, 255 for uint8 and for floats that were uint8."""
     return 65535 if dtype == np.uint16 else 255
 
 
 def as_pixels(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Floats as pixels of a dtype: rounded and clipped to its range, unless they may stay floats."""
+    """Floats as pixels of a dtype: rounded and clipped to its range, unless it is a float type."""
     if dtype == np.float32:
         return values.astype(np.float32, copy=False)
     return np.asarray(np.clip(np.rint(values), 0, full_of(dtype)), dtype)
@@ -107,13 +107,13 @@ def turn_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
 JPEG = b"\xff\xd8\xff"
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 MODES = {1: ("GRAY", "L"), 3: ("RGB", "RGB"), 4: ("RGBA", "RGBA")}
-_SCAN = b"\xff\xda"  # begins the pixels of a JPEG, and of a thumbnail within its EXIF data: those stand before both
-# Pixels are mostly resized and dropped: memory that was dropped is taken again, since the system clears what it gives.
+_SCAN = b"\xff\xda"  # begins the pixels of a JPEG, or of a thumbnail in its EXIF data; EXIF data come before both
+# Pixels are usually resized and dropped. Their memory is reused, because the system clears fresh memory.
 _POOL = _native.Pool(max(8, os.cpu_count() or 1))
-_POOLED_BYTES = 4 << 20  # larger images are too few, and too much to keep
+_POOLED_BYTES = 4 << 20  # larger images are too rare, and too large to keep
 _BITS, _PLANAR, _SMALLEST, _LARGEST = 258, 284, 340, 341  # tags of TIFFs
-MOST_PIXELS = 2**28  # an image of few bytes can ask for more memory than there is
-WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # 16 bits a pixel, in Pillow's words
+MOST_PIXELS = 2**28  # a small file can claim more memory than there is
+WIDE = ("I;16", "I;16B", "I;16L", "I;16N", "I")  # Pillow's names for 16 bits per pixel
 
 
 def decode_pixels(
@@ -126,10 +126,10 @@ def decode_pixels(
 ) -> NDArray[np.uint8]:
     """Decode an image to height x width x channels; None: as many channels as it has.
 
-    With `at_least`, a JPEG that is twice this size or more is decoded at half, quarter or eighth size. Of a GIF, or an
-    animated WebP or TIFF, the first frame is taken. 16 bits per channel are cut to their upper 8; `depth.decode_wide`
-    has them all. Raises ValueError, OSError or SyntaxError for what cannot be decoded, damaged JPEGs included, which
-    other readers fill up with grey, and images of more than `most_pixels`.
+    With `at_least`, a JPEG that is twice this size or more is decoded at half, quarter or eighth size. Of a GIF,
+    or an animated WebP or TIFF, the first frame is used. 16 bits per channel are cut to their upper 8; `decode_wide`
+    keeps all of them. Raises ValueError, OSError or SyntaxError for what cannot be decoded. That includes damaged
+    JPEGs, which other readers fill up with grey, and images of more than `most_pixels`.
     """
     painting = _native.Painting(upright=upright, at_least=at_least or (0, 0), most_pixels=most_pixels)
     (found,), refused = _native.decode_each(np.array([0, len(data)]), data, channels or 0, painting)
@@ -143,7 +143,7 @@ def decode_pixels(
 def decode_without_core(
     data: bytes, channels: int | None = None, *, upright: bool = True, at_least: tuple[int, int] | None = None
 ) -> NDArray[np.uint8]:
-    """The same for all kinds of images, or what is wrong with one: the core knows few kinds, and few words."""
+    """The same for all kinds of images, with a message if one fails: the core knows few kinds, and no messages."""
     if data[:3] == JPEG:
         pixels = _decode_jpeg(data, channels, at_least)
         if pixels is not None:
@@ -154,7 +154,7 @@ def decode_without_core(
 
 
 def orientation_of(data: bytes) -> int:
-    """The orientation that EXIF data ask for; 1 is upright."""
+    """The orientation in EXIF data; 1 is upright."""
     if data[:3] == JPEG and data.find(b"Exif\0\0", 0, data.find(_SCAN)) < 0:
         return 1
     try:
@@ -164,7 +164,7 @@ def orientation_of(data: bytes) -> int:
 
 
 def format_of(data: bytes) -> str:
-    """The format of an image, by its bytes. Raises ValueError where it is none."""
+    """The format of an image, by its bytes. Raises ValueError if it is not an image."""
     if data[:3] == JPEG:
         return "jpeg"
     try:
@@ -174,7 +174,7 @@ def format_of(data: bytes) -> str:
 
 
 def _decode_jpeg(data: bytes, channels: int | None, at_least: tuple[int, int] | None) -> NDArray[np.uint8] | None:
-    """None where it is of a rare kind, which Pillow decodes."""
+    """None if it is a rare kind, which Pillow decodes."""
     import simplejpeg
 
     height, width = at_least or (0, 0)
@@ -192,7 +192,7 @@ def _decode_jpeg(data: bytes, channels: int | None, at_least: tuple[int, int] | 
 
 
 def _memory(size: int) -> Any:
-    """Memory for so many bytes, or a little more, so that images of nearly the same size share it; None: fresh."""
+    """Memory for this many bytes, or a little more, so that images of similar size share it; None for fresh memory."""
     if size > _POOLED_BYTES:
         return None
     step = 1 << max(12, size.bit_length() - 4)
@@ -241,7 +241,7 @@ def _first(value: Any) -> float | None:
 
 
 def refuse_planes(image: Any) -> None:
-    """Refuse TIFFs that keep channels of 16 bits apart, of which Pillow makes noise."""
+    """Refuse TIFFs with 16-bit channels in separate planes, which Pillow decodes to noise."""
     tags = getattr(image, "tag_v2", {})
     if tags.get(_PLANAR) == 2 and len(tags.get(_BITS, ())) > 1 and max(tags[_BITS]) > 8:
         raise ValueError("a TIFF with a plane for each channel can have 8 bits per channel only")
@@ -261,7 +261,7 @@ def _own_channels(image: Any) -> int:
 
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_COLOURS = re.compile(r"(RGB|RGBX|RGBA|RGBa|LA|CMYK);16([BLN])")  # 16 bits per channel, in Pillow's words
+_COLOURS = re.compile(r"(RGB|RGBX|RGBA|RGBa|LA|CMYK);16([BLN])")  # Pillow's names for 16 bits per channel
 _OTHER = {"B": "L", "L": "B"}
 
 
@@ -280,7 +280,7 @@ def is_wide(data: bytes) -> bool:
 def decode_wide(data: bytes, channels: int | None = None, *, upright: bool = True) -> NDArray[np.uint16]:
     """Decode an image to uint16, height x width x channels; None: as many channels as it has.
 
-    What has 8 bits per channel is multiplied by 257, so that white is 65535 in all. Raises as `decode_pixels` does.
+    Values of 8 bits are multiplied by 257, so that white is always 65535. Raises as `decode_pixels` does.
     """
     pixels = None if data[:3] == JPEG else _decode(data)
     if pixels is None:
@@ -291,7 +291,7 @@ def decode_wide(data: bytes, channels: int | None = None, *, upright: bool = Tru
 
 
 def _decode(data: bytes) -> NDArray[np.uint16] | None:
-    """All bits of an image; None where there are but 8."""
+    """All bits of an image; None if it has only 8 per channel."""
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image:
@@ -320,7 +320,7 @@ def _decode(data: bytes) -> NDArray[np.uint16] | None:
 
 
 def _unpack(data: bytes, raw_mode: str) -> NDArray[np.uint8]:
-    """The bytes that Pillow takes from an image for another raw mode than the one it thinks of."""
+    """The bytes that Pillow reads from an image in another raw mode than its own."""
     from PIL import Image
 
     with Image.open(io.BytesIO(data)) as image:
@@ -332,7 +332,7 @@ def _unpack(data: bytes, raw_mode: str) -> NDArray[np.uint8]:
 
 
 def _with_clear(pixels: NDArray[np.uint16], clear: Any) -> NDArray[np.uint16]:
-    """With an alpha that is 0 where a pixel has the colour that a PNG says is transparent."""
+    """Add an alpha channel that is 0 where a pixel has the transparent colour of a PNG."""
     if clear is None:
         return pixels
     alpha = np.where((pixels == np.asarray(clear)).all(axis=2), 0, 65535).astype(np.uint16)
@@ -340,7 +340,7 @@ def _with_clear(pixels: NDArray[np.uint16], clear: Any) -> NDArray[np.uint16]:
 
 
 def _by_alpha(pixels: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """Colours that were multiplied by their alpha, as they were before."""
+    """Undo the multiplication of colours by alpha."""
     alpha = np.maximum(pixels[..., 3:], 1).astype(np.float64)
     colours = np.minimum(np.rint(pixels[..., :3] * (65535 / alpha)), 65535).astype(np.uint16)
     return np.concatenate([colours, pixels[..., 3:]], axis=2)
@@ -364,7 +364,7 @@ def encode_wide(pixels: NDArray[np.uint16]) -> bytes:
 
 
 def _filtered(rows: NDArray[np.uint8], step: int) -> bytes:
-    """Each row as it is, less what is left of it, or less what is above: whichever has the smallest values."""
+    """Each row with the PNG filter that gives the smallest values: none, left or above."""
     left, above = np.zeros_like(rows), np.zeros_like(rows)
     left[:, step:], above[1:] = rows[:, :-step], rows[:-1]
     ways = np.stack([rows, rows - left, rows - above])
@@ -374,7 +374,7 @@ def _filtered(rows: NDArray[np.uint8], step: int) -> bytes:
 
 
 _IN_CORE = _native.codecs()  # the library for each format; empty: none
-_MOST_SIDE = 65500  # of a JPEG that libjpeg writes; what is larger is refused by simplejpeg's words
+_MOST_SIDE = 65500  # libjpeg writes no larger JPEG; simplejpeg has the message
 ENCODED = tuple(name for name, format in FORMATS.items() if format.is_written)
 if TYPE_CHECKING:
     Encoded: TypeAlias = str

@@ -21,22 +21,22 @@ Boxes: TypeAlias = NDArray[np.float64]  # xmin, ymin, xmax, ymax, as shares of t
 
 @dataclass(frozen=True)
 class Move:
-    """A part of an image, resized, and put somewhere in another; perhaps flipped there. All in pixels."""
+    """A part of an image that is resized, placed in another image, and possibly flipped. All in pixels."""
 
     of: tuple[int, int]  # height and width of the image
-    part: tuple[int, int, int, int]  # top, left, height and width of what is taken
-    size: tuple[int, int]  # to which it is resized
-    at: tuple[int, int] = (0, 0)  # where it is put
-    into: tuple[int, int] | None = None  # an image of this size; None: it is all there is
-    flips: tuple[bool, bool] = (False, False)  # upside down, left to right
+    part: tuple[int, int, int, int]  # top, left, height and width of the part
+    size: tuple[int, int]  # the size after resizing
+    at: tuple[int, int] = (0, 0)  # where it goes
+    into: tuple[int, int] | None = None  # the size of the new image; None: that of the part
+    flips: tuple[bool, bool] = (False, False)  # vertically, horizontally
 
     @property
     def whole(self) -> tuple[int, int]:
-        """The size of the image that is made."""
+        """The size of the resulting image."""
         return self.into or self.size
 
     def boxes(self, boxes: Boxes) -> Boxes:
-        """Boxes (xmin, ymin, xmax, ymax, as shares) where they are now; what is outside is clipped."""
+        """Boxes (xmin, ymin, xmax, ymax, as shares) after the move, clipped to the image."""
         found = boxes.astype(np.float64)
         for axis, flipped in ((1, self.flips[0]), (0, self.flips[1])):
             side = 1 - axis  # the y axis is the first of a size
@@ -50,13 +50,13 @@ class Move:
         return found
 
     def shares(self, before: Boxes, after: Boxes) -> NDArray[np.float64]:
-        """By how much areas of objects, in pixels, change: they are scaled, and less by what was cut off the box."""
+        """By how much areas of objects, in pixels, change: scaled, and reduced by what was cut off the box."""
         was = (before[:, 2] - before[:, 0]) * self.of[1] * (before[:, 3] - before[:, 1]) * self.of[0]
         now = (after[:, 2] - after[:, 0]) * self.whole[1] * (after[:, 3] - after[:, 1]) * self.whole[0]
         return np.asarray(now / np.maximum(was, 1e-12))
 
     def mask(self, mask: NDArray[Any]) -> NDArray[Any]:
-        """A mask moved as the image is, each pixel that of the nearest; what is padded is 0."""
+        """A mask moved like its image, with nearest-neighbour values; padding is 0."""
         picked = []
         for side in (0, 1):
             centres = self.part[side] + (np.arange(self.size[side]) + 0.5) * self.part[2 + side] / self.size[side]
@@ -71,12 +71,12 @@ class Move:
 
 
 def place(size: tuple[int, int], height: int, width: int, fit: Fit, at: tuple[float, float] = (0.5, 0.5)) -> Move:
-    """How an image of a size becomes one of height x width; `at` says where what does not fit is cut or padded."""
+    """The move from an image of this size to height x width; `at` says where to crop or pad what does not fit."""
     tall, wide = size
     whole = (0, 0, tall, wide)
     if fit == "stretch":
         return Move(size, whole, (height, width))
-    if fit == "crop":  # the largest part of the wanted shape
+    if fit == "crop":  # the largest part with the wanted aspect ratio
         part = (tall, max(1, min(wide, round(tall * width / height))))
         if tall * width > wide * height:
             part = (max(1, min(tall, round(wide * height / width))), wide)
@@ -98,7 +98,7 @@ KERNELS = {"bilinear": _native.Kernel.BILINEAR, "area": _native.Kernel.AREA, "bi
 
 
 def moved(image: NDArray[Any], move: Move, dtype: np.dtype[Any], how: Any) -> NDArray[Any]:
-    """The pixels of an image as a move has them; `how` tells kernel, antialias and fill."""
+    """The pixels of an image after a move; `how` has kernel, antialias and fill."""
     top, left, height, width = move.part
     part = image[top : top + height, left : left + width]
     pixels = resize_pixels(part, *move.size, dtype, antialias=how.antialias, kernel=how.kernel)
@@ -118,7 +118,7 @@ def resize_pixels(
     antialias: bool = False,
     kernel: Kernel = "bilinear",
 ) -> NDArray[Any]:
-    """Pixels resized, as uint8, uint16 or float32; what was uint16 keeps its upper 8 bits as uint8."""
+    """Pixels resized, as uint8, uint16 or float32; uint16 to uint8 keeps the upper 8 bits."""
     image = np.ascontiguousarray(image)
     out: Any
     if image.dtype == np.uint8:

@@ -1,4 +1,4 @@
-"""What the first bytes of an image say: format, size, channels, bits, rotation. No pixel is decoded."""
+"""Image headers: format, size, channels, bits, rotation. No pixel is decoded."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class BadImage(Exception):
 
 
 class Header(NamedTuple):
-    """What an image says of itself."""
+    """What the header of an image says."""
 
     format: str  # jpeg, png, gif, webp, bmp, tiff
     width: int
     height: int
     channels: int
     bits: int = 8  # per channel
-    orientation: int = 1  # of EXIF: 1 is upright
+    orientation: int = 1  # EXIF's number: 1 is upright
     is_animated: bool = False
 
 
@@ -68,7 +68,7 @@ def read_headers(images: BytesColumn) -> Headers:
 
 
 def parse_header(data: bytes) -> Header:
-    """Read the header of an image, whose format its first bytes tell. Raises `BadImage`."""
+    """Read the header of an image, whose format follows from its first bytes. Raises `BadImage`."""
     kind = kind_of_bytes(data)
     if kind is not None and kind.name in FORMATS:
         return FORMATS[kind.name].parse(data)
@@ -109,7 +109,7 @@ def _jpeg_frame(data: bytes, at: int, orientation: int) -> Header:
 
 
 def _orientation(exif: bytes) -> int:
-    """The orientation that EXIF data tells; 1, upright, if it tells none that is valid."""
+    """The orientation in EXIF data; 1, upright, if there is no valid one."""
     order = {b"II": "<", b"MM": ">"}.get(exif[:2])
     if order is None or len(exif) < 8:
         return 1
@@ -247,7 +247,7 @@ class ImageFormat(NamedTuple):
 
     parse: Callable[[bytes], Header]
     is_written: bool = False  # images can be stored in it
-    has_quality: bool = False  # they are then compressed with loss, by a quality of 1 to 100
+    has_quality: bool = False  # compression is lossy, with a quality of 1 to 100
 
 
 FORMATS = {

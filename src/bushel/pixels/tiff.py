@@ -1,7 +1,7 @@
-"""Parts of TIFF files, without the rest: tiles and strips are found by their offsets and decoded one by one.
+"""Regions of TIFF files: only the tiles or strips that are needed are found by their offsets and decoded.
 
-Segments (tiles or strips) that are not compressed, or deflated, are decoded here, of 8 and 16 bits; of all other
-compressions (LZW, JPEG, PackBits, Zstandard, WebP) a small TIFF is made of the one segment, which Pillow decodes.
+Segments (tiles or strips) of 8 or 16 bits that are uncompressed or deflated are decoded here. For other compressions
+(LZW, JPEG, PackBits, Zstandard, WebP), a small TIFF with only the segment is made, which Pillow decodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TYPES = {1: "B", 2: "c", 3: "H", 4: "I", 5: "II", 6: "b", 7: "B", 8: "h", 9: "i
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _CHANNELS = 256, 257, 258, 259, 262, 277
 _STRIPS, _STRIP_ROWS, _STRIP_SIZES, _PLANAR, _PREDICTOR = 273, 278, 279, 284, 317
 _TILE_WIDTH, _TILE_HEIGHT, _TILES, _TILE_SIZES, _SAMPLE_FORMAT, _ORIENTATION = 322, 323, 324, 325, 339, 274
-_PLAIN = (1, 8, 32946)  # not compressed, deflated, deflated as it was written before there was a standard
+_PLAIN = (1, 8, 32946)  # uncompressed, deflate, and deflate by its number before the standard
 _COPIED = (258, 259, 262, 277, 284, 317, 320, 338, 339, 347, 530, 532)  # what a segment needs to be decoded
 _CACHE_BYTES = 64 << 20
 _MOST_VALUES = 1 << 26  # of one tag
@@ -40,14 +40,14 @@ class _Tag:
 
 
 def is_tiff(head: bytes) -> bool:
-    """Whether a file begins as a TIFF, or as a BigTIFF."""
+    """Whether a file begins like a TIFF or a BigTIFF."""
     return head[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 class TiffReader:
     """The first image of a TIFF file, read region by region. Raises `BadImage`.
 
-    16 bits per channel are cut to their upper 8, unless it is `wide`.
+    16 bits per channel are cut to their upper 8, unless `wide`.
     """
 
     def __init__(self, path: Path, *, wide: bool = False) -> None:
@@ -131,15 +131,15 @@ class TiffReader:
 
     @property
     def is_by_parts(self) -> bool:
-        """Whether regions can be read without the rest; what else there is has to be decoded whole."""
+        """Whether regions can be read on their own; other TIFFs must be decoded whole."""
         is_upright = self._number(_ORIENTATION, 1) == 1
         has_planes = self._number(_PLANAR, 1) == 2 and self.channels > 1
         return is_upright and not has_planes and self.bits in (8, 16) and self.channels in (1, 3, 4)
 
     def read(self, top: int, left: int, height: int, width: int) -> NDArray[Any]:
-        """A region that lies in the image, as height x width x channels."""
+        """A region inside the image, as height x width x channels."""
         tall, wide = self.segment
-        if not self.is_tiled:  # strips are as wide as the image: those of one row of regions are kept
+        if not self.is_tiled:  # strips are as wide as the image: keep those of one row of regions
             self.most_bytes = max(_CACHE_BYTES, (height + 2 * tall) * self.width * 4 * self.dtype.itemsize)
         out: NDArray[Any] | None = None
         for row in range(top // tall, -(-(top + height) // tall)):

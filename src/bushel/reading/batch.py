@@ -32,11 +32,11 @@ from bushel.transforms.protocol import PaintedTransform, is_in_core
 __all__ = ["Batch", "Group", "Made", "Maker", "OnFault", "Passed", "Place", "Report", "Tally"]
 
 
-_KEPT = 1000  # places of faults that are kept; all are counted
+_KEPT = 1000  # faults whose places are kept; all are counted
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """A record that was passed over, and why."""
+    """A record that was skipped or replaced, and why."""
 
     path: str
     record: int
@@ -45,12 +45,12 @@ class Passed(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, skipped: Skipped, why: str | None = None) -> Passed:
-        """What became of a record at fault."""
+        """What happened to a record at fault."""
         return cls(skipped.path, skipped.record, skipped.offset, why or fault_words(skipped.fault))
 
 
 class Tally(msgspec.Struct):
-    """What one piece of work took, and what happened in it."""
+    """What one piece of work cost, and what happened in it."""
 
     storage: float = 0.0
     decode: float = 0.0
@@ -63,12 +63,12 @@ class Tally(msgspec.Struct):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """How a feed has fared so far. Seconds of storage, decode, transform and layout are summed over threads."""
+    """What a feed has done so far. Seconds of storage, decode, transform and layout are summed over threads."""
 
     batches: int = 0
     records: int = 0
-    filled: int = 0  # rows that only fill up a step, or stand in for a damaged record
-    seconds: float = 0.0  # from the first batch asked for
+    filled: int = 0  # rows that fill up a step, or replace a damaged record
+    seconds: float = 0.0  # since the first batch was requested
     storage: float = 0.0
     decode: float = 0.0
     transform: float = 0.0
@@ -85,7 +85,7 @@ class Report(msgspec.Struct, kw_only=True):
     codecs: dict[str, str] = {}  # what decoded the images, by format, where a measurement decoded some
 
     def add(self, tally: Tally) -> None:
-        """Count in one piece of work."""
+        """Add one piece of work."""
         self.storage += tally.storage
         self.decode += tally.decode
         self.transform += tally.transform
@@ -98,7 +98,7 @@ class Report(msgspec.Struct, kw_only=True):
         self.faults.extend(tally.passed[: max(0, _KEPT - len(self.faults))])
 
     def add_missing(self, shards: Iterable[Shard]) -> None:
-        """Count what shards lack of what their manifest says."""
+        """Count what shards lack according to their manifest."""
         for shard in shards:
             if shard.problem is None:
                 continue
@@ -108,7 +108,7 @@ class Report(msgspec.Struct, kw_only=True):
 
     @property
     def records_per_second(self) -> float:
-        """How fast records came, the consumer's own time included."""
+        """How fast records came, including the consumer's own time."""
         return self.records / self.seconds if self.seconds else 0.0
 
     @property
@@ -173,22 +173,22 @@ _ADVICE = {
 Ints: TypeAlias = NDArray[np.int64]
 OnFault: TypeAlias = Literal["raise", "skip", "replace"]
 
-_POOLED = 8  # arrays of batches that were dropped, kept to be filled again while the feed lives
+_POOLED = 8  # arrays of dropped batches, kept for reuse while the feed lives
 
 
 class Place(NamedTuple):
     """Where reading stands: everything needed to continue."""
 
     epoch: int = 0
-    position: int = 0  # records that all ranks together have consumed in this epoch
+    position: int = 0  # records that all ranks together have read in this epoch
     bin: int = 0  # of rows packed from the records after that position
 
 
 class Batch(dict[str, Any]):
     """Columns with one row per record, by name, and which records they are.
 
-    `rows` are their numbers in the shards. `real` is False where a row only fills up a step or stands in for a damaged
-    record, None where all are real.
+    `rows` are their numbers in the shards. `real` is False where a row fills up a step or replaces a damaged
+    record, and None if all are real.
     """
 
     rows: Ints
@@ -236,7 +236,7 @@ class Made:
     batches: list[tuple[Batch, Place]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     end: Place = field(default_factory=Place)
-    error: Exception | None = None  # that ends the work after these batches
+    error: Exception | None = None  # raised after these batches
 
 
 class _Refusal(Exception):
@@ -338,12 +338,12 @@ class Maker:
         return found.columns
 
     def ahead(self, groups: Iterator[Group]) -> Iterator[Group]:
-        """The same groups; shards that are fetched are asked for the records of the next ones in advance."""
+        """The same groups; shards in a store prefetch the records of the next ones."""
         return self.split.shards.ahead(groups, lambda group: self._rows(group, *group.batches))
 
     def _rows(self, group: Group, *batches: PlannedBatch) -> Ints:
         positions = _as_array([planned.positions for planned in batches])
-        if group.batches[0].bins is not None:  # packed: the schedule has already looked the records up
+        if group.batches[0].bins is not None:  # packed: the schedule has looked the records up
             return positions
         return self.sampler.rows(group.epoch, positions)
 
@@ -385,7 +385,7 @@ class Maker:
             made.batches.append((batch, planned.after))
 
     def _stand_in(self, group: Group, planned: PlannedBatch) -> int:
-        """The intact record that is nearest in the order, for a batch of which none is: ranks stay in step."""
+        """The nearest intact record in the order, for a batch without any, so that ranks stay in step."""
         size, count = self.sampler.size, len(planned.positions)
         low, high = int(min(planned.positions)), int(max(planned.positions)) + 1
         while low > 0 or high < size:
@@ -409,8 +409,8 @@ class Maker:
         return np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
 
     def _resolve(self, planned: PlannedBatch, kept: Ints, count: int) -> tuple[Ints, PlannedBatch]:
-        """Rows to use instead of all: those kept, or for each the next that was; and the batch that they make."""
-        if planned.bins is not None:  # a packed row that lacks a record is a row all the same
+        """Rows to use: those kept, or for each row the next one kept; and the batch that they make."""
+        if planned.bins is not None:  # a packed row that lacks a record is still a row
             return kept, planned._replace(bins=planned.bins[kept])
         if self.on_fault != "replace":
             return kept, planned._replace(real=None if planned.real is None else planned.real[kept])
@@ -470,9 +470,9 @@ class Maker:
         return Chain.of(self.transforms, self.seed)
 
     def _take_refusal(self, row: int, error: Exception, tally: Tally, *, is_last: bool) -> None:
-        """Treat a record whose data a transform cannot use like one that is damaged; any other error names it too.
+        """Treat a record that a transform cannot use like a damaged one; any other error names the record too.
 
-        `is_last` says that no other of its batch is left to stand in for it.
+        `is_last` says that no other record of its batch is left to replace it.
         """
         place = self.split.shards.skipped(row, 0)
         if not isinstance(error, BushelError):

@@ -43,14 +43,14 @@ __all__ = ["Dataset", "Share", "Split", "mix", "open"]
 
 Ints: TypeAlias = NDArray[np.int64]
 
-_AT_A_TIME = 8192  # records that a whole column is read in
+_AT_A_TIME = 8192  # records at a time when a whole column is read
 
 
 def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) -> Dataset:
     """Open a dataset, or any TFRecord files, to read their records in any order.
 
     Files without a manifest have one split, `all`, unless the name of each says train, val or test. Their schema is
-    the one given, the one beside them, or found from the first records. An index that is missing or out of date is made
+    the one given, the one next to them, or inferred from the first records. An index that is missing or stale is made
     and kept.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
@@ -111,7 +111,7 @@ class Dataset:
         return html_table(("split", "holds"), rows, title=self.where) + html_table(("feature", "type"), features)
 
     def choose(self, name: str | None = None, *preferred: str) -> Split:
-        """The split that is asked for; without a name, one of those preferred, or the only one there is."""
+        """The split with this name; without a name, a preferred one, or the only one."""
         return self[choose(self.splits, *preferred) if name is None else name]
 
     @property
@@ -131,7 +131,7 @@ class Dataset:
         return {codes[name] if codes else int(name): weight for name, weight in label.class_weights.items()}
 
     def transforms(self) -> list[Transform]:
-        """The transforms that the dataset was built with, with what they learnt: for raw samples, as the build had.
+        """The transforms that the dataset was built with, and what they learned. They take raw samples.
 
         >>> sample = bushel.transforms.apply_all(data.transforms(), {"age": 41.0, "text": "as it came"})
         """
@@ -141,9 +141,9 @@ class Dataset:
 
 
 def open_shards(paths: Sequence[Path], promised: Sequence[Promised] | None = None) -> ShardSet:
-    """Find the records of files, by their indexes where those are fresh. `promised` is what a manifest says."""
+    """Find the records of files, by their indexes if those are fresh. `promised` is what a manifest says."""
     fetched = is_fetched(paths)
-    # Indexes on disk cost nothing, and say what is damaged.
+    # Indexes on disk are free, and say what is damaged.
     counts = [shard.records for shard in promised] if fetched and promised is not None else None
     shards = [Shard(path, told, fetched) for path, told in zip(paths, promised or repeat(None), strict=False)]
     if fetched:
@@ -183,7 +183,7 @@ class Split:
         self.name = name
         self.paths = tuple(paths)
         self.label = label
-        self.promised = promised  # what the manifest says of each shard, where there is one
+        self.promised = promised  # what the manifest says about each shard, if there is one
         self.rows = rows  # the records chosen, by their number in the shards; None: all
         self.parts = tuple(parts)  # of a mixture
         self._schema = schema
@@ -195,7 +195,7 @@ class Split:
 
     @property
     def counts(self) -> list[int] | None:
-        """Records of each shard, where the manifest tells."""
+        """Records of each shard, if the manifest says."""
         return None if self.promised is None else [shard.records for shard in self.promised]
 
     @cached_property
@@ -217,7 +217,7 @@ class Split:
 
     @property
     def summary(self) -> str:
-        """Its name and what it holds. Records are counted only where that takes no look into the files."""
+        """Its name and size. Records are only counted if that does not need the files."""
         shards = quantity(len(self.paths), "shard")
         known = self.rows if self.rows is not None else self.counts
         if known is None:
@@ -261,7 +261,7 @@ class Split:
         return numbers if self.rows is None else self.rows[numbers]
 
     def wanted(self, columns: Sequence[str] | None = None) -> Wanted:
-        """What to ask the core for."""
+        """What to request from the core."""
         if isinstance(columns, str):
             raise ValueError(f"columns must be a list of names, got the string {columns!r}")
         for name in columns or ():
@@ -292,7 +292,7 @@ class Split:
                 column = shape_column(to_column(found), feature, name=name) if len(rows) else _no_rows(feature)
             except SchemaMismatch as error:
                 raise self._mismatch(error, name, rows) from None
-            # What may be absent is ragged even where these rows all have it: a batch is what its feature is.
+            # An optional feature is ragged even if all these rows have it: a batch depends on its features only.
             shaped[name] = column if feature.required or feature.sequence else _with_presence(as_ragged(column))
         return shaped
 
@@ -303,7 +303,7 @@ class Split:
             shaped[name] = column
             return
         feature = self.schema[name]
-        if not len(column.values):  # no record says of which type nothing is
+        if not len(column.values):  # an empty list has no type
             column = Ragged(np.empty(0, feature.dtype), column.row_splits)
         try:
             shaped[name] = join_sparse(name, shaped[name], column, feature.shape[0] or 0)
@@ -311,14 +311,14 @@ class Split:
             raise self._mismatch(error, name, rows) from None
 
     def _mismatch(self, error: SchemaMismatch, name: str, rows: Ints) -> SchemaMismatch:
-        """The same error, at the record that it is about."""
+        """The same error, with the record that it is about."""
         row = int(error.at.removeprefix("record ").split("/")[0]) if error.at.startswith("record ") else 0
         shard, record = self.shards.locate(int(rows[row]))
         help = [] if self._schema else [f"Only the first records were looked at; for all: bushel schema {shard.path}"]
         return SchemaMismatch(error.what, at=f"{shard.path}: record {record}/{name}", help=help)
 
     def values(self, name: str) -> Column:
-        """One feature of all records: from the indexes where they carry it, else read."""
+        """One feature of all records: from the indexes if they have it, otherwise read."""
         place = "label" if name == self.label else name
         carried = self.shards.values(place)
         if carried is not None and not any(place in shard.index.hashed for shard in self.shards.shards):
@@ -334,7 +334,7 @@ class Split:
             return carried.astype(np.int64, copy=False)
         wanted, rows = self.wanted([name]), np.arange(len(self.shards), dtype=np.int64)
         pieces = [self.shards.decode(rows[at : at + _AT_A_TIME], wanted) for at in range(0, len(rows), _AT_A_TIME)]
-        # A damaged record has no values; it is found again, and taken as the policy says, when it is read.
+        # A damaged record has no values; reading it finds the damage again, and handles it by the policy.
         return np.concatenate([row_lengths(to_column(piece.columns[0])) for piece in pieces] or [rows])
 
     def __getstate__(self) -> dict[str, Any]:
@@ -381,7 +381,7 @@ def _with_presence(column: Ragged) -> Ragged:
 def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Split:
     """Several splits as one that draws from each in proportion to its weight (default: to its size).
 
-    An epoch has as many records as all of them together; the records of each come round in turn.
+    An epoch has as many records as all splits together; each split continues where the last epoch left off.
     """
     if not splits:
         raise ValueError("splits must name at least one split, got none")

@@ -43,9 +43,9 @@ def batches(
 ) -> Feed:
     """Read records as ready batches: dicts of NumPy arrays, `Ragged` or bytes columns, made ahead in threads.
 
-    A batch belongs to its owner: it never changes, and may be kept. The last batch is smaller unless `drop_last`.
-    `on_fault` says whether a damaged record is raised, skipped, or replaced by another of its batch, so that ranks stay
-    in step.
+    A batch is yours: it never changes and may be kept. The last batch is smaller unless `drop_last`.
+    `on_fault` says whether a damaged record is an error, is skipped, or is replaced by another of its batch, so that
+    ranks stay in step.
 
     >>> feed = bushel.batches(train, batch_size=256, order=bushel.Order(shuffle=True, seed=7), epochs=3)
     >>> for batch in feed:
@@ -75,9 +75,9 @@ def _one_split(data: Split | Dataset) -> Split:
 
 
 class Feed:
-    """Batches, one after another, with the place of reading and a report of it.
+    """Batches, one after another, with the current position and a report.
 
-    Iterating again after the last epoch reads the following epochs. Several threads may ask for batches: each batch
+    Iterating again after the last epoch reads the following epochs. Several threads may request batches: each batch
     goes to one of them. A forked or pickled feed continues where this one stands.
     """
 
@@ -108,7 +108,7 @@ class Feed:
         return self
 
     def __len__(self) -> int:
-        """How many batches an epoch has; unknown where records are packed."""
+        """How many batches an epoch has; unknown if records are packed."""
         if self._schedule.pack is not None:
             raise TypeError("the number of packed batches is not known before they are made")
         return self._schedule.steps.count()
@@ -120,7 +120,7 @@ class Feed:
             return self._next()
 
     def _begin_in_child(self) -> None:
-        """A forked process has none of the threads, and may have locks that one of them held: begin with new ones."""
+        """A forked process has none of the threads, but may have locks that they held: start with new ones."""
         self._process, self._lock, self._pipeline = os.getpid(), threading.Lock(), None
         self.split = copy(self.split)
         self._maker, self._schedule = prepare(self.split, self.settings)
@@ -146,7 +146,7 @@ class Feed:
         return batch
 
     def _wait(self) -> None:
-        """Wait until a batch is ready, unless none is left."""
+        """Wait until a batch is ready, if any is left."""
         begin = perf_counter()
         try:
             while not self._ready:
@@ -179,14 +179,14 @@ class Feed:
     def state(self) -> dict[str, int]:
         """Where reading stands after the last batch *returned*: a few integers, the same on every rank.
 
-        `pass` is the epoch in which the present pass over the data began. After the last batch of a pass it is still
-        that one, until the loop over it has ended.
+        `pass` is the epoch in which the current pass over the data began. After the last batch of a pass it stays the
+        same until the loop over the pass has ended.
         """
         began = self._epochs_done + (self.settings.epochs or 0) * self._is_through
         return {**self._signature(), **self._place._asdict(), "pass": began}
 
     def _signature(self) -> dict[str, int]:
-        """What must be the same when a state is restored: other records or buckets are not in the same places."""
+        """What must be equal when a state is restored: with other records or buckets, positions mean something else."""
         is_bucketed = any(isinstance(step, Bucket) for step in self.settings.layout)
         return {
             "seed": self.settings.order.seed,
@@ -213,7 +213,7 @@ class Feed:
         return report
 
     def close(self) -> None:
-        """End all work; the next batch that is asked for starts it again where reading stands."""
+        """End all work; requesting another batch starts it again from the current position."""
         pipeline, self._pipeline, self._error = self._pipeline, None, None
         self._ready.clear()
         if pipeline is not None:

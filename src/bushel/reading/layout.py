@@ -22,9 +22,9 @@ _GROUPS = 16  # salt of the permutation of buckets; `order` uses those below
 
 
 class Pad(msgspec.Struct, frozen=True):
-    """Fill a feature up to one length: the longest row's, that rounded up, or a fixed one to which longer rows are cut.
+    """Pad a feature to one length: that of the longest row, rounded up, or a fixed one, to which longer rows are cut.
 
-    What is real is in the batch as `FEATURE/mask`.
+    `FEATURE/mask` in the batch marks real values.
     """
 
     feature: str
@@ -56,9 +56,9 @@ class Pad(msgspec.Struct, frozen=True):
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Put records of like length into one batch.
+    """Put records of similar length into one batch.
 
-    Those of `window` batches are sorted by length, cut into batches, and the batches shuffled.
+    The records of `window` batches are sorted by length and cut into batches, which are shuffled.
     """
 
     feature: str
@@ -72,8 +72,8 @@ class Bucket(msgspec.Struct, frozen=True):
 class Pack(msgspec.Struct, frozen=True):
     """Lay several records side by side in rows of `length` values, fitted within `window` records; longer ones are cut.
 
-    `FEATURE/segments` numbers them (1, 2, ... and 0 for what is filled), `FEATURE/positions` is the place in each.
-    `also` names features of the same lengths that are laid out the same way. All others become one list per row.
+    `FEATURE/segments` numbers them (1, 2, ..., and 0 for padding), `FEATURE/positions` is the place in each.
+    `also` names features of the same lengths to lay out in the same way. All others become one list per row.
     """
 
     feature: str
@@ -112,23 +112,23 @@ class Pack(msgspec.Struct, frozen=True):
 
 
 class Sparse(msgspec.Struct, frozen=True):
-    """Join `FEATURE/indices` and `FEATURE/values` into rows of `size` of which most are zero.
+    """Join `FEATURE/indices` and `FEATURE/values` into sparse rows of `size` values.
 
-    Features whose schema says that they are sparse come joined already.
+    Features that are sparse in the schema are joined already.
     """
 
     feature: str
     size: int
 
     def apply(self, columns: dict[str, Column]) -> tuple[dict[str, Any], int]:
-        """The columns with the two joined to one."""
+        """The columns with these two joined."""
         names = (f"{self.feature}/indices", f"{self.feature}/values")
         joined = join_sparse(self.feature, _column(columns, names[0]), _column(columns, names[1]), self.size)
         return {**{k: v for k, v in columns.items() if k not in names}, self.feature: joined}, 0
 
 
 class Dense(msgspec.Struct, frozen=True):
-    """A sparse feature with its zeros, for models that take no sparse ones."""
+    """Make a sparse feature dense, for models that do not take sparse ones."""
 
     feature: str
 
@@ -144,7 +144,7 @@ Layout: TypeAlias = Pad | Bucket | Pack | Sparse | Dense
 
 
 def bucketed(sampler: Sampler, lengths: Ints, batch_size: int, *, window: int, seed: int) -> Sampler:
-    """The same records in another order: positions of one window sorted by length, in runs of `batch_size`."""
+    """The same records in another order: the positions of a window sorted by length, `batch_size` at a time."""
     records = window * batch_size
 
     @lru_cache(maxsize=4)

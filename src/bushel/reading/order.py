@@ -26,23 +26,23 @@ __all__ = ["BufferedShuffle", "Order", "Quality", "Sampler", "Uneven", "sampler_
 Ints: TypeAlias = NDArray[np.int64]
 Uneven: TypeAlias = Literal["drop", "pad", "wrap"]
 
-# What keys are drawn for, so that no two uses of one seed are the same permutation.
+# What a key is for, so that no two uses of one seed give the same permutation.
 _RECORDS, _BLOCKS, _WITHIN, _SHIFT, _SLOTS, _PARTS, _SHARDS, _BUFFER = range(8)
 
 
 class BufferedShuffle(UserWarning):
-    """Compressed shards that are shuffled as shards and in a buffer, not as a whole."""
+    """Compressed shards are only shuffled by shard and within a buffer."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Order:
     """In which order records are read, and by whom.
 
-    `shuffle` is a permutation of the whole dataset, another one for each epoch. With `block`, blocks of that many
-    neighbouring records are permuted, and records within `window` blocks: for disks where reading at random costs.
-    `weights` (an array, or the name of a feature) draws records in proportion; `balance` names a feature of which
-    every value shall come equally often. Each of `world` ranks reads its own share; `uneven` says what becomes of the
-    last step if that does not come out even. Compressed shards are shuffled as shards, and records in a `buffer`.
+    `shuffle` is a permutation of the whole dataset, a new one each epoch. With `block`, blocks of that many
+    neighbouring records are permuted, and records within `window` blocks, for disks where random reads are slow.
+    `weights` (an array, or the name of a feature) draws records in proportion; `balance` names a feature whose values
+    should all come equally often. Each of `world` ranks reads its own share; `uneven` says what to do if the last step
+    is not full. Compressed shards are shuffled by shard, and records within a `buffer`.
     """
 
     shuffle: bool = False
@@ -82,7 +82,7 @@ class Sampler:
 
 
 def sampler_of(split: Split, order: Order) -> Sampler:
-    """What `order` makes of the records of `split`."""
+    """The order of the records of `split`."""
     size = len(split)
     if size == 0:
         return Sampler(0, lambda _, positions: positions)
@@ -115,14 +115,14 @@ def key_of(seed: int, *salts: int) -> int:
 
 
 def permute(positions: Ints, size: int, seed: int, *salts: int) -> Ints:
-    """Where the positions of 0 .. size - 1 go."""
+    """Where positions 0 .. size - 1 go."""
     return cast("Ints", _native.permute(positions, size, key_of(seed, *salts)))
 
 
 def _block_shuffled(size: int, order: Order) -> Callable[[int, Ints], Ints]:
     """Permute full blocks, and records among `window` of them.
 
-    What is left of a block comes last: a shift, another one for each epoch, makes it other records every time.
+    An incomplete block comes last; a shift that changes each epoch makes it different records every time.
     """
     assert order.block is not None
     block, seed = order.block, order.seed
@@ -147,7 +147,7 @@ def _block_shuffled(size: int, order: Order) -> Callable[[int, Ints], Ints]:
 def _weighted(weights: NDArray[np.float64], by_class: Ints | None, order: Order) -> Callable[[int, Ints], Ints]:
     """Draw with replacement, evenly.
 
-    Each slot draws from its own of equal slices of the total weight, at random within it, so that a record comes as
+    The total weight is cut into equal slices, and each slot draws at random within its own, so that a record comes as
     often as its weight says, give or take one.
     """
     ends = np.cumsum(weights if by_class is None else weights[by_class])
@@ -164,7 +164,7 @@ def _weighted(weights: NDArray[np.float64], by_class: Ints | None, order: Order)
 
 
 def _uniforms(numbers: Ints, key: int) -> NDArray[np.float64]:
-    """A number of 0 to 1 for each integer: splitmix64."""
+    """A number from 0 to 1 per integer, by splitmix64."""
     z = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -172,7 +172,7 @@ def _uniforms(numbers: Ints, key: int) -> NDArray[np.float64]:
 
 
 def _weights(split: Split, order: Order) -> tuple[NDArray[np.float64], Ints | None]:
-    """The weight of each record; and the records class by class, so that slices of the weight are of one class."""
+    """The weight of each record, and the records class by class, so that a slice of the weight belongs to one class."""
     if order.balance is not None:
         column = split.values(order.balance)
         classes = hash_keys(column) if isinstance(column, BytesColumn) else column
@@ -190,7 +190,7 @@ def _weights(split: Split, order: Order) -> tuple[NDArray[np.float64], Ints | No
 
 
 def _mixed(parts: tuple[Share, ...], size: int, order: Order) -> Callable[[int, Ints], Ints]:
-    """Each part has a share of the epoch's slots; its own records follow each other through all epochs."""
+    """Each split of a mixture has a share of the slots of an epoch; its records come in turn through all epochs."""
     total = sum(part.weight for part in parts)
     bounds = np.rint(np.cumsum([0.0, *(part.weight for part in parts)]) / total * size).astype(np.int64)
     seed = order.seed
@@ -215,7 +215,7 @@ def _mixed(parts: tuple[Share, ...], size: int, order: Order) -> Callable[[int, 
 
 
 def _streamed(split: Split, order: Order) -> Sampler:
-    """Shards in a permuted order, and their records in a buffer: windows of that size, each permuted on its own."""
+    """Shards in permuted order, and their records in windows of the size of the buffer, each permuted separately."""
     if order.weights is not None or order.balance is not None or split.parts or split.rows is not None:
         raise ValueError(
             f"{split.paths[0]}: compressed shards cannot be read at random, so weights, balance, mixtures and "
@@ -255,14 +255,14 @@ def _arrange_shards(shards: ShardSet, seed: int, epoch: int) -> tuple[Ints, Ints
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """One epoch's order beside the order in the files, and beside the next epoch's."""
+    """The order of one epoch compared with the order in the files, and with the next epoch."""
 
     coverage: float  # share of the records that come exactly once; perfect: 1
     rank_correlation: float  # with the order in the files; perfect: 0
-    neighbours: float  # share of records whose follower in the files follows within a batch; perfect: about 0
-    displacement: float  # how far a record moves, by what it would at random; perfect: 1
-    labels: float  # labels in a batch of files sorted by label, by what there would be at random; perfect: 1
-    epoch_correlation: float  # of a record's place in two epochs; perfect: 0
+    neighbours: float  # share of records followed within a batch by their successor in the files; perfect: about 0
+    displacement: float  # how far a record moves, relative to random; perfect: 1
+    labels: float  # labels per batch, for files sorted by label, relative to random; perfect: 1
+    epoch_correlation: float  # between the places of a record in two epochs; perfect: 0
 
 
 def shuffle_quality(first: Ints, second: Ints, *, batch_size: int = 256, classes: int = 100) -> Quality:

@@ -32,8 +32,8 @@ class Step:
     """What one rank reads in one step."""
 
     positions: Ints | range
-    real: NDArray[np.bool_] | None  # False where a position only fills up the step; None: all are real
-    after: int  # positions that all ranks together have consumed after it
+    real: NDArray[np.bool_] | None  # False where a position is filler; None: all are real
+    after: int  # positions that all ranks together have read after it
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Steps:
             raise ValueError(f"batch_size must be at least 1, got {self.batch_size}")
 
     def at(self, consumed: int) -> Step | None:
-        """The step that begins where all ranks together have consumed this many; None after the last."""
+        """The step that begins where all ranks together have read this many; None after the last."""
         world, rank = self.order.world, self.order.rank
         left = self.size - consumed
         whole = self.batch_size * world
@@ -62,7 +62,7 @@ class Steps:
         return self._last(consumed, left)
 
     def _last(self, consumed: int, left: int) -> Step | None:
-        """Every rank has the same number of rows in it, whatever the policy."""
+        """Every rank has the same number of rows in it, for any policy."""
         world, rank = self.order.world, self.order.rank
         if self.order.uneven == "drop":
             share = 0 if self.drop_last else left // world
@@ -84,7 +84,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Schedule:
-    """All batches of one rank, as a pure function of where reading stands."""
+    """All batches of one rank, as a pure function of the position."""
 
     steps: Steps
     sampler: Sampler
@@ -98,7 +98,7 @@ class Schedule:
         return replace(self, epochs=epochs)
 
     def groups(self, place: Place) -> Iterator[Group]:
-        """What is still to be made, from `place` to the end of the last epoch."""
+        """The groups from `place` to the end of the last epoch."""
         while (self.epochs is None or place.epoch < self.epochs) and self.steps.size > 0:
             yield from self._packed(place) if self.pack is not None else self._plain(place)
             place = Place(place.epoch + 1)
@@ -119,7 +119,7 @@ class Schedule:
         return Place(epoch, position) if is_there or self.steps.at(position) is not None else Place(epoch + 1)
 
     def _packed(self, place: Place) -> Iterator[Group]:
-        """Bins of one window after those of the last; a step takes world x batch_size of them."""
+        """The bins of one window after another; a step takes world x batch_size of them."""
         coming: list[tuple[Ints, Place]] = []  # the records of a bin, and where reading stands after it
         position, skip = place.position, place.bin
         whole = self.steps.batch_size * self.steps.order.world
@@ -150,7 +150,7 @@ class Schedule:
         return self.pack.window
 
     def _window(self, epoch: int, position: int) -> list[Ints]:
-        """The records of each bin that those from `position` on are packed into."""
+        """Pack the records from `position` on: the records of each bin."""
         assert self.pack is not None
         assert self.lengths is not None
         end = min(position + self._window_records, self.steps.size)
@@ -168,7 +168,7 @@ _GROUP_RECORDS = 8192
 
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who makes the batches: `threads` (default: one per core), at most `ahead` batches before they are asked for.
+    """Who makes the batches: `threads` (default: one per core), at most `ahead` batches in advance.
 
     With `processes`, the threads are shared out among so many processes, which hand over batches in shared memory:
     for transforms in Python, of which one process runs only one at a time, and for programs whose main thread keeps
@@ -192,7 +192,7 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that `batches` was given."""
+    """All arguments of `batches`."""
 
     batch_size: int
     columns: Sequence[str] | None
@@ -218,7 +218,7 @@ def threads_of(settings: Settings) -> int:
 
 
 def prepare(split: Split, settings: Settings) -> tuple[Maker, Schedule]:
-    """What makes batches, and the schedule that says which."""
+    """The maker of batches, and the schedule that says which to make."""
     order = settings.order
     shuffled_in_blocks = None if order.block is None else order.block * order.window
     if settings.on_fault == "raise":
@@ -247,7 +247,7 @@ def _record_bytes(split: Split) -> float:
 
 
 def _batches_at_once(row_bytes: float, settings: Settings) -> int:
-    """How many batches are made together: one, unless they are so small that starting each would cost more."""
+    """How many batches are made together: one, unless they are so small that starting each alone would cost more."""
     if math.isinf(row_bytes) or settings.workers.ahead == 1:
         return 1
     threads = threads_of(settings)
@@ -258,7 +258,7 @@ def _batches_at_once(row_bytes: float, settings: Settings) -> int:
 def make_ahead(
     maker: Maker, schedule: Schedule, settings: Settings, place: Place, *, first: int = 0, step: int = 1
 ) -> Ahead[Made]:
-    """Make what the schedule says in threads, from a place on, ahead of whoever asks for it.
+    """Make the batches of the schedule in threads, from a place on, ahead of the consumer.
 
     Of all groups, it makes number `first`, and every one that is a multiple of `step` later.
     """
@@ -292,7 +292,7 @@ class ProcessesAhead:
     """The same in processes: each makes every N-th group, and they are asked in turn."""
 
     def __init__(self, split: Split, settings: Settings, schedule: Schedule, place: Place) -> None:
-        import cloudpickle  # takes lambdas and what __main__ defines
+        import cloudpickle  # handles lambdas and what __main__ defines
 
         count = settings.workers.processes
         self.workers = [Worker() for _ in range(count)]
@@ -311,7 +311,7 @@ class ProcessesAhead:
             raise BushelError(f"{error.message} while it made batches", help=[_FEWER]) from None
         if made is None:
             raise StopIteration
-        worker.send(None, None)  # never more is made than was asked for
+        worker.send(None, None)  # nothing is made without a request
         self._turn = (self._turn + 1) % len(self.workers)
         return made
 
@@ -332,11 +332,11 @@ class _InProcess:
         self._made: Ahead[Made] | None = None
 
     def __call__(self, _: None) -> Made | None:
-        """The next that was made; None after the last."""
+        """The next result; None after the last."""
         if self._made is None:
             split, settings, place, epochs, number = self._given
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the process that asks has shown them
+                warnings.simplefilter("ignore")  # the process that asks has shown the warnings
                 maker, schedule = prepare(split, settings)
             step = settings.workers.processes
             self._made = make_ahead(maker, schedule.through(epochs), settings, place, first=number, step=step)

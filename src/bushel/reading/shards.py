@@ -46,7 +46,7 @@ _INDEXES_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Decoded:
-    """Columns as the core returns them, the rows at fault, and how long it took to have the records in memory."""
+    """Columns as the core returns them, the rows at fault, and the time it took to get the records into memory."""
 
     columns: list[dict[str, Any]]
     faults: RowFaults
@@ -54,12 +54,12 @@ class Decoded:
 
 
 class Shard:
-    """One file; where its records are is found out when it is first needed."""
+    """One file; its records are located when they are first needed."""
 
     def __init__(self, path: Path, promised: Promised | None = None, is_fetched: bool = False) -> None:
         self.path = path
-        self.promised = promised  # what the manifest says of it
-        self._is_fetched = is_fetched  # records are then numbered by the manifest, before any index is there
+        self.promised = promised  # what the manifest says about it
+        self._is_fetched = is_fetched  # records are then numbered by the manifest, without an index
         try:
             self.size = status_of(path).size
         except FileNotFoundError:
@@ -67,7 +67,7 @@ class Shard:
 
     @cached_property
     def indexed(self) -> tuple[Index, dict[int, Skipped]]:
-        """The index, and the places in it that hold no record but damage."""
+        """The index, and the places in it that are damage, not records."""
         index, damage = obtain_index(self.path)
         if self._is_fetched and self.promised is not None and len(index) != self.promised.records:
             raise FileProblem(self.path, _other_count(len(index), self.promised))
@@ -85,7 +85,7 @@ class Shard:
 
     @cached_property
     def problem(self) -> str | None:
-        """What the manifest says otherwise of this file. Damage within it is found when it is read."""
+        """How this file differs from its manifest. Damage inside it is found when it is read."""
         told = self.promised
         if told is None:
             return None
@@ -101,11 +101,11 @@ class Shard:
 
     @property
     def missing(self) -> int:
-        """How many more records the manifest says there are; what is damaged is not missing."""
+        """How many records are missing according to the manifest; damaged ones are not missing."""
         return max(0, self.promised.records - len(self.index)) if self.promised else 0
 
     def skipped(self, record: int, fault: int) -> Skipped:
-        """A record at fault in full."""
+        """A record at fault, with its place."""
         if record in self.damage:
             return self.damage[record]
         offset, length = int(self.index.offsets[record]), int(self.index.lengths[record])
@@ -113,7 +113,7 @@ class Shard:
 
 
 def wrong_index(shard: Shard) -> FileProblem:
-    """The error for an index that says of a file what is not so, and that cannot be replaced while it is read."""
+    """The error for an index that is wrong about its file, and cannot be replaced while the file is being read."""
     help = [f"Index the file again: bushel index {shard.path}"]
     return FileProblem(index_path(shard.path), "the index says other records than its file has", help=help)
 
@@ -136,7 +136,7 @@ _READ_ON = 'To read what is there, and have the rest reported: bushel.batches(..
 
 
 class ShardSet:
-    """Shards whose records are numbered consecutively. What decodes them is up to the kind of shards."""
+    """Shards whose records are numbered consecutively. Subclasses decode them."""
 
     is_sequential = False  # records can only be read from the beginning of their shard
 
@@ -149,17 +149,17 @@ class ShardSet:
             int(start) + record: skipped for start, shard in known for record, skipped in shard.damage.items()
         }
         self._looking = threading.Lock()
-        self._looked_at: set[int] = set()  # shards in which a fault was found
-        self._looks = 0  # how often that changed an index
+        self._looked_at: set[int] = set()  # shards in which there was a fault
+        self._looks = 0  # how often this changed an index
 
     def __len__(self) -> int:
         return int(self.first[-1])
 
     def begin(self, *, shuffled_among: int | None) -> None:
-        """Get ready; `shuffled_among` is how many records are mixed at a time, 0 if none are, None if all are."""
+        """Prepare; `shuffled_among` is how many records are mixed at a time: 0 for none, None for all."""
 
     def hold(self, records: int) -> None:
-        """Get ready to go back and forth among this many records."""
+        """Prepare to go back and forth among this many records."""
 
     def decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         """Decode features of the records, in the order given."""
@@ -170,11 +170,11 @@ class ShardSet:
                 return Decoded(decoded.columns, self.with_damage(rows, decoded.faults), decoded.seconds_fetching)
 
     def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
-        """Decode the records that are where the indexes say."""
+        """Decode the records where the indexes say that they are."""
         raise NotImplementedError
 
     def _misled(self, rows: Ints, faults: RowFaults, looks: int) -> bool:
-        """Whether records that seem damaged are so only by an index, which is another now than at this look."""
+        """Whether records only seem damaged because of an index, which has been replaced since."""
         bad = rows[[row for row, fault, _ in faults if fault < Fault.MALFORMED]]
         if not len(bad):
             return False
@@ -198,18 +198,18 @@ class ShardSet:
         self._looks += 1
 
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:  # noqa: ARG002
-        """The same tasks; shards that are fetched are asked in advance for what `rows_of` says a task needs."""
+        """The same tasks; shards in a store prefetch the rows that `rows_of` returns for a task."""
         return tasks
 
     def check(self) -> None:
-        """Raise if a shard is not the one that the manifest says."""
+        """Raise if a shard is not the one in the manifest."""
         for shard in self.shards:
             if shard.problem is not None:
                 help = [f"To keep every intact record of it: bushel repair {shard.path} OUT", _READ_ON]
                 raise FileProblem(shard.path, shard.problem, help=help)
 
     def with_damage(self, rows: Ints, faults: RowFaults) -> RowFaults:
-        """Add the rows that stand for damage, whatever they look like, to the faults."""
+        """Add the rows that are damage, whatever they look like, to the faults."""
         if not self._damaged:
             return faults
         known = {row for row, _, _ in faults}
@@ -222,7 +222,7 @@ class ShardSet:
         return self.shards[at], row - int(self.first[at])
 
     def skipped(self, row: int, fault: int) -> Skipped:
-        """A record at fault in full."""
+        """A record at fault, with its place."""
         shard, record = self.locate(row)
         return shard.skipped(record, fault)
 
@@ -236,7 +236,7 @@ class ShardSet:
         load_indexes(self.shards[number] for number in numbers)
 
     def values(self, name: str) -> NDArray[Any] | None:
-        """What the indexes carry under a name, over all records; None if one of them does not."""
+        """A column of the indexes, over all records; None if one index lacks it."""
         self.load_indexes(range(len(self.shards)))
         if not all(name in shard.index.values for shard in self.shards):
             return None
@@ -267,14 +267,14 @@ class MappedShards(ShardSet):
         looks = self._looks
         super()._look_again(number)
         if self._looks != looks:
-            self.__dict__.pop("_core", None)  # it has the places of before
+            self.__dict__.pop("_core", None)  # it still has the old places
 
 
-_AHEAD = 24  # blocks under way before they are needed
+_AHEAD = 24  # blocks to prefetch
 
 
 class StoreShuffle(UserWarning):
-    """A shuffle that fetches the blocks of an object store many times over."""
+    """A shuffle fetches the blocks of an object store many times."""
 
 
 class FetchedShards(ShardSet):
@@ -283,10 +283,10 @@ class FetchedShards(ShardSet):
     def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
         super().__init__(shards, counts)
         self._blocks = Blocks([shard.path for shard in shards])
-        self._doubted: set[Block] = set()  # what was read a second time, and need not be a third
+        self._doubted: set[Block] = set()  # already read a second time
 
     def begin(self, *, shuffled_among: int | None) -> None:
-        """Warn if a shuffle over all records would fetch the same blocks again and again."""
+        """Warn if a shuffle over all records would fetch the same blocks many times."""
         if shuffled_among:
             self.hold(shuffled_among)
         size, limit = sum(shard.size for shard in self.shards), the_cache().limit
@@ -300,7 +300,7 @@ class FetchedShards(ShardSet):
             )
 
     def hold(self, records: int) -> None:
-        """Keep what holds this many records at hand, twice over: a shuffle in blocks goes back and forth among them."""
+        """Keep twice the blocks of this many records: a shuffle in blocks goes back and forth among them."""
         size = sum(shard.size for shard in self.shards) / max(1, len(self))
         self._blocks.most = max(self._blocks.most, int(2 * records * size / cache.BLOCK_BYTES))
 
@@ -316,12 +316,12 @@ class FetchedShards(ShardSet):
         return Decoded(columns, faults, seconds)
 
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:
-        """The same tasks; the blocks that the following ones need are fetched in the meantime."""
+        """The same tasks; the blocks of the next ones are fetched in the meantime."""
         coming: deque[tuple[T, int]] = deque()
         under_way = 0
         for task in tasks:
             blocks = _blocks_of(*self._places(rows_of(task)))[0]
-            self._blocks.ask_for(blocks[: self._blocks.most // 2])  # what is under way must not push itself out
+            self._blocks.ask_for(blocks[: self._blocks.most // 2])  # prefetched blocks must not evict each other
             coming.append((task, len(blocks)))
             under_way += len(blocks)
             while under_way > _AHEAD and len(coming) > 1:
@@ -331,7 +331,7 @@ class FetchedShards(ShardSet):
         yield from (task for task, _ in coming)
 
     def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
-        """Shard of each record, where it begins there, and its length with framing."""
+        """The shard of each record, its offset there, and its length with framing."""
         if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < len(self):
             raise IndexError(f"records must be below {len(self)}, got {int(rows.min())} to {int(rows.max())}")
         owners: Ints = np.searchsorted(self.first, rows, side="right") - 1
@@ -353,7 +353,7 @@ class FetchedShards(ShardSet):
         return memory, np.stack([begins, lengths - HEADER - FOOTER], axis=1).astype(np.uint64)
 
     def _read_again(self, owners: Ints, offsets: Ints, lengths: Ints, faults: RowFaults) -> bool:
-        """Fetch what holds records at fault again, unless that was done before."""
+        """Fetch the blocks of records at fault again, unless that was done before."""
         bad = np.array([row for row, fault, _ in faults if fault < Fault.WRONG_KIND], np.int64)
         blocks = set(_blocks_of(owners[bad], offsets[bad], lengths[bad])[0]) - self._doubted
         self._doubted |= blocks
@@ -362,7 +362,7 @@ class FetchedShards(ShardSet):
 
 
 def _blocks_of(owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Block], Ints, Ints, Ints]:
-    """The blocks that hold records; and the pieces of these records: block, offset in it, length."""
+    """The blocks that hold records, and the pieces of these records: block, offset, length."""
     size = cache.BLOCK_BYTES
     first, last = offsets // size, (offsets + lengths - 1) // size
     counts = last - first + 1
@@ -382,15 +382,15 @@ _HELD_BYTES = 64 << 20  # inflated and kept, in addition to the chunk in use
 
 @dataclass
 class _Reading:
-    """One pass over a shard, which goes on where it stopped."""
+    """One pass over a shard, which continues where it stopped."""
 
     chunks: Iterator[Chunk]
-    faults: list[Skipped]  # that it passed
-    done: int = 0  # bytes read so far, of what the file inflates to
+    faults: list[Skipped]  # that it skipped
+    done: int = 0  # inflated bytes read so far
 
 
 class InflatedShards(ShardSet):
-    """Compressed shards, by the number of their records. Cheap where the numbers are close together and go up.
+    """Records of compressed shards by number. Cheap if the numbers are close together and ascend.
 
     Safe to use from several threads, one of which reads at a time.
     """
@@ -429,7 +429,7 @@ class InflatedShards(ShardSet):
             number = int(np.searchsorted(self.first, ordered[at], side="right")) - 1
             base, index = int(self.first[number]), self.shards[number].index
             if int(ordered[at]) - base in self.shards[number].damage:
-                at += 1  # there is no such record; its place is at fault
+                at += 1  # there is no such record: report a fault in its place
                 continue
             offset = int(index.offsets[ordered[at] - base])
             with self._lock:
@@ -438,7 +438,7 @@ class InflatedShards(ShardSet):
                 lost[int(places[at])] = fault
                 at += 1
                 continue
-            # Records are found by their offsets, not by their numbers: damage may have taken several for one.
+            # Find records by offset, not by number: damage may hide several records behind one number.
             starts = chunk.extents[:, 0] + np.uint64(chunk.base)
             end = int(np.searchsorted(ordered, base + np.searchsorted(index.offsets, starts[-1], side="right")))
             records = ordered[at:end] - base
@@ -460,7 +460,7 @@ class InflatedShards(ShardSet):
             pieces[place] = view[start : start + length + _FRAMING]
 
     def _chunk_at(self, number: int, offset: int) -> tuple[Chunk | None, Fault]:
-        """The chunk that holds the record at an offset; None if there is none, and the fault that is in its place."""
+        """The chunk that holds the record at an offset; if there is none, None and the fault in its place."""
         for (owner, start), chunk in reversed(self._held.items()):
             if owner == number and start <= offset < _end_of(chunk):
                 return chunk, Fault.NONE
@@ -504,7 +504,7 @@ def _joined(pieces: list[Any]) -> tuple[bytes, Any]:
 
 
 def _end_of(chunk: Chunk) -> int:
-    """Where a chunk ends, in what its file inflates to."""
+    """Where a chunk ends, in the inflated bytes of its file."""
     return chunk.offset(-1) + int(chunk.extents[-1, 1]) + _FRAMING
 
 

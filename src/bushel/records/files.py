@@ -26,27 +26,27 @@ Extents: TypeAlias = NDArray[np.uint64]  # offset of the header, length of the d
 
 HEADER, FOOTER = 12, 4
 CHUNK_BYTES = 4 << 20
-_RAW_BYTES = 1 << 16  # of a compressed file, read at a time
-_STEP_BYTES = 1 << 18  # inflated at a time: what stays in the cache
+_RAW_BYTES = 1 << 16  # read at a time from a compressed file
+_STEP_BYTES = 1 << 18  # inflated at a time: small enough to stay in the cache
 MAX_RECORD = (1 << 31) - 1
 _SEARCHED_BYTES = 1 << 20  # for a whole record, in a compressed file that does not begin with one
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some whole records of a file, in memory. Only their headers have been looked at."""
+    """Some whole records of a file, in memory. Only their headers have been read."""
 
     memory: Any
     extents: Extents
     first: int  # number of the first record in the file
-    base: int  # offset of memory in the file, or in what it inflates to
+    base: int  # offset of memory in the file, or in its inflated bytes
 
     def offset(self, row: int) -> int:
-        """Where a record is in the file, or in what it inflates to."""
+        """Where a record is in the file, or in its inflated bytes."""
         return self.base + int(self.extents[row, 0])
 
     def copied(self) -> Chunk:
-        """The same records in memory that nobody else writes to: what is verified now is so when it is used."""
+        """The same records in memory that nobody else writes to, so that what was verified stays true."""
         if isinstance(self.memory, bytes):
             return self
         start, stop = int(self.extents[0, 0]), int(self.extents[-1].sum()) + HEADER + FOOTER
@@ -61,22 +61,22 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What was passed over, and why."""
+    """What was skipped, and why."""
 
     path: str
     record: int
     offset: int
-    length: int  # in bytes, framing included
+    length: int  # in bytes, including framing
     fault: Fault
 
 
-# Takes a fault; returns if it is to be passed over, raises if not.
+# Takes a fault; returns to skip it, or raises.
 FaultHandler: TypeAlias = Callable[[Skipped], None]
 ReadAgain: TypeAlias = Callable[[int, int], memoryview]  # bytes of a file, from and to
 
 
 def raise_fault(skipped: Skipped) -> None:
-    """The policy that passes nothing over."""
+    """The policy that skips nothing."""
     raise CorruptRecord(skipped.path, record=skipped.record, offset=skipped.offset, fault=skipped.fault)
 
 
@@ -104,11 +104,11 @@ class _Piece:
     memory: Any
     base: int
     is_last: bool
-    fault: Fault | None = None  # why there is no more, if that is not the end
+    fault: Fault | None = None  # why there is no more, if it is not the end
 
 
 def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
-    """What the file inflates to, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
+    """The inflated file, in pieces; the unread end of one begins the next (see `_cut_into_chunks`)."""
     assert file.compression is not None
     is_first = True
     with open_in_order(file.path) as opened:
@@ -117,7 +117,7 @@ def _inflated(file: RecordFile, max_bytes: int) -> Iterator[_Piece]:
         while True:
             data = stream.read(max_bytes)
             if stream.fault is not None and is_first and opened.read_again is not None:
-                is_first = False  # what a store gave is requested twice before it counts as damaged
+                is_first = False  # bytes from a store are requested twice before they count as damaged
                 opened.forget()
                 opened.seek(0)
                 stream = _Inflater(cast("IO[bytes]", opened), file.compression)
@@ -136,7 +136,7 @@ def _skip(stream: _Inflater, size: int) -> None:
 
 
 def _verified(chunk: Chunk, read_again: ReadAgain) -> Chunk:
-    """The chunk, with the bytes that came wrong replaced by what they are when they are asked for again."""
+    """The chunk; if it does not verify, with its bytes requested again."""
     if not _native.verify(chunk.memory, chunk.extents, 1):
         return chunk
     start, stop = int(chunk.extents[0, 0]), int(chunk.extents[-1].sum()) + HEADER + FOOTER
@@ -145,7 +145,7 @@ def _verified(chunk: Chunk, read_again: ReadAgain) -> Chunk:
 
 
 class _Inflater:
-    """A compressed file as a stream of bytes. What cannot be inflated ends it; `fault` says why."""
+    """A compressed file as a stream of bytes. It ends where it cannot be inflated; `fault` says why."""
 
     def __init__(self, file: IO[bytes], compression: Compression) -> None:
         from isal import isal_zlib
@@ -157,8 +157,8 @@ class _Inflater:
         self._error: Any = isal_zlib.error
         self._inflate = self._make()
         self._raw = b""
-        self._stream_at = 0  # where in the file the stream at hand begins: there may be several, one after the other
-        self._given = 0  # bytes of it that were inflated
+        self._stream_at = 0  # where the current stream begins in the file: there may be several, one after the other
+        self._given = 0  # bytes of it inflated so far
         self._done = False
 
     def read(self, size: int) -> bytes:
@@ -197,9 +197,9 @@ class _Inflater:
         self._inflate = self._make()
 
     def _rescue(self, max_length: int) -> bytes:
-        """What stands between the last byte given and the damage: a failing step gives nothing of itself.
+        """The bytes between the last one returned and the damage: a step that fails returns nothing.
 
-        Header and trailer of the stream are left out. A wrong checksum at the end takes no byte from what is before it.
+        Header and trailer of the stream are left out. A wrong checksum at the end costs none of the bytes before it.
         """
         self.file.seek(self._stream_at)
         raw = self.file.read(_RAW_BYTES)
@@ -212,7 +212,7 @@ class _Inflater:
             try:
                 piece = inflate.decompress(raw, step)
             except zlib.error:
-                inflate, step = before, step // 16  # closer to the damage in smaller steps
+                inflate, step = before, step // 16  # approach the damage in smaller steps
                 continue
             out += piece[max(0, self._given - seen) :]
             seen += len(piece)
@@ -243,8 +243,8 @@ def _cut_into_chunks(
     read_again: ReadAgain | None = None,
 ) -> Iterator[Chunk]:
     first, doubted = 0, -1
-    held: list[Any] = []  # pieces of a record that is not whole yet, joined when it is: a large one is copied once
-    wanted = 0  # bytes that it has
+    held: list[Any] = []  # pieces of an incomplete record, joined when it is complete: a large one is copied once
+    wanted = 0  # bytes of it so far
     for piece in pieces:
         held.append(piece.memory)
         size = sum(map(len, held))
@@ -280,7 +280,7 @@ def _cut_into_chunks(
 
 
 def _join(pieces: list[Any]) -> Any:
-    """All pieces as one. Each is let go of when it has been copied: a record of 1 GiB must not take two."""
+    """All pieces as one. Each is released once it is copied: a record of 1 GiB must not take two."""
     if len(pieces) < 3:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
     joined = bytearray()
@@ -291,12 +291,12 @@ def _join(pieces: list[Any]) -> Any:
 
 
 def _framed_size(record: bytes) -> int:
-    """How many bytes a record has of which the beginning is here."""
+    """How many bytes a record has, by its first bytes."""
     return HEADER + (int.from_bytes(record[:8], "little") + FOOTER if len(record) >= HEADER else 0)
 
 
 def _behind(memory: Any, at: int, fault: Fault) -> int:
-    """Where to go on after a record whose end is not known."""
+    """Where to continue after a record whose end is not known."""
     if fault is Fault.TOO_LARGE:
         length = int.from_bytes(memoryview(memory)[at : at + 8], "little")
         return min(at + HEADER + length + FOOTER, len(memory))
@@ -304,7 +304,7 @@ def _behind(memory: Any, at: int, fault: Fault) -> int:
 
 
 def open_file(path: Path) -> RecordFile:
-    """Tell what a file is by its bytes: the checksum of its first length, then the marks of compressed streams.
+    """Find out what a file is by its bytes: the checksum of its first length, then signatures of compressed streams.
 
     Raises `FileProblem` for a file that is something else, and says what.
     """
@@ -326,10 +326,10 @@ def open_file(path: Path) -> RecordFile:
 
 
 def _empty(path: Path) -> RecordFile:
-    """A file of 0 bytes: a shard for which there was no sample, if the index beside it says so."""
+    """A file of 0 bytes: a shard without samples, if the index next to it says so."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         index = (path.parent / "_index" / f"{path.name}.idx").read_bytes()
-        header = json.loads(index[16 : 16 + int.from_bytes(index[12:16], "little")])  # as FORMAT.md has it
+        header = json.loads(index[16 : 16 + int.from_bytes(index[12:16], "little")])  # the layout is in FORMAT.md
         if header["records"] == 0:
             return RecordFile(path, None, 0)
     raise FileProblem(path, "is empty: 0 bytes", help=["Was its writer closed?"])
@@ -363,7 +363,7 @@ def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | N
             raise FileProblem(path, f"is not a TFRecord file: it is {inside}, compressed with gzip")
     if (what := what_is(head)) is not None:
         raise FileProblem(path, f"is not a TFRecord file: it is {what}", help=_advice(what))
-    return None  # damaged, or something unknown: reading it names the fault
+    return None  # damaged, or something unknown: reading it reports the fault
 
 
 def _advice(what: str) -> list[str]:

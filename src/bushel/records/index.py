@@ -1,4 +1,4 @@
-"""The index of one file: where each record is, and the few values that selection needs. FORMAT.md lays it down."""
+"""The index of one file: where each record is, and the few values that selection needs. FORMAT.md has its layout."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ FORMAT = 2
 ALIGNMENT = 64
 _PREFIX = struct.Struct("<8sII")  # magic, format, length of the JSON after it
 _ENDS = 64  # bytes at each end of the file
-_AT_A_TIME = 1 << 16  # records whose checksums are looked at together
-_CRC = struct.Struct("<I")  # of all bytes before it, at the end
+_AT_A_TIME = 1 << 16  # records whose checksums are read together
+_CRC = struct.Struct("<I")  # at the end, of all bytes before it
 _DTYPES = ("<u8", "<u4", "<i8", "<i4", "<f8")
 _FIXED = {"offset": "<u8", "length": "<u4", "key": "<u8"}
 
 
 class StaleIndex(FileProblem):
-    """An index whose file has changed since."""
+    """An index whose file has changed since it was made."""
 
 
 class Tie(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ties an index to its file. The time is that of the index itself: it is set to that of the file."""
+    """What ties an index to its file. The modification time of the index is set to that of the file."""
 
     size: int
     head_crc: int  # crc32c of the first 64 bytes of the file
     tail_crc: int  # and of the last 64
     digest: str = ""  # SHA-256 over the framing of all records; of the file, if it is compressed
-    sha256: str = ""  # of the file, where its build has told it
-    etag: str = ""  # of an object, which has no lasting time
+    sha256: str = ""  # of the file, if its build recorded it
+    etag: str = ""  # of an object, whose time may change
     mtime_ns: int = 0  # of the file, in format 1
 
 
@@ -78,9 +78,9 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Index:
-    """Where the records of one file are. Offsets count in what the file inflates to, if it is compressed.
+    """Where the records of one file are. For a compressed file, offsets are in its inflated bytes.
 
-    `values` holds what was indexed beside: `key` (a hash), `label`, any other scalar by its name, and `length/NAME`.
+    `values` holds the other indexed values: `key` (a hash), `label`, any other scalar by its name, and `length/NAME`.
     """
 
     offsets: NDArray[np.uint64]
@@ -88,8 +88,8 @@ class Index:
     compression: str | None = None
     values: dict[str, NDArray[Any]] = field(default_factory=dict)
     hashed: frozenset[str] = frozenset()
-    sha256: str = ""  # of the file, where its build has told it
-    is_sealed: bool = True  # by a checksum of its own; those of format 1 are not
+    sha256: str = ""  # of the file, if its build recorded it
+    is_sealed: bool = True  # by its own checksum, which format 1 does not have
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -101,7 +101,7 @@ class Index:
 
 
 def index_path(path: AnyPath) -> Path:
-    """Where the index of a file is: in `_index` beside it."""
+    """Where the index of a file is: in `_index` next to it."""
     path = as_path(path)
     return path.parent / "_index" / f"{path.name}.idx"
 
@@ -122,10 +122,10 @@ def write_index(
     values: Sequence[str] = (),
     lengths: Sequence[str] = (),
 ) -> list[Path]:
-    """Index files and write each index beside its file, or into the user's cache where that cannot be written.
+    """Index files and write each index next to its file, or into the user's cache if that is not possible.
 
-    `label` and `values` name scalar features to carry, `lengths` features whose number of values to carry, `key` the
-    feature whose hash is the record's key.
+    `label` and `values` name scalar features to include, `lengths` features whose number of values to include, and
+    `key` the feature whose hash is the key of a record.
     """
     written = []
     for path in list_files(paths):
@@ -135,7 +135,7 @@ def write_index(
 
 
 def _with_columns_of(old: Index | None, new: Index) -> Index:
-    """The new index and what else the old one knew of the same records: a build alone knows their keys and sources."""
+    """The new index, with what the old one knew about the same records: only a build knows their keys and sources."""
     if old is None or len(old) != len(new):
         return new
     values = {**{name: np.array(column) for name, column in old.values.items()}, **new.values}
@@ -180,10 +180,10 @@ def build_index(
 
 
 def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
-    """The index that a file has, if it is fresh; else one scanned now, which is kept unless the file is damaged.
+    """The index of a file if it is fresh; otherwise a new one, which is kept unless the file is damaged.
 
     It is kept in the user's cache: reading data writes nothing beside it.
-    Damage that has no record of its own takes the place of one; the second value says which records are such.
+    Damage without a record counts as one; the second value says which records are damage.
     """
     is_stale = False
     try:
@@ -197,7 +197,7 @@ def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
     index, damage = scan_index(path)
     if known is not None and not damage and np.array_equal(known.extents, index.extents):
         return known, {}
-    if is_stale:  # it is not the file that was there before: its manifest may know another
+    if is_stale:  # it is not the same file as before: its manifest may know another
         index = replace(index, sha256=sha256_of(as_path(path)))
     if not damage:
         _keep(path, index)
@@ -205,10 +205,10 @@ def obtain_index(path: AnyPath) -> tuple[Index, dict[int, Skipped]]:
 
 
 def second_look(path: AnyPath, index: Index) -> tuple[Index, dict[int, Skipped]] | None:
-    """After a fault, find the records without the index; None if it was not the index that was at fault.
+    """After a fault, find the records without the index; None if the index was not at fault.
 
-    It was if an intact record of another length begins where the index says that one does. Records follow each other,
-    so the first place where an index goes astray is such a one.
+    It was if an intact record of another length begins where the index has one. Records follow each other, so this is
+    the case at the first place where an index goes wrong.
     """
     memory = np.frombuffer(load_bytes(local_copy(as_path(path))), np.uint8)
     if not any(_goes_astray(memory, index, slice(at, at + _AT_A_TIME)) for at in range(0, len(index), _AT_A_TIME)):
@@ -285,7 +285,7 @@ def _carried(
 
 
 def row_lengths(column: Column) -> NDArray[np.int64]:
-    """How many values each row has, or bytes where it is one value of bytes."""
+    """How many values each row has, or how many bytes if it is a single bytes value."""
     if isinstance(column, Ragged | BytesColumn):
         return column.lengths
     return np.full(len(column), count_of(column.shape[1:]), np.int64)
@@ -296,12 +296,12 @@ def hash_keys(keys: Column, *, where: str = "key") -> NDArray[np.uint64]:
     if isinstance(keys, np.ndarray) and keys.dtype.kind in "iu" and keys.ndim == 1:
         keys = BytesColumn.of([str(key) for key in keys.tolist()])
     if not isinstance(keys, BytesColumn):
-        raise BushelError(f"{where}: a key must be one text or integer a record")
+        raise BushelError(f"{where}: a key must be one text or integer per record")
     return cast("NDArray[np.uint64]", _native.hash_column(keys.offsets, keys.data))
 
 
 def save_index(path: AnyPath, index: Index, *, beside: bool = True, tie: Tie | None = None) -> Path:
-    """Write an index beside its file, or into the cache."""
+    """Write an index next to its file, or into the cache."""
     path = as_path(path)
     status = status_of(path)
     data = _to_bytes(tie or tie_of(path, index), index)
@@ -318,11 +318,11 @@ def save_index(path: AnyPath, index: Index, *, beside: bool = True, tie: Tie | N
             continue
         _set_time(place, status)
         return place
-    raise FileProblem(path, "its index cannot be written, neither beside it nor in the cache")
+    raise FileProblem(path, "its index cannot be written, neither next to it nor in the cache")
 
 
 def _set_time(place: Path, status: Status) -> None:
-    """Give an index the time of its file: as long as both agree, the file need not be read to know that it holds."""
+    """Give an index the modification time of its file: while both agree, it is fresh without reading the file."""
     if not status.etag:
         with contextlib.suppress(OSError):
             os.utime(place, ns=(status.mtime_ns, status.mtime_ns))
@@ -337,7 +337,7 @@ def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
         at += _round_up(array.nbytes)
     header = _Header(records=len(index), file=tie, compression=index.compression, columns=columns)
     text = msgspec.json.encode(header)
-    # Where the arrays begin is itself in the header; numbers may grow by it, so leave room and fill it with spaces.
+    # The header holds where the arrays begin, which depends on its own length: leave room and fill it with spaces.
     start = _round_up(_PREFIX.size + len(text) + 24 * len(columns))
     shifted = [msgspec.structs.replace(column, at=column.at + start) for column in columns]
     text = msgspec.json.encode(msgspec.structs.replace(header, columns=shifted)).ljust(start - _PREFIX.size)
@@ -371,7 +371,7 @@ def _ends(path: Path, size: int) -> tuple[int, int]:
 
 
 def _digest(path: Path, index: Index) -> str:
-    """What changes when a record does, from the records' own checksums where that saves reading all of the file."""
+    """A digest that changes with any record, made from the records' checksums if that saves reading the file."""
     if index.compression is not None:
         return sha256_of(path)
     digest = hashlib.sha256()
@@ -383,7 +383,7 @@ def _digest(path: Path, index: Index) -> str:
 
 
 def _framing(memory: NDArray[np.uint8], index: Index, rows: slice) -> bytes:
-    """Header and footer of some records, as they stand in the file; zeros of those that are not there."""
+    """Header and footer of some records, as they are in the file; zeros for those that are missing."""
     offsets, lengths = index.offsets[rows].astype(np.int64), index.lengths[rows].astype(np.int64)
     starts = np.stack([offsets, offsets + HEADER + lengths], axis=1).reshape(-1)
     sizes = np.tile(np.array([HEADER, FOOTER]), len(offsets))
@@ -405,10 +405,10 @@ def sha256_of(path: Path) -> str:
 
 
 def load_index(path: AnyPath) -> Index | None:
-    """The index of a file, mapped, if it has one. Raises `StaleIndex` if the file has changed since."""
+    """The index of a file, mapped, if it has one. Raises `StaleIndex` if the file has changed."""
     path = as_path(path)
     problem: StaleIndex | FormatError | None = None
-    for place_of in (index_path, cached_index_path):  # the second is rarely needed, and slow to find
+    for place_of in (index_path, cached_index_path):  # the second is rarely needed and slow to compute
         place = place_of(path)
         try:
             memory = load_bytes(place)
@@ -477,11 +477,11 @@ def _array(memory: NDArray[np.uint8], column: _ColumnHeader, records: int, place
 
 
 def _holds(path: Path, place: Path, tie: Tie, index: Index) -> bool:
-    """Whether a file is still the one that was indexed. Its records are looked at only where times differ."""
+    """Whether a file is still the one that was indexed. Its records are read only if times differ."""
     status = status_of(path)
     if status.size != tie.size:
         return False
-    if status.etag:  # objects are replaced and never changed: another one would hardly begin and end alike
+    if status.etag:  # objects are replaced, never changed: another one is unlikely to begin and end the same
         return status.etag == tie.etag or _ends(path, status.size) == (tie.head_crc, tie.tail_crc)
     if not tie.digest:
         return status.mtime_ns == tie.mtime_ns or _ends(path, status.size) == (tie.head_crc, tie.tail_crc)
@@ -494,6 +494,6 @@ def _holds(path: Path, place: Path, tie: Tie, index: Index) -> bool:
 
 
 def to_text(index: Index) -> str:
-    """The index as DALI's `tfrecord2idx` writes it: offset and size of each record, framing included."""
+    """The index as DALI's `tfrecord2idx` writes it: offset and size of each record, including framing."""
     sizes = index.lengths.astype(np.uint64) + np.uint64(16)
     return "".join(f"{offset} {size}\n" for offset, size in zip(index.offsets.tolist(), sizes.tolist(), strict=True))

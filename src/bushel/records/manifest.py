@@ -1,4 +1,4 @@
-"""The manifest: `dataset.json`, written last. If it is there, the dataset is complete. FORMAT.md names every field."""
+"""The manifest: `dataset.json`, written last. If it exists, the dataset is complete. FORMAT.md lists every field."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     records: int
     bytes: int
     sha256: str  # of the file
-    digest: str  # SHA-256 of the uncompressed records, framing included
-    refused: int = 0  # samples that were planned for it and are in quarantine
+    digest: str  # SHA-256 of the uncompressed records, including framing
+    refused: int = 0  # samples planned for it that are in quarantine
     generation: int = 0
 
 
@@ -50,7 +50,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def records(self) -> int:
-        """How many there are in all shards."""
+        """The number of records in all shards."""
         return sum(shard.records for shard in self.shards)
 
     @property
@@ -69,20 +69,20 @@ class Balanced(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that a reader needs to know of a dataset."""
+    """All that a reader needs to know about a dataset."""
 
     splits: dict[str, Split]
     schema: Schema
-    raw: Schema | None = None  # what the source held before labels were coded and transforms ran, if that differs
+    raw: Schema | None = None  # the schema of the source, before labels were encoded and transforms ran, if it differs
     label: Label | None = None
     compression: Compression | None = None
     balance: Balanced | None = None
-    statistics: dict[str, dict[str, Any]] = {}  # what transforms were fitted to, by their id
+    statistics: dict[str, dict[str, Any]] = {}  # what transforms learned, by their id
     recipe: dict[str, Any] = {}
     seed: int = 0
     refused: int = 0
-    counted: dict[str, int] = {}  # what sources left out or changed, by what it is
-    narrowed: dict[str, float] = {}  # by feature, the largest difference that float32 made
+    counted: dict[str, int] = {}  # what sources left out or changed, by kind
+    narrowed: dict[str, float] = {}  # by feature, the largest difference caused by float32
     appended: list[dict[str, Any]] = []  # the sources of later generations
     versions: dict[str, str] = {}  # of bushel and of each codec
     generation: int = 0

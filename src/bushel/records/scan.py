@@ -32,17 +32,17 @@ from bushel.storage import AnyPath, list_files
 
 __all__ = ["SkippedRecords", "payloads", "read", "scan"]
 
-_PROBE = 1024  # records that show which features hold one value, where there is no schema
-_SMALL = 1 << 20  # bytes below which a second thread does not pay
+_PROBE = 1024  # records that show which features hold a single value, if there is no schema
+_SMALL = 1 << 20  # bytes below which a second thread does not pay off
 _WHOLE = 1 << 62
 
 
 class SkippedRecords(UserWarning):
-    """Records that were passed over because `on_fault="skip"` asked for it."""
+    """Records that were skipped because of `on_fault="skip"`."""
 
 
 class Faults:
-    """Takes faults as a policy says, and keeps what was passed over."""
+    """Handles faults by a policy, and keeps what was skipped."""
 
     def __init__(self, policy: OnFault) -> None:
         if policy not in ("raise", "skip"):
@@ -51,7 +51,7 @@ class Faults:
         self.skipped: list[Skipped] = []
 
     def take(self, skipped: Skipped, feature: str | None = None) -> None:
-        """Pass it over, or raise."""
+        """Skip it, or raise."""
         if self.policy == "raise":
             raise CorruptRecord(
                 skipped.path, record=skipped.record, offset=skipped.offset, fault=skipped.fault, feature=feature
@@ -59,13 +59,13 @@ class Faults:
         self.skipped.append(skipped)
 
     def take_row(self, file: RecordFile, chunk: Chunk, row: int, fault: int, feature: str | None = None) -> None:
-        """Take the fault of one record of a chunk."""
+        """Handle the fault of one record of a chunk."""
         length = int(chunk.extents[row, 1]) + 16
         place = Skipped(str(file.path), chunk.first + row, chunk.offset(row), length, Fault(fault))
         self.take(place, feature)
 
     def warn(self) -> None:
-        """Say what was passed over, if anything was."""
+        """Warn about what was skipped, if anything was."""
         if not self.skipped:
             return
         first = self.skipped[0]
@@ -86,7 +86,7 @@ def read(
     """Read whole files into columns: dense arrays, `Ragged`, or `BytesColumn`.
 
     A feature that holds the same number of values in every record is a dense array; one value is shape `(rows,)`.
-    Checksums are verified. Without a schema (given, or beside the file), types are what the records hold.
+    Checksums are verified. Without a schema (given, or next to the file), types are what the records hold.
     """
     faults = Faults(on_fault)
     files = list_files(paths)
@@ -105,7 +105,7 @@ def read(
 
 
 def shape_columns(joined: dict[str, Column], schema: Schema) -> dict[str, Column]:
-    """Columns as they were stored with the types and shapes of a schema."""
+    """Give stored columns the types and shapes of a schema."""
     shaped: dict[str, Any] = {}
     for name, column in joined.items():
         sparse, _, part = name.rpartition("/")
@@ -131,7 +131,7 @@ def _wanted(columns: list[str] | None, schema: Schema | None, first: Path) -> Wa
     found = _probe_names(open_file(first))
     if columns is None:
         return found
-    # What the first records lack may come later, if not as a feature list.
+    # A feature that the first records lack may come later, but not as a feature list.
     return {name: found.get(name, (False, NO_KIND)) for name in columns}
 
 
@@ -146,7 +146,7 @@ def _probe_names(file: RecordFile) -> Wanted:
 
 
 class _Reader:
-    """Decodes chunks into columns, and sees to it that all of them agree."""
+    """Decodes chunks into columns, and makes sure that they agree."""
 
     def __init__(self, wanted: Wanted, faults: Faults, threads: int, *, discover: bool) -> None:
         self.wanted = wanted
@@ -155,7 +155,7 @@ class _Reader:
         self.discover = discover
 
     def read_file(self, file: RecordFile) -> Iterator[dict[str, Column]]:
-        # A mapped file is decoded as a whole, straight into its result; a compressed one as it is inflated.
+        # A mapped file is decoded in one go, straight into its result; a compressed one as it is inflated.
         max_bytes = _WHOLE if file.compression is None else CHUNK_BYTES
         for chunk in file.chunks(on_fault=self.faults.take, max_bytes=max_bytes):
             yield self.read_chunk(file, chunk)
@@ -185,7 +185,7 @@ class _Reader:
         return _native.decode(chunk.memory, chunk.extents, asked, True, threads, self.discover)
 
     def _kept(self, name: str, column: Column, rows: NDArray[np.intp]) -> Column:
-        """Rows without those at fault; a column that only they made ragged is dense again."""
+        """The rows that are not at fault; a column that is ragged only because of the others becomes dense."""
         is_list, _ = self.wanted[name]
         return take(column, rows) if is_list else as_dense(take(column, rows))
 
@@ -195,7 +195,7 @@ class _Reader:
             self.wanted[name] = (is_list, kind or column["kind"])
 
     def join(self, parts: list[dict[str, Column]]) -> dict[str, Column]:
-        """One column per feature, over all parts; a part that lacks it lacks it in every row."""
+        """One column per feature, over all chunks; if a chunk lacks it, all its rows do."""
         joined: dict[str, Column] = {}
         for name, (_, kind) in self.wanted.items():
             if kind == NO_KIND:
@@ -210,7 +210,7 @@ class _Reader:
 
 
 def _first_of_each_row(*faults: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """The faults of several passes over the same records, each record's first."""
+    """The faults of several passes over the same records: the first of each record."""
     by_row: dict[int, tuple[int, int, int]] = {}
     for fault in (fault for one_pass in faults for fault in one_pass):
         by_row.setdefault(fault[0], fault)
@@ -234,7 +234,7 @@ _DTYPES = {FLOAT_KIND: np.float32, INT_KIND: np.int64}
 
 
 def to_column(decoded: dict[str, Any]) -> Column:
-    """A column of the core as arrays."""
+    """A column from the core as arrays."""
     values = _values(decoded)
     if decoded["step_splits"] is not None:
         return Ragged(values, decoded["step_splits"])
@@ -258,7 +258,7 @@ def _values(decoded: dict[str, Any]) -> Column:
 
 
 def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
-    """Give a column as it was stored the type and shape that its schema says."""
+    """Give a stored column the type and shape of its schema."""
     if feature.sequence and isinstance(column, Ragged):
         step = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding)
         return Ragged(shape_column(column.values, step, name=name), column.row_splits, column.present)
@@ -283,7 +283,7 @@ def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
 
 
 def _shape_some(column: Ragged, present: NDArray[np.bool_], feature: Feature, name: str) -> Ragged:
-    """Raw tensors that some rows lack: those have no values."""
+    """Raw tensors that some rows lack: these rows have no values."""
     if (column.lengths[present] != 1).any():
         raise SchemaMismatch("a raw tensor must be one bytes value per record", at=name)
     return with_missing(_shape_raw(column.values, feature, name), present)
@@ -333,9 +333,9 @@ def scan(
 ) -> Iterator[Sample]:
     """Yield one sample after another, in bounded memory.
 
-    A feature of shape `()` is an int, a float or bytes; any other is an array or a list of bytes; a feature that the
-    record lacks is not in its sample. Without a schema, features that hold one value in each of a file's first 1,024
-    records are taken to be of shape `()`.
+    A feature of shape `()` is an int, a float or bytes; any other is an array or a list of bytes. A feature that a
+    record lacks is not in its sample. Without a schema, features with one value in each of the first 1,024 records of
+    a file are assumed to have shape `()`.
     """
     faults = Faults(on_fault)
     for path in list_files(paths):
@@ -393,7 +393,7 @@ def _sparse_features(columns: list[str] | None, schema: Schema | None) -> dict[s
 
 
 def _with_sparse(sample: Sample, message: Any, sparse: dict[str, Feature]) -> Sample:
-    """A sample in which the two lists of each sparse feature are one row."""
+    """A sample with the two lists of each sparse feature joined to one row."""
     for name, feature in sparse.items():
         parts = [sample.pop(part, message[0].get(part)) for part in (f"{name}/indices", f"{name}/values")]
         lists = [() if part is None else part for part in parts]
@@ -409,7 +409,7 @@ def _bare(values: Any, is_single: bool) -> Any:
 
 
 def _shape_value(values: Any, feature: Feature, name: str) -> Any:
-    """One value as its schema says."""
+    """One value in the form that its schema declares."""
     if values is None:
         return None
     if feature.encoding == "raw":

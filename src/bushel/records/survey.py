@@ -53,7 +53,7 @@ class FileInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Info(msgspec.Struct, frozen=True, kw_only=True):
-    """What files hold, in all."""
+    """What all files hold together."""
 
     files: list[FileInfo]
     records: int
@@ -63,12 +63,12 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def infer_schema(paths: AnyPath | Iterable[AnyPath]) -> Schema:
-    """Tell names, types, shapes, presence and encodings from all records of the files; see `Schema.statistics`."""
+    """Infer names, types, shapes, presence and encodings from all records of the files; see `Schema.statistics`."""
     return info(paths).schema
 
 
 def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
-    """Look at every record of the files once, checksums included. Damage is counted, not raised."""
+    """Read every record of the files once and verify checksums. Damage is counted, not raised."""
     survey = _native.Survey()
     files: list[FileInfo] = []
     faults: list[Skipped] = []
@@ -90,7 +90,7 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
 
 
 def probe_schema(path: AnyPath, *, records: int = 1024) -> Schema:
-    """Tell a schema from the first records of one file; what later ones hold may differ."""
+    """Infer a schema from the first records of one file; later ones may differ."""
     survey = _native.Survey()
     for chunk in open_file(as_path(path)).chunks(on_fault=lambda _: None):
         survey.add(chunk.memory, chunk.extents[:records], True)
@@ -107,14 +107,14 @@ def _survey_file(file: RecordFile, survey: _native.Survey) -> tuple[int, list[Sk
         for row, fault, _ in bad:
             length = int(chunk.extents[row, 1]) + 16
             faults.append(Skipped(str(file.path), chunk.first + row, chunk.offset(row), length, Fault(fault)))
-        # What is intact but no Example is a record all the same.
+        # An intact record that is not an Example is still a record.
         records += len(chunk.extents) - sum(fault != Fault.MALFORMED for _, fault, _ in bad)
     return records, faults
 
 
 def schema_of(result: dict[str, Any], *, other_bytes: int) -> Schema:
-    """The schema, with statistics, that a survey's result shows."""
-    known = [fact for fact in result["features"] if sum(fact["kinds"][1:])]  # others never held anything
+    """The schema, with statistics, that follows from the result of a survey."""
+    known = [fact for fact in result["features"] if sum(fact["kinds"][1:])]  # the others never held a value
     facts = sorted(known, key=lambda fact: (fact["sequence"], fact["name"]))
     features = {fact["name"]: _feature_of(fact, result["records"]) for fact in facts}
     statistics = {fact["name"]: _statistics_of(fact, result["records"]) for fact in facts}
@@ -211,17 +211,17 @@ def _tf_feature(feature: Feature) -> str:
     return f"tf.io.RaggedFeature({dtype})"
 
 
-_FILES, _RECORDS = 8, 128  # looked at, of each
-_MANY = 16  # values from which on it pays to store them otherwise
+_FILES, _RECORDS = 8, 128  # read, of each file
+_MANY = 16  # from this many values on, another form may pay off
 _ZEROS = 0.9
-_ENOUGH = 10  # records of which it means something that they are the same
-_WORTH = 0.1, 0.02  # of what the feature costs, and of what all do
+_ENOUGH = 10  # this many equal records mean something
+_WORTH = 0.1, 0.02  # of the cost of the feature, and of all features
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32")
-_READ_AT = (512, 512)  # where nobody says how large images are read
+_READ_AT = (512, 512)  # if the size at which images are read is unknown
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one feature."""
+    """The cost of one feature."""
 
     feature: str
     bytes: float  # in a record
@@ -229,7 +229,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):
-    """What one feature could do without."""
+    """What could be saved on one feature."""
 
     feature: str
     what: str
@@ -239,9 +239,9 @@ class Saving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """Of all features, the dearest first."""
+    """The costs of all features, the largest first."""
 
-    looked_at: int  # records whose values were looked at
+    looked_at: int  # records whose values were read
     bytes: float  # of all features, in a record
     features: list[Cost]
     savings: list[Saving]
@@ -250,7 +250,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 def costs(
     paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None, read_at: tuple[int, int] | None = None
 ) -> Costs:
-    """Tell what each feature of a dataset costs, and what would be saved, from a look at some of its records.
+    """Estimate what each feature of a dataset costs, and what could be saved, from some of its records.
 
     A `schema` with statistics makes costs exact; `read_at` is the height and width that a model reads images at.
     """
@@ -265,7 +265,7 @@ def costs(
     samples = _samples(picked, declared or known) if features else []
     savings = []
     for name, feature in features.items():
-        if _describes_image(name, features):  # a build writes it for readers who do not decode
+        if _describes_image(name, features):  # a build writes it for readers that do not decode
             continue
         values = [sample[name] for sample in samples if name in sample]
         found = _saving(feature, known.statistics.get(name), values, len(samples), spent[name], read_at)
@@ -298,7 +298,7 @@ def _surveyed(files: Sequence[Path]) -> Schema:
 
 
 def _wires(name: str, known: Schema) -> list[str]:
-    """The names that a feature has in the records: its own, or those of the parts of a sparse one."""
+    """The names of a feature in records: its own, or those of the two lists of a sparse one."""
     return [wire for wire in (name, f"{name}/indices", f"{name}/values") if wire in known.statistics]
 
 
@@ -328,7 +328,7 @@ def _saving(
     spent: float,
     read_at: tuple[int, int] | None,
 ) -> Found:
-    """What is dear about a feature, what to do about it, and the bytes of a record that it would save."""
+    """What makes a feature expensive, what to do about it, and the bytes per record that would save."""
     if not values:
         return None
     if len(values) == samples >= _ENOUGH and _is_constant(values, seen):
@@ -376,13 +376,13 @@ def _zeros(flat: NDArray[Any], count: float, spent: float) -> Found:
     share = float((flat == 0).mean())
     if share < _ZEROS:
         return None
-    # An index takes about two bytes, and a value what it took.
+    # An index takes about two bytes, and a value the same as before.
     sparse = count * (1 - share) * (2 + spent / count)
     return f"{share:.0%} of its values are 0", "transforms.sparse(...)", spent - sparse
 
 
 def _pixels(flat: NDArray[Any], count: float, spent: float) -> Found:
-    """Floats that are whole numbers of 0 to 255, or those divided by 255."""
+    """Floats that are whole numbers from 0 to 255, or such numbers divided by 255."""
     if flat.dtype.kind != "f" or not flat.size or not np.isfinite(flat).all():
         return None
     low, high = float(flat.min()), float(flat.max())
