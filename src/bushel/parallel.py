@@ -290,9 +290,8 @@ class Worker:
     def send(self, work: bytes | None, task: Any) -> None:
         """Give it a task. `work` is pickled, or None for the work that was sent last."""
         with suppress(OSError):  # it ended: noticed when its answer is awaited
-            _send(
-                self._link, (work, pickle.dumps(task))
-            )  # pickled separately: a task that cannot be loaded is reported as its own error
+            # The task is pickled separately: an error in loading it is its answer.
+            _send(self._link, (work, pickle.dumps(task)))
 
     def receive(self) -> Any:
         """The result of the task. Raises the error that it raised, or `WorkerEnded`."""

@@ -1,4 +1,4 @@
-"""Where tasks are done: one small interface, the engine of this machine, and how far a build is.
+"""Where tasks run: one small interface, the engine of this machine, and the progress of a build.
 
 A cluster is another implementation (`bushel.ray.engine`), and nothing else changes.
 """
@@ -36,16 +36,16 @@ __all__ = [
 ]
 
 
-_INTERVAL = 0.2  # seconds between two looks
+_INTERVAL = 0.2  # seconds between two reports
 
 
 @dataclass(frozen=True)
 class BuildProgress:
-    """How far one stage is."""
+    """The progress of one stage."""
 
     stage: str  # plan, fit (transforms), read (partitions), write (shards)
     samples: int
-    of: int  # 0 while that is not known: a plan is being made
+    of: int  # 0 while unknown, when a plan is being made
     bytes: int
     refused: int
     seconds: float  # since the stage began
@@ -55,14 +55,14 @@ ProgressHandler: TypeAlias = Callable[[BuildProgress], None]
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """How long one stage took, and how many cores it kept busy on average; None where workers are on other machines."""
+    """How long one stage took, and how many cores it kept busy on average; None if workers are on other machines."""
 
     seconds: float
     cores: float | None
 
 
 class Stopwatch:
-    """Times the stages of a build. `cpu_seconds` says what its workers have used so far, if that is known."""
+    """Times the stages of a build. `cpu_seconds` returns what its workers have used so far, if that is known."""
 
     def __init__(self, cpu_seconds: Callable[[], float | None] = lambda: 0.0) -> None:
         self._workers = cpu_seconds
@@ -71,7 +71,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time what is done inside; a stage that comes again adds to what it took before."""
+        """Time what runs inside; a stage that comes again adds to its time."""
         begun, used = time.perf_counter(), self._used()
         try:
             yield
@@ -85,7 +85,7 @@ class Stopwatch:
         return time.process_time() + (of_workers or 0.0)
 
     def add(self, name: str, of: str, seconds: float) -> None:
-        """Take `seconds` of work on one core out of a stage, in which it was done, and make a stage of it."""
+        """Move `seconds` of work on one core out of the stage in which they were spent, into a stage of their own."""
         wall, cpu = self._spent.get(of, (0.0, 0.0))
         share = min(1.0, seconds / cpu) if cpu else 0.0
         self._spent[of] = wall * (1 - share), cpu * (1 - share)
@@ -102,19 +102,19 @@ class Stopwatch:
 class Counters(Protocol):
     """Samples, bytes, refusals and nanoseconds of reading back of each task.
 
-    A value that pickles: workers have one, and so has the build.
+    A value that pickles: workers have one, and so does the build.
     """
 
     def begin(self, slot: int) -> NDArray[np.int64]:
-        """Four zeros, for a worker to add to while it does the task of this number."""
+        """Four zeros for a worker to add to while it does the task with this number."""
         ...
 
     def end(self, slot: int) -> None:
-        """The task is over: what was counted stays."""
+        """The task is over; its counts stay."""
         ...
 
     def total(self) -> tuple[int, int, int, int]:
-        """Over all tasks."""
+        """The totals over all tasks."""
         ...
 
 
@@ -147,7 +147,7 @@ class FileCounters:
 
 @contextmanager
 def watch_plan(handler: ProgressHandler | None) -> Iterator[None]:
-    """Report to the handler that a plan is being made, until it is."""
+    """Report to the handler that a plan is being made, until it is done."""
     if handler is None:
         yield
         return
@@ -161,7 +161,7 @@ def watch(
 ) -> Iterator[None]:
     """Report the progress of a stage to the handler until it ends.
 
-    Before it began, `done` of its samples were done, and `refused` were refused, perhaps by the stage before it.
+    `done` samples were done and `refused` were refused before it began, possibly in an earlier stage.
     """
     if handler is None:
         yield
@@ -177,9 +177,9 @@ def watch(
 
 @contextmanager
 def _reporting(report: Callable[[float], None]) -> Iterator[None]:
-    """Call a function now and then in a thread, and once at the end, with the seconds since the beginning.
+    """Call a function now and then in a thread, and once at the end, with the seconds since the start.
 
-    What it raises in the thread ends the calls, and is raised at the end.
+    An error in the thread ends the calls and is raised at the end.
     """
     begun, is_over = time.perf_counter(), threading.Event()
     errors: list[BaseException] = []
@@ -211,7 +211,7 @@ R = TypeVar("R")
 class Engine(Protocol):
     """Does tasks, in any order and on any number of workers. All of them see the dataset's folder."""
 
-    is_remote: bool  # workers may be on other machines, and must see what they read
+    is_remote: bool  # workers may be on other machines, which must see the source
 
     def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
         """Refuse workers that cannot read or write these, or that have other versions."""
@@ -224,12 +224,12 @@ class Engine(Protocol):
     def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
         """Do `work` on every task; yield each result when it is ready. The first error ends the run and is raised.
 
-        A task takes about `memory` bytes: no more are done at a time on one machine than it holds.
+        A task takes about `memory` bytes: a machine runs no more at a time than it has memory for.
         """
         ...
 
     def cpu_seconds(self) -> float | None:
-        """What the workers' processors have been busy for, but for this process; None if that is not known."""
+        """Processor seconds of the workers, without this process; None if unknown."""
         ...
 
     def close(self) -> None:
@@ -237,14 +237,14 @@ class Engine(Protocol):
         ...
 
 
-# What tasks import late, in the functions that need it. A worker imports it early if this process has it.
+# Modules that tasks import in functions. A worker imports them early if this process has them.
 _IMPORTED_LATE = ("pyarrow", "pyarrow.parquet", "pyarrow.csv", "simplejpeg", "PIL.Image", "bushel.building.tasks.tasks")
 
 
 class LocalEngine:
     """Does tasks in worker processes.
 
-    With `in_threads` the workers are threads: they start at once, and are as good where the core does nearly all of
+    With `in_threads` the workers are threads: they start at once, and are as fast where the core does nearly all of
     the work.
     """
 
@@ -267,7 +267,7 @@ class LocalEngine:
         return bool(self._crew.workers)
 
     def start(self, *, after: float = 0) -> None:
-        """Start the workers in `after` seconds without waiting for them: they get ready while the plan is made."""
+        """Start the workers in `after` seconds without waiting for them: they start up while the plan is made."""
         if self.workers == 1 or self.in_threads or not sys.executable:
             return
         if after:
@@ -287,7 +287,7 @@ class LocalEngine:
             timer.join()
 
     def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
-        """Nothing: workers see and have what this process does."""
+        """Nothing to do: workers see and have what this process does."""
 
     def counters(self, path: Path, tasks: int) -> Counters:
         """A file that all processes map."""
@@ -311,7 +311,7 @@ class LocalEngine:
             try:
                 for future in as_completed(futures):
                     yield future.result()
-            finally:  # after an error, what has not begun is not done
+            finally:  # after an error, tasks that have not begun are dropped
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _in_processes(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
@@ -322,7 +322,7 @@ class LocalEngine:
             raise Stopped(error.message, help=help) from None
 
     def cpu_seconds(self) -> float:
-        """What the processes have used until each answered last."""
+        """What the processes had used when each last answered."""
         return self._crew.cpu_seconds()
 
     def close(self) -> None:

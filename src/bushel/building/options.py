@@ -31,8 +31,8 @@ __all__ = ["Run", "built_before", "check_outside", "check_schema", "helpers_of",
 
 
 _TABLES = suffixes_of("table", "text")
-_SMALL_TABLE = 48 << 20  # bytes that are read before processes would have started
-# Seconds after which workers start: once the source is open, or once the build is not a short one.
+_SMALL_TABLE = 48 << 20  # bytes that can be read before processes would have started
+# Seconds after which workers start: once the source is open, or once the build turns out not to be short.
 _OPENED, _LONG_PLAN = 0.05, 0.3
 
 
@@ -58,12 +58,11 @@ class Run:
     def hired(
         self, source: Mapping[str, Any] | AnyPath | None, transforms: Sequence[Transform] = ()
     ) -> Iterator[Engine]:
-        """The engine, for the opening of a source and for all that follows; its workers end with it.
+        """The engine, for opening the source and everything after; its workers end with the context.
 
-        Local workers, as many as asked for or one per core, start while the source is opened and the plan is made; a
-        little later if the build may be short. They are threads where a table is small and the core does all that
-        `transforms` ask for. On a cluster a source is opened when all nodes see it, and with all of them looking
-        through its files.
+        Local workers, as many as requested or one per core, start while the source is opened and the plan is made; a
+        little later if the build may be short. They are threads if a table is small and the core does all of
+        `transforms`. On a cluster, a source is opened once all nodes see it, and all of them look through its files.
         """
         engine = self.engine or self._local(_table_bytes(source), in_core=all(map(is_in_core, transforms)))
         try:
@@ -94,7 +93,7 @@ class Run:
 
 
 def _table_bytes(source: Mapping[str, Any] | AnyPath | None) -> int:
-    """How large the files of text or tables that a source names are; 0 if it names others."""
+    """The size of the text or table files that a source names; 0 if it names others."""
     if isinstance(source, Mapping):
         source = source.get("path") if "image_column" not in source else None
     paths = local_paths([source]) if isinstance(source, str | PathLike) else []
@@ -102,19 +101,19 @@ def _table_bytes(source: Mapping[str, Any] | AnyPath | None) -> int:
 
 
 def helpers_of(engine: Engine) -> Helpers:
-    """Those who help to look through many files and rows: a cluster, or workers of this machine that have started."""
+    """Helpers for looking through many files and rows: a cluster, or workers of this machine that have started."""
     return engine.run if engine.is_remote or (isinstance(engine, LocalEngine) and engine.has_processes) else None
 
 
 def paths_in(table: Mapping[str, Any]) -> list[Path]:
-    """The files and folders that the table of a source names, as patterns or as they are."""
+    """The files, folders and patterns that the table of a source names."""
     named = [table.get(name) for name in ("path", "labels", "image_root")]
     texts = [text for given in named for text in (given if isinstance(given, list | tuple) else [given])]
     return [as_path(text) for text in texts if isinstance(text, str | PathLike)]
 
 
 def check_outside(source: Source, out: Path) -> None:
-    """Refuse to write into the folder that is read: the dataset would become part of its own source."""
+    """Refuse to write into the source: the dataset would become part of it."""
     path = source.describe().get("path")
     if not isinstance(path, str | PathLike) or not as_path(path).is_dir():
         return
@@ -127,7 +126,7 @@ _KEY_HELP = "The key shows which samples the dataset has already: --key COL"
 
 
 def same_recipe(output: OutputFolder, recipe: Recipe, source: dict[str, Any]) -> Recipe:
-    """The recipe with its source; that of the dataset for an addition, which may not ask for a different one."""
+    """The recipe with its source; for an addition, the recipe of the dataset, which it must not contradict."""
     if output.manifest is None:
         return msgspec.structs.replace(recipe, source=source)
     before = msgspec.convert(output.manifest.recipe, Recipe)
@@ -186,7 +185,7 @@ def _has_same_keys(out: Path, manifest: Manifest, source: Source) -> bool:
 
 
 def check_schema(output: OutputFolder, made: Plan) -> None:
-    """Refuse an addition whose features are others than those of the dataset."""
+    """Refuse an addition whose features differ from those of the dataset."""
     if output.manifest is None:
         return
     if found := output.manifest.schema.differences(made.facts.schema):

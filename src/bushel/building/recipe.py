@@ -1,4 +1,4 @@
-"""What a build is asked to make: everything that decides the bytes, as a value and as a `recipe.toml`."""
+"""What to build: everything that decides the bytes, as a value and as a `recipe.toml`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     ratio: float = 1.0  # of the smallest class to the largest
     augment: list[dict[str, Any]] = []  # transforms of repeated samples, after all others
     neighbours: int = 5  # of SMOTE and its relatives
-    categories: list[str] = []  # for SMOTENC, beside text and what a transform encodes
+    categories: list[str] = []  # for SMOTENC, besides text and what a transform encodes
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -74,13 +74,13 @@ class Balance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All that decides the bytes of a dataset, beside the files of its source."""
+    """Everything that decides the bytes of a dataset, besides the files of its source."""
 
     source: dict[str, Any] = {}
     out: str | None = None  # the folder to write, if the command does not say
     split: dict[str, float] | str | None = None  # shares by name, or the column that holds it; None: all train
     resplit: bool = False  # divide all samples, those of a test split that the source has included
-    exact: bool = False  # exact counts; samples that are added later may then move others
+    exact: bool = False  # exact counts; samples added later may then move others
     stratify: str | None = None
     group: str | None = None
     label: str | None = None
@@ -118,7 +118,7 @@ def parse_size(size: int | str) -> int:
 
 
 def read_recipe(path: AnyPath) -> Recipe:
-    """Read a recipe; a key that it does not know is an error that offers the nearest."""
+    """Read a recipe; an unknown key is an error that suggests the nearest one."""
     try:
         fields = msgspec.toml.decode(as_path(path).read_bytes(), type=dict[str, Any])
         if isinstance(fields.get("shard_size"), str):
@@ -132,7 +132,7 @@ def read_recipe(path: AnyPath) -> Recipe:
 
 
 def _check_transforms(fields: dict[str, Any]) -> None:
-    """Take the tables `[[transform]]` for the field they are, and refuse one that cannot be made."""
+    """Move the `[[transform]]` tables to their field, and refuse a transform that cannot be made."""
     if "transform" in fields:
         if "transforms" in fields:
             raise ValueError("[[transform]] and transforms cannot both be given")
@@ -163,7 +163,7 @@ def _in_words(message: str) -> tuple[str]:
 
 
 def write_recipe(path: Path, recipe: Recipe) -> None:
-    """Write a recipe that makes the same dataset again."""
+    """Write a recipe that rebuilds the same dataset."""
     import tomli_w
 
     fields = msgspec.to_builtins(msgspec.structs.replace(recipe, out=None))
@@ -177,7 +177,7 @@ def write_recipe(path: Path, recipe: Recipe) -> None:
 
 
 def _inline(value: Any) -> str:
-    """A value of TOML after an equals sign; a table in braces."""
+    """A value as TOML has it after an equals sign; a table in braces."""
     import tomli_w
 
     if isinstance(value, dict):
@@ -202,7 +202,7 @@ def _without_none(value: Any) -> Any:
 
 
 def code_of(objects: Iterable[Any]) -> dict[str, str]:
-    """By name of the class, a digest of its methods and of the functions of its module that they call.
+    """By class name, a digest of its methods and of the functions of its module that they call.
 
     Bushel's own classes are covered by its version. Comments and layout do not count.
     """
@@ -233,7 +233,7 @@ def _parts_of(kind: type) -> Iterator[bytes]:
             continue
         for name, value in sorted(vars(above).items()):
             if name.startswith("__") and name.endswith("__") and name != "__call__":
-                continue  # what dataclasses and the like make of the fields, which the recipe holds
+                continue  # generated from the fields, which the recipe holds
             yield name.encode()
             yield from _of_value(value, seen)
 
@@ -247,7 +247,7 @@ def _of_value(value: Any, seen: set[CodeType]) -> Iterator[bytes]:
 
 
 def _repr_of(value: Any) -> bytes:
-    """The same in every process, which the order of a set is not."""
+    """A representation that is the same in every process, unlike the order of a set."""
     if isinstance(value, frozenset):
         return b"{" + b",".join(sorted(map(_repr_of, value))) + b"}"
     if isinstance(value, tuple | list):

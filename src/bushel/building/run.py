@@ -61,9 +61,9 @@ from bushel.transforms.fitted import next_layer, restore_all
 __all__ = ["Built", "Run", "build", "build_recipe"]
 
 
-_SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes for which starting processes does not pay
+_SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes below which starting processes does not pay off
 _LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are this many shards
-_PARTS, _PART_BYTES = 32, 32 << 20  # how many parts at least, and how large they are at most
+_PARTS, _PART_BYTES = 32, 32 << 20  # the least number of parts, and their largest size
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,14 +71,14 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     manifest: Manifest
-    samples: int  # that were planned by this build
-    records: int  # that it wrote
+    samples: int  # planned by this build
+    records: int  # written by it
     refused: int
     bytes: int
     seconds: float
     resumed: int  # tasks that an earlier run had done
-    narrowed: dict[str, float]  # by feature, the largest difference that float32 made
-    problems: list[str]  # that the plan found
+    narrowed: dict[str, float]  # by feature, the largest difference caused by float32
+    problems: list[str]  # found by the plan
     is_acceptable: bool  # nothing was refused, or no more than was allowed
     timings: dict[str, Timing]  # by stage
 
@@ -131,9 +131,9 @@ def build(
 
     `source` is one of `bushel.sources`, a path, arrays by name, a pair (x, y), a DataFrame, or any iterable of samples.
 
-    A build that was stopped in any way continues when it is started again, and writes the same bytes as one that was
-    not. Samples that cannot be used are left out and listed in `_quarantine.jsonl`. `run` says how to build: with how
-    many workers, how many samples may be refused, whether an existing dataset is replaced or added to.
+    A build that was stopped in any way continues when it is started again, and writes the same bytes as one that ran
+    through. Samples that cannot be used are left out and listed in `_quarantine.jsonl`. `run` says how to build: with
+    how many workers, how many samples may be refused, whether an existing dataset is replaced or added to.
     """
     recipe = Recipe(
         split=dict(split) if isinstance(split, Mapping) else split,
@@ -237,7 +237,7 @@ class _Build:
         self.begun = time.perf_counter()
 
     def _frozen_transforms(self, given: Sequence[Transform]) -> Sequence[Transform]:
-        """Those asked for; for an addition those of the dataset, with what they learnt when it was built."""
+        """The transforms; for an addition, those of the dataset with what they learned."""
         manifest = self.output.manifest
         if manifest is None:
             return given
@@ -292,15 +292,15 @@ class _Build:
         made, encoder = self._fit(made, encoder, runner)
         outcomes, resumed = self._run_tasks(made, encoder, runner)
         with self.stopwatch.stage("publish"):
-            self.engine.close()  # until now, a lost worker whose task another did may have left files
-            self.journal.clean()  # of what such workers left
+            self.engine.close()  # a lost worker whose task was repeated may have left files until now
+            self.journal.clean()  # left by such workers
             check_held()
             manifest = publish(self.output, self.recipe, made, encoder, outcomes)
             self.output.finish()
         return self._built(made, manifest, outcomes, resumed)
 
     def _look(self) -> None:
-        """Check what all workers see. If one cannot go on, nothing is left that would hinder a second try."""
+        """Check what all workers see. On failure, leave nothing that would hinder a second try."""
         try:
             self.engine.look(paths_in(self.source.describe()), self.output.written_to, versions())
         except BaseException:
@@ -309,7 +309,7 @@ class _Build:
             raise
 
     def _make_plan(self, frozen: Frozen | None) -> tuple[Plan, BlockEncoder]:
-        """Make the plan, or load it. If that fails, nothing is left that would hinder a second try."""
+        """Make the plan, or load it. On failure, leave nothing that would hinder a second try."""
         made = load_plan(self.journal.plan)
         try:
             encoder = encoder_of(self.source, self.recipe, self.transforms)
@@ -332,7 +332,7 @@ class _Build:
         return made, encoder
 
     def _fit(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[Plan, BlockEncoder]:
-        """Fit transforms on the train split, and cut the shards by what they make of samples then."""
+        """Fit transforms on the train split, and cut the shards by the size of the transformed samples."""
         kept = self.journal.fits_path("all")
         if made.facts.is_fitted:
             return made, replace(encoder, transforms=load_fits(kept)) if kept.exists() else encoder
@@ -383,7 +383,7 @@ class _Build:
         return outcomes, resumed
 
     def _runner(self, made: Plan) -> Engine:
-        """The engine, or this process if it would be done before workers have started."""
+        """The engine, or this process if the work would be done before workers have started."""
         engine = self.engine
         is_asked = self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started
         return engine if is_asked or not _is_short(made) else LocalEngine(1)
@@ -410,7 +410,7 @@ class _Build:
         self._check_refused(refused, done, job)
         so_far = sum(outcome.samples for outcome in done.values())
         of = made.samples if job.layer is None else count_train(made)
-        known = refused_before or refused  # a shard lacks what was refused before it was merged: the same samples
+        known = refused_before or refused  # a shard reports the samples that were refused before merging again
         watched = watch(self.run.progress, stage, job.counters, done=so_far, refused=known, of=of)
         with self.stopwatch.stage(stage), watched:
             pickled = self._pickled(job)
@@ -441,7 +441,7 @@ class _Build:
         return str(path)
 
     def _spool(self) -> None:
-        """Have the source write what its workers map into the journal: all machines see that, and it is removed."""
+        """Have the source write what its workers map into the journal, which all machines see."""
         if (spool := getattr(self.source, "spool", None)) is not None:
             spool(self.journal.spool)
 
@@ -453,9 +453,9 @@ class _Build:
         raise TooManyRefused(self.output.out, refused, job.max_refused, first=f"The first: {first}")
 
     def _check_disk(self, made: Plan) -> None:
-        self._spool()  # what it writes is on the disk then, and not free
+        self._spool()  # its files already take their space
         parts = len(made.facts.planned) if self.source.reads == "sequence" else _count_parts(made)
-        needed = self.output.bytes_needed(made, parts) * 11 // 10  # sizes are those of a few samples
+        needed = self.output.bytes_needed(made, parts) * 11 // 10  # sizes are estimated from a few samples
         free = shutil.disk_usage(self.output.folder).free
         if needed > free:
             raise FileProblem(
@@ -497,20 +497,20 @@ def _lost_classes(made: Plan, manifest: Manifest) -> list[str]:
 
 
 def _is_short(made: Plan) -> bool:
-    """Whether it is done before other processes have started."""
+    """Whether it would be done before other processes have started."""
     return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
 
 
 def _count_parts(made: Plan) -> int:
-    """How many parts are read before the shards are merged from them; 0 where shards are written at once."""
+    """How many parts are read before shards are merged from them; 0 if shards are written directly."""
     rows = _rows_of_part(made)
     return -(-made.samples // rows) if rows else 0
 
 
 def _rows_of_part(made: Plan) -> int:
-    """How many samples a part has where shards are too few for all workers to be busy; 0 where they are not.
+    """How many samples a part has, if there are too few shards to keep all workers busy; otherwise 0.
 
-    A function of the plan alone, so that a build goes on as it began whatever the number of workers.
+    Depends only on the plan, so that a build continues as it began with any number of workers.
     """
     is_long = made.facts.sample_seconds * made.samples > _LONG
     if len(made.facts.shards) >= _MANY_SHARDS or not is_long:

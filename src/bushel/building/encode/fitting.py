@@ -1,7 +1,7 @@
 """Fitting: what transforms learn from the train split, in as few passes as they allow, before anything is written.
 
-Which samples each task learns from is decided by the plan, never by the number of workers, and what tasks learnt is
-merged in their order: the statistics are the same to the last bit however the build is done.
+The plan decides which samples each task learns from, never the number of workers, and results are merged in the order
+of tasks: the statistics are the same to the last bit however the build runs.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def count_train(plan: Plan) -> int:
 
 
 def fit_tasks(plan: Plan, source: Source) -> tuple[list[int], int]:
-    """The numbers of the tasks of one pass, and how many rows each has where a source reads at random.
+    """The numbers of the tasks of one pass, and how many rows each has if a source reads at random.
 
-    Where it reads in sequence they are numbers of partitions.
+    If it reads in sequence, they are numbers of partitions.
     """
     first, end = train_places(plan)
     rows = max(1, min(_TASK_ROWS, int(_TASK_BYTES / max(1.0, plan.facts.sample_bytes))))
@@ -103,7 +103,7 @@ def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterato
     # By row, not in planned order: neighbours are read together.
     rows = np.sort(plan.order[first:end])[number * step : (number + 1) * step]
     partitions = plan.partition_of(rows)
-    if plan.facts.originals:  # what comes again, or was made from others, teaches nothing
+    if plan.facts.originals:  # nothing is learned from samples that are repeated or made from others
         numbers = plan.origins(partitions, rows - plan.starts[partitions])[1]
         rows, partitions = rows[numbers == 0], partitions[numbers == 0]
     for partition in np.unique(partitions).tolist():
@@ -114,7 +114,7 @@ def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterato
 
 @dataclass
 class Learner:
-    """What the transforms of one layer have learnt so far."""
+    """What the transforms of one layer have learned so far."""
 
     encoder: BlockEncoder
     layer: Layer
@@ -122,14 +122,14 @@ class Learner:
     def __post_init__(self) -> None:
         self.fits: list[Any] = [self.encoder.transforms[place].begin_fit() for place in self.layer.fits]  # type: ignore[attr-defined]
         self._by_column = all(isinstance(fit, ColumnFit) for fit in self.fits)
-        # What runs before each of them learns, after the one before it.
+        # The steps that run before each of them, and after the one before it.
         chain, ends = self.encoder.chain, (-1, *self.layer.fits)
         self._parts = [
             chain.only([place for place in self.layer.runs if begin < place < end]) for begin, end in pairwise(ends)
         ]
 
     def add_block(self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]) -> int:
-        """Learn from the wanted rows; those that will be refused teach nothing. Returns how many there were."""
+        """Learn from the wanted rows, except those that will be refused. Returns how many there were."""
         columns, refused = self.encoder.coded(block)
         keep = np.array(wanted)
         keep[[place for place, _ in refused]] = False
@@ -147,7 +147,7 @@ class Learner:
         seen: list[dict[str, Column]] = []
         for part in self._parts:
             changed = part.apply_columns(columns)
-            if changed is None:  # sample by sample, one at fault is found and passed over
+            if changed is None:  # sample by sample, which finds the one at fault and skips it
                 return False
             columns = changed
             seen.append(columns)
@@ -161,7 +161,7 @@ class Learner:
         for given, key_hash in zip(samples, hashes, strict=True):
             try:
                 stages = self._stages(given, int(key_hash))
-            except Exception:  # it is refused, and reported, when it is written
+            except Exception:  # it will be refused and reported when it is written
                 continue
             for kept, sample in zip(seen, stages, strict=True):
                 kept.append(sample)
@@ -179,7 +179,7 @@ class Learner:
 
 
 class _Together:
-    """The fits of one task, merged as one."""
+    """The fits of one task, merged into one."""
 
     def __init__(self, fits: list[Any]) -> None:
         self.fits = fits
@@ -189,7 +189,7 @@ class _Together:
 
 
 def save_fits(path: Path, fits: Sequence[Fit] | Sequence[Transform], *, durable: bool) -> None:
-    """Write what was learnt; what is not `durable` may never reach the disk, as runs."""
+    """Write what was learned; like runs, it may never reach the disk unless `durable`."""
     path.parent.mkdir(exist_ok=True)
     with write_whole(path, sync=durable) as file:
         file.write(cloudpickle.dumps(fits))
@@ -200,11 +200,11 @@ def load_fits(path: Path) -> Any:
     return pickle.loads(path.read_bytes())
 
 
-_MERGED_TOGETHER = 32  # a power of two: so the tree over all is that of `merge_in_order`, wherever parts are merged
+_MERGED_TOGETHER = 32  # a power of two, so that merging in groups gives the same tree as `merge_in_order`
 
 
 def load_merged(paths: Sequence[Path], helpers: Helpers = None) -> Iterator[list[Any]]:
-    """What tasks learnt, in their order; merged in groups by helpers, where they are many."""
+    """What tasks learned, in their order; if there are many, helpers merge them in groups."""
     groups = [paths[at : at + _MERGED_TOGETHER] for at in range(0, len(paths), _MERGED_TOGETHER)]
     if helpers is None or len(groups) < 2:
         return map(load_fits, paths)
@@ -218,7 +218,7 @@ def _merge_saved(paths: Sequence[Path]) -> list[Any]:
 
 
 def merge_layer(transforms: Sequence[Transform], layer: Layer, learnt: Iterator[list[Any]]) -> list[Transform]:
-    """The transforms, with those of the layer fitted; `learnt` is of each task, in their order."""
+    """The transforms, with those of the layer fitted; `learnt` has one entry per task, in order."""
     merged: Any = merge_in_order(_Together(fits) for fits in learnt)  # type: ignore[misc]
     found = list(transforms)
     for place, fit in zip(layer.fits, merged.fits, strict=True):
@@ -227,7 +227,7 @@ def merge_layer(transforms: Sequence[Transform], layer: Layer, learnt: Iterator[
 
 
 def check_learnt(transforms: Sequence[Transform]) -> None:
-    """Refuse what learnt from nothing: its values would be made up."""
+    """Refuse a fit without any samples: its values would be made up."""
     for transform in transforms:
         fitted = getattr(transform, "fitted", None)
         if getattr(fitted, "count", None) == 0:

@@ -1,4 +1,4 @@
-"""Blocks of samples to records: coded, transformed, checked, encoded. What cannot be written is refused by row."""
+"""Blocks of samples to records: encode labels, transform, check, encode. Rows that cannot be written are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _USUAL = Constraint()
 
 
 def broken_rows(name: str, feature: Feature, column: Column, constraint: Constraint = _USUAL) -> Broken:
-    """Rows whose values break what the recipe asks, or what is always wrong."""
+    """Rows whose values break a constraint of the recipe, or are always wrong."""
     values = column.values if isinstance(column, Ragged) else column
     if isinstance(values, BytesColumn):
         yield from _broken_texts(name, feature, column, values, constraint)
@@ -84,7 +84,7 @@ def _each(column: Column, values: Any, bad: NDArray[np.bool_], why: str) -> Brok
 
 
 def _undecodable(values: BytesColumn) -> Iterator[int]:
-    """Texts that are not UTF-8. All at once where all are, which is nearly always."""
+    """Texts that are not UTF-8. Usually all are, which one check shows."""
     if not len(values):
         return
     first, last = int(values.offsets[0]), int(values.offsets[-1])
@@ -112,14 +112,14 @@ class FramedRecords:
 
     rows: NDArray[np.int64]  # in their partition
     data: Any
-    lengths: NDArray[np.int64]  # in bytes, framing included
+    lengths: NDArray[np.int64]  # in bytes, including framing
     labels: NDArray[Any] | None
 
 
 class Encoded(NamedTuple):
-    """The records of a block, what was refused of it, and what was lost on the way."""
+    """The records of a block, what was refused, and what was lost on the way."""
 
-    records: FramedRecords | None  # None where all were refused
+    records: FramedRecords | None  # None if all were refused
     refused: list[Refused]
     counted: Counter[str]  # what transforms cut or did not know
     narrowings: Narrowings
@@ -127,7 +127,7 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockEncoder:
-    """Turns blocks into records as one recipe says: a value, which `dataclasses.replace` changes."""
+    """Turns blocks into records by a recipe. It is a value: use `dataclasses.replace` to change it."""
 
     source_schema: Schema
     schema: Schema
@@ -135,7 +135,7 @@ class BlockEncoder:
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
     transforms: Sequence[Transform] = ()
     seed: int = 0
-    augment: Sequence[Transform] = ()  # of samples that are repeated, after the transforms
+    augment: Sequence[Transform] = ()  # for repeated samples, after the transforms
 
     @property
     def chain(self) -> Chain:
@@ -144,7 +144,7 @@ class BlockEncoder:
 
     @property
     def variation(self) -> Chain:
-        """What changes samples that are repeated, after the transforms."""
+        """The changes to repeated samples, after the transforms."""
         return Chain.of(self.augment, self.seed, first=len(self.transforms))
 
     def encode(
@@ -154,9 +154,9 @@ class BlockEncoder:
         wanted: NDArray[np.bool_],
         known: Mapping[int, Sample] = MappingProxyType({}),
     ) -> Encoded:
-        """Records of the wanted rows, and those of them that were refused; `hashes` are of the rows' keys.
+        """The records of the wanted rows, and the refused ones; `hashes` are those of the rows' keys.
 
-        `known` are samples that were transformed already, by the hash of their key.
+        `known` are samples that are already transformed, by the hash of their key.
         """
         rows = np.asarray(block.rows, np.int64)
         columns, refused = self.coded(block)
@@ -183,13 +183,13 @@ class BlockEncoder:
     def _encode_rows(
         self, columns: dict[str, Column], rows: NDArray[np.int64], left_out: set[int], narrowings: Narrowings
     ) -> tuple[FramedRecords | None, list[tuple[int, Refused]]]:
-        """Records of all rows but those left out and those that cannot be stored, which come with the reason."""
+        """The records of all rows, except those left out and those that cannot be stored, with the reason for these."""
         columns = _on_wire(columns)
         stored, refused = self._stored(columns, len(rows), narrowings)
         kept, places = np.ones(len(rows), bool), np.arange(len(rows))
         kept[[*left_out, *(place for place, _ in refused)]] = False
         features = {name: feature for name, feature in wire_features(self.schema.features).items() if name in columns}
-        if kept.any() and stored.keys() < features.keys():  # a column that can be stored only without the rows at fault
+        if kept.any() and stored.keys() < features.keys():  # some column can only be stored without the rows at fault
             places = np.flatnonzero(kept)
             columns = {name: take(column, places) for name, column in columns.items()}
             stored = {
@@ -253,7 +253,7 @@ class BlockEncoder:
         chain = self.chain
         features: Mapping[str, Feature] = self.coded_features()
         columns = _taken(columns, places)
-        if not known and not all(is_in_core(step) for step in self.transforms):  # those that all can were tried before
+        if not known and not all(is_in_core(step) for step in self.transforms):  # whole columns were tried before
             columns, features, chain = chain.begin(columns, features, counted)
         samples, refused = [], []
         for at, place in enumerate(places.tolist()):
@@ -268,14 +268,14 @@ class BlockEncoder:
                 counted.update(noted)
             except SchemaMismatch as error:
                 refused.append((place, _refusal("schema", error.message)))
-            except Exception as error:  # whatever a transform raises, it is this sample's fault until it is all of them
+            except Exception as error:  # any error counts against this sample, unless all samples fail
                 refused.append((place, _refusal("transform", reason_of(error))))
         return to_columns(samples, self.schema.features), refused
 
     def _transform_columns(
         self, columns: dict[str, Column], places: NDArray[np.int64], counted: Counter[str]
     ) -> dict[str, Column] | None:
-        """All rows at once, where every transform can and no row is at fault."""
+        """All rows at once, if every transform can do that and no row is at fault."""
         noted = Counter[str]()
         changed = self.chain.apply_columns(_taken(columns, places), noted)
         if changed is None or not all(name in self.schema for name in changed):
@@ -284,7 +284,7 @@ class BlockEncoder:
         return changed
 
     def coded_features(self) -> dict[str, Feature]:
-        """The features of the source, with the label as it is coded."""
+        """The features of the source, with the encoded label."""
         features = dict(self.source_schema.features)
         if self.labels is not None and self.labels.feature in features:
             features[self.labels.feature] = self.labels.stored(features[self.labels.feature])
@@ -293,7 +293,7 @@ class BlockEncoder:
     def _stored(
         self, columns: dict[str, Column], rows: int, narrowings: Narrowings
     ) -> tuple[dict[str, Stored], list[tuple[int, Refused]]]:
-        """The columns that can be stored whole, and the rows that do not hold what schema and constraints say."""
+        """The columns that can be stored completely, and the rows that break the schema or a constraint."""
         refused: list[tuple[int, Refused]] = []
         stored: dict[str, Stored] = {}
         for name, feature in wire_features(self.schema.features).items():
@@ -323,13 +323,13 @@ class BlockEncoder:
 
 
 def _taken(columns: dict[str, Column], places: NDArray[np.int64]) -> dict[str, Column]:
-    """The columns at these places alone, which are in order."""
+    """Only these places of the columns, which are in order."""
     rows = len(next(iter(columns.values()))) if columns else 0
     return columns if len(places) == rows else {name: take(column, places) for name, column in columns.items()}
 
 
 def _on_wire(columns: Mapping[str, Any]) -> dict[str, Column]:
-    """Sparse columns as the two lists that records hold."""
+    """Sparse columns as two lists, as they are in records."""
     found: dict[str, Column] = {}
     for name, column in columns.items():
         found.update(part_sparse(name, column) if isinstance(column, SparseColumn) else {name: column})
@@ -369,7 +369,7 @@ def _rows_not_stored(name: str, feature: Feature, column: Column, first: int) ->
 
 
 def stored_schema(source_schema: Schema, labels: Labels | None, transformed: list[Sample] | None) -> Schema:
-    """The schema of records: labels as codes, and what transforms made of the samples probed."""
+    """The schema of records: labels as codes, and the features of the probed samples after transforms."""
     features = dict(source_schema.features)
     if labels is not None and labels.feature in features:
         features[labels.feature] = labels.stored(features[labels.feature])

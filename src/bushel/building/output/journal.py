@@ -63,7 +63,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     code: dict[str, str] = {}  # digests of custom transforms
 
     def differences(self, other: Identity) -> list[str]:
-        """In words, how `other` differs."""
+        """How `other` differs, as text."""
         found = [
             f"{name} is {other.recipe.get(name)!r}, was {self.recipe.get(name)!r}"
             for name in sorted({*self.recipe, *other.recipe})
@@ -82,7 +82,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task did. A shard's has its digests; a partition's does not."""
+    """What one task did. The outcome of a shard has digests; that of a partition does not."""
 
     task: str
     samples: int
@@ -98,7 +98,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unfinished(out: Path, changed: list[str]) -> FileProblem:
-    """The error for a folder in which another build is to be continued."""
+    """The error for a folder where another build has not finished."""
     return FileProblem(
         out,
         f"another build was started here and did not finish: {'; '.join(changed)}",
@@ -115,7 +115,7 @@ class Journal:
         self.runs = self.folder / "runs"
         self.refused = self.folder / "refused"
         self.progress = self.folder / "progress"
-        self.spool = self.folder / "spool"  # what a source keeps in files for its workers
+        self.spool = self.folder / "spool"  # files that a source keeps for its workers
         self.fits = self.folder / "fits"
         self._done = self.folder / "done"
         self._identity = self.folder / "build.json"
@@ -141,7 +141,7 @@ class Journal:
         """Start a journal, or continue one of the same build; refuse another build, and say what changed."""
         for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
             folder.mkdir(parents=True, exist_ok=True)
-        if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan nothing was done
+        if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan, nothing has been done
             self._note_boot()
             self.identify(identity)
         elif changed := self.differences(identity):
@@ -150,14 +150,14 @@ class Journal:
             self._forget_what_was_not_on_disk()
 
     def identify(self, identity: Identity) -> None:
-        """Write which build this is."""
+        """Record which build this is."""
         with write_whole(self._identity) as file:
             file.write(msgspec.json.encode(identity))
 
     def _forget_what_was_not_on_disk(self) -> None:
-        """Shards are on the disk when they are noted; all before them is only sure to be there until the power fails.
+        """A shard that is noted is on disk; everything before it survives anything but a power failure.
 
-        Plan, fits and runs are made again then, and are the same; the shards that are done stay.
+        After one, plan, fits and runs are made again, with the same bytes; finished shards stay.
         """
         if self.is_of_this_machine:
             return
@@ -170,7 +170,7 @@ class Journal:
 
     @property
     def is_of_this_machine(self) -> bool:
-        """Whether the build runs where this does: what is not on the disk yet is lost with it, or not at all."""
+        """Whether the machine has not restarted since: then everything that was written is still there."""
         return self._boot.exists() and self._boot.read_text() == boot_of_machine()
 
     def _note_boot(self) -> None:
@@ -178,19 +178,19 @@ class Journal:
             file.write(boot_of_machine().encode())
 
     def differences(self, identity: Identity) -> list[str]:
-        """How an unfinished build here differs."""
-        # As it is read back: tuples become lists, and so on.
+        """How the unfinished build here differs."""
+        # In the form that is read back: tuples become lists, and so on.
         now = msgspec.json.decode(msgspec.json.encode(identity), type=Identity)
         return self._begun().differences(now)
 
     def clean(self) -> None:
-        """Remove what tasks that were killed left half written."""
+        """Remove files that killed tasks left half written."""
         for path in (*self.folder.parent.rglob(".*.partial"), *self.folder.glob("job-*")):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.spool, ignore_errors=True)
 
     def new_job_path(self) -> Path:
-        """Where to put what tasks need to know; never the same twice, since workers remember what they read."""
+        """A new file for what tasks need to know; never the same name twice, since workers cache what they read."""
         return self.folder / f"job-{uuid.uuid4().hex}.pickle"
 
     def write(self, outcome: Outcome, *, sync: bool = True) -> None:
@@ -199,7 +199,7 @@ class Journal:
             file.write(msgspec.json.encode(outcome))
 
     def outcomes(self, tasks: Iterable[str]) -> dict[str, Outcome]:
-        """The outcomes of those tasks that are done, by task, from one listing."""
+        """The outcomes of finished tasks, by task, from one listing."""
         there = {path.name for path in self._done.iterdir()}
         return {
             task: msgspec.json.decode((self._done / f"{task}.json").read_bytes(), type=Outcome)
@@ -208,19 +208,19 @@ class Journal:
         }
 
     def all_outcomes(self, at_once: int) -> list[Outcome]:
-        """The outcomes of all tasks that are done, read `at_once` at a time."""
+        """The outcomes of all finished tasks, read `at_once` at a time."""
         with ThreadPoolExecutor(at_once) as pool:
             found = pool.map(lambda path: path.read_bytes(), list(self._done.iterdir()))
             return [msgspec.json.decode(data, type=Outcome) for data in found]
 
     @property
     def has_shards(self) -> bool:
-        """Whether an earlier run finished any, so that continuing is worthwhile."""
+        """Whether an earlier run finished any shard, so that continuing is worthwhile."""
         return next(self._done.glob("shard-*.json"), None) is not None
 
     @property
     def has_outcomes(self) -> bool:
-        """Whether anything is done that need not be done again."""
+        """Whether any work is done that need not be repeated."""
         return next(self._done.glob("*.json"), None) is not None
 
     def forget_shards(self) -> None:
@@ -233,15 +233,15 @@ class Journal:
         return self.refused / f"{task}.jsonl"
 
     def fits_path(self, task: str) -> Path:
-        """Where a task writes what transforms learnt from its samples."""
+        """Where a task writes what transforms learned from its samples."""
         return self.fits / f"{task}.pickle"
 
     def remove(self) -> None:
         """The dataset is complete."""
-        # The file that identifies the build goes first, so that half a journal is none.
+        # The file that identifies the build goes first: half a journal does not count as one.
         self._identity.unlink(missing_ok=True)
         for _ in map_in_threads(partial(Path.unlink, missing_ok=True), self.runs.glob("*")):
-            pass  # large files: a system takes its time to remove them
+            pass  # large files, which take time to remove
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def empty(self) -> None:
@@ -292,7 +292,7 @@ class Quarantine:
         self._file: IO[bytes] | None = None
 
     def add(self, refused: Quarantined) -> None:
-        """Write one down."""
+        """Add one sample."""
         if self._file is None:
             self._file = self._temporary.open("wb")
         self._file.write(msgspec.json.encode(refused) + b"\n")

@@ -1,4 +1,4 @@
-"""Where a build writes: a folder, or a store, for which tasks work on this machine and upload what is finished."""
+"""Where a build writes: a folder, or a store, to which tasks upload what they finish on this machine."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class OutputFolder:
         return np.concatenate([*found, np.empty(0, np.uint64)])
 
     def prepare(self, identity: Identity) -> None:
-        """Start here or continue. Where everything may be replaced, so may another unfinished build."""
+        """Start here or continue. If the dataset may be replaced, so may another unfinished build."""
         if self.may_wipe and self.journal.is_begun and self.journal.differences(identity):
             wipe(self.folder)
         self.journal.begin(identity)
@@ -100,7 +100,7 @@ class OutputFolder:
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[], None]]:
-        """Lock the folder. The function returned raises if another build took it over nevertheless."""
+        """Lock the folder. The function returned raises if another build has taken it over."""
         with self.journal.lock():
             yield lambda: None
 
@@ -115,14 +115,14 @@ class OutputFolder:
         return self.deliver_to or self.folder
 
     def bytes_needed(self, plan: Plan, parts: int) -> int:
-        """How much of the disk the build takes when it takes most; `parts` is in how many runs come before shards."""
+        """The most disk space that the build takes; `parts` is the number of runs before shards."""
         return plan.disk_bytes + (plan.run_bytes(parts) if parts else 0)
 
     def show_refused(self) -> None:
-        """Put the list of refused samples where it can be read, although the build stopped; it is there already."""
+        """Make the list of refused samples available although the build stopped; in a folder it already is."""
 
     def finish(self) -> None:
-        """Let the finished dataset replace the one before, and remove what only the build needed."""
+        """Replace the old dataset, if any, by the finished one, and remove what only the build needed."""
         if self.folder != self.out:
             replace_folder(self.out, self.folder)
         Journal(self.out).remove()
@@ -132,7 +132,7 @@ class OutputFolder:
         if self.journal.has_shards:
             return
         self.journal.remove()
-        with suppress(OSError):  # it is not empty: it holds the dataset to add to
+        with suppress(OSError):  # not empty: it holds the dataset to add to
             self.folder.rmdir()
 
 
@@ -141,7 +141,7 @@ def open_folder(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, and a dataset is a folder")
     if out.is_symlink() or out.name in ("", ".."):
-        out = out.resolve()  # what is replaced is the folder, not the link
+        out = out.resolve()  # replace the folder, not the link
     _finish_swap(out)
     is_complete = (out / MANIFEST_NAME).exists()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
@@ -154,7 +154,7 @@ def open_folder(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
 
 
 def check_before(out: Path, *, is_complete: bool, overwrite: bool, append: bool) -> None:
-    """Refuse to add to a dataset that is not there, and to replace one unasked."""
+    """Refuse to add to a dataset that does not exist, and to replace one without --overwrite."""
     if append and not is_complete:
         raise FileProblem(out, "there is no finished dataset here to add to", help=["Leave out --append."])
     if is_complete and not overwrite and not append:
@@ -190,13 +190,13 @@ def wipe(folder: Path) -> None:
 
 
 def _finish_swap(out: Path) -> None:
-    """Do what a build that was killed while it replaced a dataset had left to do."""
+    """Finish what a build left undone when it was killed while it replaced a dataset."""
     finish_move(out)
     new = new_path(out)
     if (new / MANIFEST_NAME).exists():
         with Journal(new).lock():
             if not _is_published(new):
-                shutil.rmtree(new)  # it is the dataset that was replaced
+                shutil.rmtree(new)  # it is the old dataset
             elif out.exists():
                 replace_folder(out, new)
             else:
@@ -208,7 +208,7 @@ def _finish_swap(out: Path) -> None:
 
 
 def _is_published(folder: Path) -> bool:
-    """Whether the build that began here has written its manifest, and was stopped before it removed its journal."""
+    """Whether the build here has written its manifest, but was stopped before it removed its journal."""
     journal = Journal(folder)
     try:
         return journal.is_begun and journal.generation <= read_manifest(folder).generation
@@ -217,12 +217,12 @@ def _is_published(folder: Path) -> bool:
 
 
 _CLAIM = "claim.json"
-_AT_ONCE = 16  # small objects that are read or copied
+_AT_ONCE = 16  # small objects read or copied at once
 
 
 @dataclass(frozen=True)
 class OutputStore(OutputFolder):
-    """`folder` is on this machine; `deliver_to` is where the dataset grows: at `out`, or beside the one to replace."""
+    """`folder` is on this machine; `deliver_to` is where the dataset grows: at `out`, or next to the one to replace."""
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[], None]]:
@@ -256,7 +256,7 @@ class OutputStore(OutputFolder):
             (self.folder / QUARANTINE_NAME).write_bytes(before.read_bytes() if before.is_file() else b"")
 
     def _continue(self, there: Journal | None) -> None:
-        """Take over what is done according to the store; what only this machine knows does not count."""
+        """Take over what the store says is done; what only this machine knows does not count."""
         self.journal.forget_shards()
         if there is None:
             return
@@ -269,12 +269,12 @@ class OutputStore(OutputFolder):
             list(pool.map(lambda task: _fetch(there.refused_path(task), self.journal.refused_path(task)), refused))
 
     def bytes_needed(self, plan: Plan, parts: int) -> int:
-        """How much of this machine's disk the build takes: sorted runs and a shard; finished ones are uploaded."""
+        """How much disk space of this machine the build takes: sorted runs and a shard; finished ones are uploaded."""
         shard = max(shard.bytes for shard in plan.facts.shards)
         return shard + (plan.run_bytes(parts) if parts else 0)
 
     def show_refused(self) -> None:
-        """Put the list of refused samples where it can be read, although the build stopped."""
+        """Make the list of refused samples available although the build stopped."""
         (self.target / QUARANTINE_NAME).write_bytes((self.folder / QUARANTINE_NAME).read_bytes())
 
     def finish(self) -> None:
@@ -308,10 +308,10 @@ def open_output(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
         raise FileProblem(out, "is an object, and a dataset is a folder")
     beside = new_path(out)
     if (beside / MANIFEST_NAME).is_file():
-        _replace(out, beside)  # a build was stopped while it did this
+        _replace(out, beside)  # a build was stopped while doing this
         remove_journal(out)
     elif _is_published(out):
-        remove_journal(out)  # only this was left to do
+        remove_journal(out)  # this was all that was left to do
     is_complete = (out / MANIFEST_NAME).is_file()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
     if append:
@@ -332,7 +332,7 @@ def _work_folder(target: Path) -> Path:
 
 
 def _replace(out: Path, new: Path) -> None:
-    """Let a finished dataset replace another; until its manifest is copied, there is none."""
+    """Replace a dataset by a finished one; until the manifest is copied, there is no dataset."""
     (out / MANIFEST_NAME).unlink()
     remove_below(out)
     names = [path.parts[len(new.parts) :] for path in paths_below(new)]
@@ -345,7 +345,7 @@ def _replace(out: Path, new: Path) -> None:
 
 
 def remove_journal(folder: Path) -> None:
-    """Remove a journal. The file that identifies the build goes first, so that half a journal is none."""
+    """Remove a journal. The file that identifies the build goes first: half a journal does not count as one."""
     (folder / JOURNAL_NAME / "build.json").unlink()
     remove_below(folder / JOURNAL_NAME)
 

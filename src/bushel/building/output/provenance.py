@@ -19,13 +19,13 @@ __all__ = ["Provenance", "provenance"]
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one record."""
+    """Where one record came from."""
 
     split: str
     record: int  # in the split
     shard: str
     record_in_shard: int
-    byte: int  # where it begins in the shard, or in what that inflates to
+    byte: int  # where it begins in the shard, or in its inflated bytes
     key: str
     source: str  # the file and row, or why they are unknown
     sample: Sample
@@ -75,7 +75,7 @@ def _sample(path: Path, manifest: Manifest, row: int) -> Sample:
 
 
 def _original(index: Index, row: int, key: bytes) -> tuple[bytes, int]:
-    """The key of the sample that a record repeats, and which repeat it is; -1: it was made from others."""
+    """The key of the sample that a record repeats, and the number of the repeat; -1 if it was made from others."""
     number = int(index.values["repeat"][row]) if "repeat" in index.values else 0
     return (key.removesuffix(b"#%d" % number) if number > 0 else key), number
 

@@ -1,4 +1,4 @@
-"""Making a dataset of finished shards: the manifest comes last."""
+"""Publishing finished shards as a dataset: the manifest comes last."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def publish(
 
 
 def _raw_schema(encoder: BlockEncoder) -> Schema | None:
-    """What raw samples are, for whoever is to prepare more of them like these."""
+    """The schema of raw samples, for preparing more like these later."""
     raw = msgspec.structs.replace(encoder.source_schema, statistics={})
     return None if raw.features == encoder.schema.features else raw
 
@@ -128,7 +128,7 @@ def _in_order(counts: Counter[str], labels: Labels | None) -> dict[str, int]:
 
 
 def largest_narrowings(outcomes: Sequence[Outcome], before: dict[str, float]) -> dict[str, float]:
-    """By feature, over all tasks."""
+    """The largest narrowing of each feature over all tasks."""
     found = dict(before)
     for outcome in outcomes:
         for name, (by, _) in outcome.narrowed.items():

@@ -17,7 +17,7 @@ __all__ = ["Lost", "Repaired", "repair"]
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a file that hold no intact record: [begin, end), counted in what it inflates to."""
+    """Bytes of a file that hold no intact record: [begin, end) of its inflated bytes."""
 
     begin: int
     end: int
@@ -26,7 +26,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """What was kept of one file and what was not."""
+    """What was kept of one file, and what was lost."""
 
     path: str
     out: str
@@ -40,9 +40,9 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def repair(paths: AnyPath | Iterable[AnyPath], out: AnyPath) -> list[Repaired]:
-    """Copy every intact record of the files to `out`: a file for one file, else a folder with a file for each.
+    """Copy every intact record of the files to `out`: a file for a single file, otherwise a folder with one file each.
 
-    Past bad data exactly, past a bad header to the next place where both checksums hold. Nothing is ever
+    Bad data is skipped exactly; after a bad header, reading resumes where both checksums match. Nothing is ever
     overwritten.
     """
     files = list_files(paths)
@@ -79,7 +79,7 @@ def _repair_file(file: RecordFile, target: Path) -> Repaired:
 
 
 def _copy_intact(chunk: Chunk, bad: set[int], sink: Sink) -> None:
-    """Records follow each other, so each run between bad ones is one piece."""
+    """Records follow each other, so everything between two bad ones is one piece."""
     memory = memoryview(chunk.memory)
     start = int(chunk.extents[0, 0])
     for row in (*sorted(bad), None):

@@ -37,7 +37,7 @@ _COMPRESSION_LEVEL = 2
 
 
 class Sink:
-    """Collects small writes, and writes them in a thread, so that the next records are encoded in the meantime."""
+    """Collects small writes and writes them in a thread, while the next records are encoded."""
 
     def __init__(self, path: Path, compression: Compression | None) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class Sink:
         self._pending_bytes = 0
 
     def write(self, data: Any) -> None:
-        """Add bytes. What is given must not change afterwards."""
+        """Add bytes, which must not change afterwards."""
         if self._file is None:
             raise ValueError(f"{self.path}: the writer is closed")
         self._pending.append(data)
@@ -69,7 +69,7 @@ class Sink:
             self._under_way = self._thread.submit(self._put, pending)
 
     def _wait(self) -> None:
-        """Wait for the bytes given before, and raise if they could not be written."""
+        """Wait for earlier bytes, and raise if they could not be written."""
         under_way, self._under_way = self._under_way, None
         if under_way is None:
             return
@@ -107,7 +107,7 @@ class Sink:
         self._thread.shutdown()
 
     def __del__(self) -> None:
-        # No thread is waited for: the garbage collector may run this where the threading module holds its locks.
+        # Does not wait for a thread: the garbage collector may run this while the threading module holds its locks.
         if getattr(self, "_file", None) is not None:
             self._temporary.unlink(missing_ok=True)
 
@@ -121,7 +121,7 @@ class Sink:
 
 
 class _Compressor:
-    """A compressed stream. What the codec makes of bytes depends on how they are cut, so they are always cut alike."""
+    """A compressed stream. The output depends on how the input is cut, so it is always cut the same way."""
 
     def __init__(self, compression: Compression) -> None:
         from isal import isal_zlib
@@ -130,7 +130,7 @@ class _Compressor:
         self._held = bytearray()
 
     def compress(self, data: Any) -> bytes:
-        """Take bytes; return what they, or those before, became."""
+        """Take bytes; return compressed bytes that are ready."""
         self._held += memoryview(data)
         whole = len(self._held) // _BUFFER * _BUFFER
         blocks = [bytes(self._held[start : start + _BUFFER]) for start in range(0, whole, _BUFFER)]
@@ -143,26 +143,26 @@ class _Compressor:
 
 
 def compressor(compression: Compression | None) -> _Compressor | None:
-    """What compresses a stream, or None."""
+    """The compressor of a stream, or None."""
     return None if compression is None else _Compressor(compression)
 
 
-_BATCH_BYTES = 8 << 20  # encoded at a time, while what was encoded before is written
+_BATCH_BYTES = 8 << 20  # encoded at a time, while the bytes before are written
 _PARALLEL_ROWS = 64
 
-# Why the core did not take a sample; the numbers are those of its `Refusal`.
+# Why the core refused a sample; the numbers are those of its `Refusal`.
 _UNKNOWN_TYPE, _TAKEN, _UNKNOWN, _MISSING, _WRONG_KIND, _SHAPE, _RANGE, _INEXACT, _TOO_LARGE = range(-1, 8)
 
 
 class NarrowedValues(UserWarning):
-    """Floats that were stored as float32 and are not quite what they were."""
+    """Floats that were stored as float32 and are not exactly the same."""
 
 
 class Writer:
     """Writes samples, or columns of them, to one file.
 
-    The file appears under its name when the writer is closed without an error; until then there is none. Without a
-    schema, the first sample says what each feature is, and lists may then vary in length.
+    The file appears under its name when the writer is closed without an error, not before. Without a schema, the first
+    sample decides what each feature is, and lists may vary in length.
 
     >>> with bushel.Writer(path) as writer:
     ...     writer.write({"x": [1.0, 2.0], "label": 3})
@@ -186,7 +186,7 @@ class Writer:
 
     @property
     def schema(self) -> Schema:
-        """What was declared, or what was found in the samples so far."""
+        """The declared schema, or the one found in the samples so far."""
         return self._declared or Schema(features=dict(self._features), record=record_kind(self._features))
 
     def write(self, sample: dict[str, Any]) -> None:
@@ -221,7 +221,7 @@ class Writer:
         if needs_sidecar(self.schema):
             write_sidecar(self.path, self.schema)
         else:
-            sidecar_path(self.path).unlink(missing_ok=True)  # one of a file that was here before
+            sidecar_path(self.path).unlink(missing_ok=True)  # belongs to an earlier file
         for name, largest, value in self._encoder.narrowings():
             self._narrowings.add(name, largest, value)
         if self._narrowings:
@@ -229,7 +229,7 @@ class Writer:
             warnings.warn(f"{self.path}: floats narrowed to float32: {said}", NarrowedValues, stacklevel=2)
 
     def discard(self) -> None:
-        """Give up: nothing of what was written stays."""
+        """Give up and remove what was written."""
         self._sink.discard()
 
     def __enter__(self) -> Writer:
@@ -250,11 +250,11 @@ class Writer:
         self._encoder.add(name, feature.kind, shape, feature.required)
 
     def _amend(self, sample: dict[str, Any], refusal: int, name: str, at: int) -> dict[str, Any]:
-        """The sample in a form that the core takes, or the same with its feature changed; raises if neither helps."""
+        """The sample in a form that the core accepts, or with its feature adapted; raises if neither helps."""
         if not isinstance(name, str):
             raise SchemaMismatch(f"names of features must be str, got {type(name).__name__}", at=repr(name))
         if refusal == _MISSING:
-            if self._declared is None:  # a feature that the first samples had need not be in all
+            if self._declared is None:  # later samples may lack a feature of the first ones
                 self._learn(name, _with(self._features[name], required=False))
                 return sample
             raise SchemaMismatch("the feature is required but the sample does not have it", at=self._at(name))
@@ -274,7 +274,7 @@ class Writer:
         raise self._refused(refusal, name, value, at)
 
     def _relax(self, name: str, value: Any) -> bool:
-        """Let a list vary in length from now on, where no schema forbids it."""
+        """Let a list vary in length from now on, if no schema forbids it."""
         feature = self._features[name]
         if self._declared is not None or len(feature.shape) > 1 or np.ndim(value) > 1 or feature.is_ragged:
             return False
@@ -317,7 +317,7 @@ class Writer:
         return store(name, feature, column, self._narrowings)
 
     def _loosened(self, name: str, feature: Feature, column: Column) -> Feature:
-        """What is known of a feature without a schema, made to hold this column too if that is possible."""
+        """The feature as known so far, widened to hold this column too if possible."""
         found = feature_of_column(column, name=name, is_text=False)
         if found.shape != feature.shape and len(found.shape) <= 1 and len(feature.shape) <= 1:
             feature = _with(feature, shape=(None,))
@@ -336,7 +336,7 @@ class Writer:
             self._learn(name, _with(feature, required=False))
 
     def _parted(self, columns: dict[str, Any]) -> dict[str, Any]:
-        """Sparse columns as the two lists that records hold, if their size is the schema's."""
+        """Sparse columns as two lists, as in records, if their size matches the schema."""
         found: dict[str, Any] = {}
         for name, column in columns.items():
             if not isinstance(column, SparseColumn):
@@ -403,7 +403,7 @@ def _stored_bytes(stored: list[Stored]) -> int:
 
 
 def _as_known_type(value: Any, at: str) -> Any:
-    """A value that the core does not know as one that it does; raises if there is none."""
+    """Convert a value to one that the core knows; raises if that is not possible."""
     if isinstance(value, int):
         raise SchemaMismatch(f"{value} does not fit int64", at=at)
     if isinstance(value, bytearray | memoryview):

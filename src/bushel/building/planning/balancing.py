@@ -27,7 +27,7 @@ Rows = NDArray[np.int64]
 
 
 def target_counts(counts: dict[int, int], balance: Balance) -> dict[int, int]:
-    """How many samples each class should have, so that smallest to largest is the ratio or closer to 1."""
+    """How many samples each class should have for smallest / largest to be at least the ratio."""
     largest, smallest = max(counts.values()), min(counts.values())
     if balance.method == "undersample":
         most = max(1, floor(smallest / balance.ratio))
@@ -37,7 +37,7 @@ def target_counts(counts: dict[int, int], balance: Balance) -> dict[int, int]:
 
 
 def balance(draft: Draft, folder: Path) -> None:
-    """Remove samples from the train split of a draft, or add to them."""
+    """Remove samples from the train split of a draft, or add some."""
     asked, labels = draft.recipe.balance, draft.listed.labels
     assert asked is not None
     if draft.classes is None or labels is None:
@@ -91,7 +91,7 @@ def _make(
     wanted: dict[int, int],
     folder: Path,
 ) -> dict[int, int]:
-    """Add samples made from others. Returns how many each class has then, since not every sampler makes all."""
+    """Add samples made from others. Returns how many each class then has, since a sampler may make fewer."""
     from bushel.building.planning.synthesis import add_made
 
     fresh, classes = add_made(draft, rows, codes, wanted, folder)
@@ -116,7 +116,7 @@ def _repeat(
     numbers: list[Rows] = []
     for code, count in wanted.items():
         own = rows[codes[rows] == code]
-        # Full rounds of all samples first, then some that the seed chooses.
+        # Repeat all samples as often as that is needed in full, then some that the seed chooses.
         order = own[np.argsort(draw(listed.hashes[own], draft.recipe.seed, "balance"), kind="stable")]
         extra = np.arange(count - before[code])
         chosen.append(order[extra % len(order)])
@@ -171,7 +171,7 @@ def _more_keys(folder: Path, partition: int, rows: Rows, numbers: Rows) -> Bytes
 
 
 def _put_in_order(draft: Draft, fresh: Rows) -> None:
-    """Spread what was added over the train split, whatever the order of the rest."""
+    """Spread the added samples over the train split, whatever the order of the rest."""
     recipe, hashes, train = draft.recipe, draft.listed.hashes, draft.ordered[draft.train]
     if recipe.order == "shuffled":
         joined = np.concatenate([train, fresh])

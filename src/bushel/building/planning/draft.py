@@ -100,7 +100,7 @@ class _ListedPartition:
 def _listed_partitions(
     source: Source, asked: list[str], folder: Path, limit: int | None, helpers: Helpers
 ) -> Iterator[_ListedPartition]:
-    """Every partition, listed: by helpers, if that reads something, by threads if not, or one after the other."""
+    """List every partition: by helpers if that reads files, by threads if not, or one after the other."""
     numbers = range(source.partitions())
     knows = getattr(source, "knows", None)
     is_known = knows is not None and knows(asked)
@@ -122,7 +122,7 @@ def _listed_partitions(
 
 def _pickled(source: Source, folder: Path) -> Path | None:
     """Where helpers load the source from; None if it does not pickle."""
-    # Never the same name twice, since workers remember what they read.
+    # Never the same name twice, since workers cache what they read.
     path = folder / f"source-{uuid.uuid4().hex}.pickle"
     try:
         path.write_bytes(cloudpickle.dumps(source))
@@ -172,7 +172,7 @@ def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[st
 
 
 def _split_column(source: Source, recipe: Recipe) -> str | None:
-    """The column of splits: the one asked for, or that of the source if no shares are given."""
+    """The column of splits: the requested one, or that of the source if no shares are given."""
     shares = splits.parse_shares(recipe.split)
     if isinstance(shares, str):
         return shares
@@ -187,7 +187,7 @@ def _kept_column(source: Source, recipe: Recipe) -> str | None:
 
 
 def group_of(source: Source, recipe: Recipe) -> str | None:
-    """The column of groups: the one asked for, or that of the source where shares are drawn."""
+    """The column of groups: the requested one, or that of the source if shares are drawn."""
     own: str | None = getattr(source, "group", None)
     if recipe.group is not None or own is None or recipe.split is None or _split_column(source, recipe) is not None:
         return recipe.group
@@ -197,7 +197,7 @@ def group_of(source: Source, recipe: Recipe) -> str | None:
 
 
 def _kept(source: Source, rows: int, rows_left: int | None) -> int:
-    """How many rows of a partition a trial takes: the first ones, where others would mean reading all."""
+    """How many rows of a partition a trial takes: only the first ones, since others would mean reading all."""
     return rows if rows_left is None or source.reads == "random" else min(rows, rows_left)
 
 
@@ -217,7 +217,7 @@ def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     parts = (np.searchsorted(starts, rows, side="right") - 1).tolist()
     places = [(part, int(row - starts[part])) for part, row in zip(parts, rows, strict=True)]
     keys = [plans.load_keys(folder, part)[row] for part, row in places]
-    if keys[0] != keys[1]:  # two keys with one hash: at worst, an addition takes one for the other
+    if keys[0] != keys[1]:  # two keys with one hash: at worst, an addition mistakes one for the other
         return
     said = " and ".join(source.locate(part, row) for part, row in places)
     raise BushelError(
@@ -255,7 +255,7 @@ def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | N
 
 @dataclass
 class Draft:
-    """A plan whose shards are not cut yet, since that needs the size of samples."""
+    """A plan without shards, which need the size of samples."""
 
     recipe: Recipe
     listed: Listed
@@ -266,8 +266,8 @@ class Draft:
     bounds: dict[str, list[int]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     label_counts: dict[str, dict[str, int]] = field(default_factory=dict)  # samples by split and class, as listed
-    classes: tuple[NDArray[np.int32], list[str]] | None = None  # of all rows, and their names, where balance asks
-    originals: list[int] = field(default_factory=list)  # rows of partitions, where balance added more
+    classes: tuple[NDArray[np.int32], list[str]] | None = None  # of all rows, and their names, if balance needs them
+    originals: list[int] = field(default_factory=list)  # rows of partitions, if balance added some
     balanced: Balanced | None = None
 
     def assign(self) -> NDArray[np.uint8]:
@@ -313,7 +313,7 @@ class Draft:
 
     @property
     def train(self) -> str:
-        """The split that is learned from, as it is called here."""
+        """The name of the train split here."""
         return splits.find(self.ordered, splits.TRAIN) or splits.TRAIN
 
     @property
@@ -374,7 +374,7 @@ class Draft:
         return splits.assign_stratified(draws, bounds, classes, splits.bounds_of(parts))
 
     def find_problems(self) -> None:
-        """Note what is probably wrong although it can be built."""
+        """Note what is probably wrong although the build is possible."""
         empty = [name for name, rows in self.ordered.items() if not len(rows)]
         if self.frozen is None:
             self.problems += [f"split {name!r} gets no sample{self._way_out()}" for name in empty]

@@ -26,10 +26,10 @@ from bushel.storage.file_kinds import SHARD_CODECS
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
 
 MIN_SAMPLES = 8  # expected in a shard
-REPEATS_NAME = "repeats.npy"  # partition, row and number of each repeated sample, by partition
+REPEATS_NAME = "repeats.npy"  # partition, row and number of each repeated sample, sorted by partition
 Rows = NDArray[np.int64]
-_BLOCK = 4096  # of a disk: what the end of a file takes
-_INDEX_BYTES, _RUN_BYTES = 44, 24  # of a record: offset, length, key, label, source; place, length, label
+_BLOCK = 4096  # disk block: what the end of a file takes
+_INDEX_BYTES, _RUN_BYTES = 44, 24  # bytes per record: offset, length, key, label, source; place, length, label
 
 
 class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,23 +56,23 @@ class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan holds in addition to its arrays."""
+    """What a plan holds besides its arrays."""
 
     partition_rows: list[int]
     planned: list[int]  # samples of each partition that are used
     shards: list[ShardPlan]
     sample_bytes: float  # of one record, estimated
-    sample_seconds: float  # to read and encode one
+    sample_seconds: float  # to read and encode one sample
     schema: Schema  # of records
     labels: Labels | None = None
     label_counts: dict[str, dict[str, int]] = {}  # by split and class
     problems: list[str] = []
     counted: dict[str, int] = {}  # what the source left out
-    bounds: dict[str, list[int]] = {}  # of stratified splits, by class
-    originals: list[int] = []  # rows of each partition that are of the source, where balance added more
+    bounds: dict[str, list[int]] = {}  # bounds of stratified splits, by class
+    originals: list[int] = []  # rows of each partition that come from the source, if balance added some
     balance: Balanced | None = None
-    compressed: float = 1.0  # bytes of compressed records for each byte of them, where shards are compressed
-    is_fitted: bool = True  # transforms are fitted, and shards are cut by what they make
+    compressed: float = 1.0  # compressed bytes per byte of records, if shards are compressed
+    is_fitted: bool = True  # transforms are fitted, and shards are cut by the resulting sizes
 
 
 class Plan:
@@ -85,12 +85,12 @@ class Plan:
 
     @cached_property
     def order(self) -> Rows:
-        """The number of each planned sample's row, in planned order; rows count through all partitions."""
+        """The row of each planned sample, in planned order; rows are numbered through all partitions."""
         return load_array(self.folder / "order.npy")
 
     @cached_property
     def place(self) -> Rows:
-        """The place of each row in the planned order, or -1 where it is left out."""
+        """The place of each row in the planned order, or -1 if it is left out."""
         return load_array(self.folder / "place.npy")
 
     @cached_property
@@ -105,7 +105,7 @@ class Plan:
         return load_array(path) if path.exists() else None
 
     def origins(self, partitions: Rows, rows: Rows) -> tuple[Rows, NDArray[np.int32] | None]:
-        """The rows of the source that planned rows stand for, and which repeat each is; None without repeats."""
+        """The rows of the source behind planned rows, and the number of each repeat; None without repeats."""
         if not self.facts.originals:
             return rows, None
         listed = np.array([*self.facts.originals, 0])[np.minimum(partitions, len(self.facts.originals))]
@@ -135,13 +135,13 @@ class Plan:
 
     @property
     def disk_bytes(self) -> int:
-        """About how much of a disk shards take, with their indexes, keys and notes in the journal."""
+        """About how much disk space shards take, with their indexes, keys and journal entries."""
         keys = sum(path.stat().st_size for path in self.folder.glob("keys-*.npy"))
         files = 4 * _BLOCK * len(self.facts.shards)
         return int(self.bytes * self.facts.compressed) + keys + _INDEX_BYTES * self.samples + files
 
     def run_bytes(self, runs: int) -> int:
-        """About how much of a disk so many runs take."""
+        """About how much disk space this many runs take."""
         edges = 16 * (len(self.facts.shards) + 1)
         return self.bytes + _RUN_BYTES * self.samples + runs * (6 * _BLOCK + edges)
 
@@ -159,7 +159,7 @@ class Plan:
 
 
 def keys_stem(folder: Path, partition: int) -> Path:
-    """Where the keys of a partition are, without the suffixes of the two files."""
+    """The path of the keys of a partition, without the suffixes of the two files."""
     return folder / f"keys-{partition:06d}"
 
 
@@ -184,7 +184,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 def load_array(path: Path) -> NDArray[Any]:
     """An array in a file, mapped."""
-    if path.stat().st_size <= 128:  # a header alone: nothing to map
+    if path.stat().st_size <= 128:  # only a header: nothing to map
         return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
     return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
 
@@ -212,7 +212,7 @@ def ordered_rows(hashes: NDArray[np.uint64], rows: Rows, *, seed: int, shuffled:
 
 
 def shard_counts(sizes: dict[str, tuple[int, int]], *, shard_size: int, shards: int | None) -> dict[str, int]:
-    """How many shards each split has; `sizes` are its samples and bytes. None expects fewer than eight samples."""
+    """How many shards each split has; `sizes` are its samples and bytes. No shard expects fewer than eight samples."""
     largest = max((size for _, size in sizes.values()), default=0)
     counts = {}
     for name, (samples, size) in sizes.items():
@@ -236,7 +236,7 @@ def cut_all(
 
 
 def recut(plan: Plan, sizes: Rows, schema: Schema, *, shard_size: int, shards: int | None) -> Plan:
-    """The plan with its shards cut again by the sizes and schema that fitted transforms give; it is saved."""
+    """The plan with its shards cut again, by the sizes and schema after fitted transforms; it is saved."""
     before = plan.facts.shards
     splits = {}
     for name in dict.fromkeys(shard.split for shard in before):

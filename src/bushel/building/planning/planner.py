@@ -1,4 +1,4 @@
-"""From a source to its plan, and what a plan says to a person."""
+"""From a source to its plan, and the outline of a plan for people."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["NothingToAdd", "Outline", "encoder_of", "open_any", "plan", "plan_bu
 
 
 class NothingToAdd(BushelError):
-    """An addition whose samples are all there."""
+    """An addition whose samples are all in the dataset."""
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +47,9 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = None) -> Outline:
-    """Find out what a recipe would make of a source, without reading more than 256 samples.
+    """Find out what a recipe would build from a source, reading at most 256 samples.
 
-    `source` is what `build` takes, or None for that of the recipe.
+    `source` is what `build` takes, or None for the source of the recipe.
     """
     from bushel import sources
 
@@ -75,7 +75,7 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
 
 
 def open_any(given: Any, helpers: Helpers = None) -> Source:
-    """A source as it is; the source that reads a path, arrays in memory or samples from Python."""
+    """The source itself, or the source for a path, arrays in memory or samples from Python."""
     from bushel import sources
     from bushel.sources.memory.values import is_sparse
 
@@ -90,7 +90,7 @@ def open_any(given: Any, helpers: Helpers = None) -> Source:
 
 
 def encoder_of(source: Source, recipe: Recipe, transforms: Sequence[Transform]) -> BlockEncoder:
-    """What turns blocks of the source into records; a plan adds labels and the schema of records."""
+    """The encoder for blocks of the source; a plan adds labels and the schema of records."""
     schema = source.schema()
     augment = make_transforms(recipe.balance.augment) if recipe.balance else []
     check_features([*transforms, *augment], schema.features)
@@ -135,4 +135,4 @@ def _probed(draft: Draft, encoder: BlockEncoder, frozen: Frozen | None) -> Probe
     except NothingProbed:
         if frozen is None:
             raise
-    return Probe(frozen.schema, np.ones(len(draft.listed.hashes), np.int64), 0.0)  # the dataset is there without them
+    return Probe(frozen.schema, np.ones(len(draft.listed.hashes), np.int64), 0.0)  # the dataset exists without them

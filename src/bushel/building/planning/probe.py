@@ -1,4 +1,4 @@
-"""Probing a few samples, so that shards can be cut to size before all samples are read."""
+"""Probing a few samples, so that shards can be sized before all samples are read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BYTES = 64 << 20  # fewer samples are enough if they are this large
 
 
 class NothingProbed(BushelError):
-    """None of the samples that were probed can be used."""
+    """None of the probed samples can be used."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Probe:
     """What was found from a few samples."""
 
     schema: Schema  # of records
-    sizes: NDArray[np.int64]  # of every row of the source, as a record, estimated
+    sizes: NDArray[np.int64]  # of every row of the source, estimated as a record
     seconds: float  # to read and encode one sample
-    compressed: float = 1.0  # bytes of compressed records for each byte of them
+    compressed: float = 1.0  # compressed bytes per byte of records
 
 
 class ToProbe(NamedTuple):
-    """What is planned, of which a few samples are probed."""
+    """What is planned, and from which a few samples are probed."""
 
     source: Source
     order: Rows  # the rows that are planned, in their order
@@ -77,9 +77,9 @@ def probe_plan(source: Source, plan: Plan, encoder: BlockEncoder) -> Probe:
 
 
 def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
-    """Read at most 256 samples, as the seed says, and encode them.
+    """Read at most 256 samples, chosen by the seed, and encode them.
 
-    Transforms that are yet to be fitted are fitted to those of them that are in the train split, for now.
+    Transforms that are not fitted yet are fitted, for now, to those of them that are in the train split.
     """
     begun = time.perf_counter()
     blocks = _blocks(given)
@@ -98,7 +98,7 @@ def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
 
 
 def _compressed(records: list[FramedRecords], compression: Compression | None) -> float:
-    """What compression leaves of records, by those that were probed."""
+    """The compression ratio of the probed records."""
     if (compress := compressor(compression)) is None:
         return 1.0
     left = sum(len(compress.compress(some.data)) for some in records) + len(compress.flush())
@@ -152,7 +152,7 @@ def _first_rows(source: Source, partition_rows: list[int], partition: int) -> Bl
 
 
 def _samples(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]) -> Iterator[tuple[Sample, int]]:
-    """The samples of blocks as transforms are given them, and their rows."""
+    """The samples of blocks as transforms receive them, and their rows."""
     features, starts = encoder.coded_features(), given.starts
     for partition, block in blocks:
         columns, bad = encoder.coded(block)
@@ -182,7 +182,7 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
         try:
             samples.append(chain.apply(sample, record=int(given.hashes[row])))
             known[int(given.hashes[row])] = samples[-1]
-        except Exception as raised:  # of some samples only, or it is raised below
+        except Exception as raised:  # only of some samples; otherwise it is raised below
             error = raised
     if not samples and error is not None:
         raise _failing("transforms", error)
@@ -190,11 +190,11 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
     schema = _with_required(_as_declared(schema, encoder.transforms), encoder.transforms)
     if encoder.augment:
         _check_augment(encoder, samples, schema)
-    return schema, known  # images are not resized twice to learn their size
+    return schema, known  # so that images are not resized twice just for their size
 
 
 def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Schema) -> None:
-    """Refuse an augmentation that can do nothing with any sample: all repeats would be refused."""
+    """Refuse an augmentation that fails on every sample: all repeats would be refused."""
     error = None
     names = {str(getattr(transform, "feature", "")) for transform in encoder.augment}
     for sample in samples:
@@ -204,21 +204,21 @@ def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Sch
             for name in names & columns.keys():
                 store(name, schema.features[name], columns[name], Narrowings())
             return
-        except Exception as raised:  # perhaps another can
+        except Exception as raised:  # perhaps another works
             error = raised
     if error is not None:
         raise _failing("augmentations", error)
 
 
 def _failing(what: str, error: Exception) -> BushelError:
-    if isinstance(error, FileProblem):  # a file that they need, whatever the sample
+    if isinstance(error, FileProblem):  # a missing file fails for every sample
         return error
     help = error.help if isinstance(error, BushelError) else ()
     return NothingProbed(f"{what} fail on every sample probed: {reason_of(error)}", help=help)
 
 
 def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
-    """The schema, in which a feature that some transform gives to every sample is required."""
+    """The schema, with features that a transform gives to every sample marked as required."""
     names = {name for transform in transforms for name in getattr(transform, "always", ())}
     features = {
         name: msgspec.structs.replace(feature, required=True) if name in names else feature
@@ -243,7 +243,7 @@ def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
 
 
 def _sizes(given: ToProbe, rows: Rows, lengths: Rows) -> Rows:
-    """Of all rows, from those that were encoded. In integers, so that every machine cuts the same shards."""
+    """Estimate the sizes of all rows from the encoded ones. In integers, so that all machines cut the same shards."""
     mean = int(lengths.sum()) // len(lengths)
     listed = given.sizes
     if listed is not None:

@@ -36,7 +36,7 @@ def repeat_key(key: bytes, number: int) -> bytes:
 
 
 def balanced_source(source: Source, folder: Path, originals: list[int]) -> Source:
-    """The source with the samples that balancing added, if it did."""
+    """The source with the samples that balancing added, if any."""
     return Balanced(source, folder, originals) if originals else source
 
 
@@ -52,7 +52,7 @@ def save_made(folder: Path, columns: dict[str, Column]) -> None:
 
 
 class Balanced:
-    """After the rows of each partition come its repeats; after all partitions, what was made from others."""
+    """The repeats of each partition follow its rows; samples made from others follow all partitions."""
 
     def __init__(self, source: Source, folder: Path, originals: list[int]) -> None:
         self.source, self.folder, self.originals = source, folder, originals
@@ -62,7 +62,7 @@ class Balanced:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "source":
             raise AttributeError(name)
-        return getattr(self.source, name)  # what only some sources have: split, group, label
+        return getattr(self.source, name)  # attributes that only some sources have: split, group, label
 
     @cached_property
     def _repeats(self) -> Rows:
@@ -83,11 +83,11 @@ class Balanced:
         return self._repeats[begin:end, 1], self._repeats[begin:end, 2]
 
     def partitions(self) -> int:
-        """Those of the source, and one of what was made."""
+        """Those of the source, and one for samples that were made."""
         return self.source.partitions() + self.has_made
 
     def schema(self) -> Any:
-        """As the source's."""
+        """The schema of the source."""
         return self.source.schema()
 
     def list(self, partition: int, columns: Any) -> Listing:
@@ -148,7 +148,7 @@ def _extent(block: Block) -> tuple[int, int]:
 
 
 def _until(block: Block, listed: int) -> Block:
-    """The block without rows that are not listed: a trial lists only the first ones, and repeats take their numbers."""
+    """The block without rows that are not listed: a trial lists only the first, and repeats use the other numbers."""
     rows = np.asarray(block.rows, np.int64)
     if not len(rows) or rows.max() < listed:
         return block
@@ -183,15 +183,15 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-Codes = dict[str, dict[Any, int]]  # of the values of each category, in the order in which they were seen
+Codes = dict[str, dict[Any, int]]  # the values of each category, in the order in which they were found
 
-_MOST_BYTES = 2 << 30  # that SMOTENC may hold of the neighbours of what it makes, a number for each category
+_MOST_BYTES = 2 << 30  # limit on memory: SMOTENC holds a number per category for every neighbour
 
 
 def add_made(
     draft: Draft, rows: Rows, codes: NDArray[np.int32], wanted: dict[int, int], folder: Path
 ) -> tuple[Rows, NDArray[np.int32]]:
-    """Make the samples that are wanted beside those of `rows`; their rows in the plan, and their classes."""
+    """Make the samples wanted in addition to `rows`; returns their rows in the plan, and their classes."""
     assert draft.recipe.balance is not None
     assert draft.listed.labels is not None
     assert draft.classes is not None
@@ -211,7 +211,7 @@ def add_made(
 
 
 def _usable(draft: Draft, label: str) -> dict[str, Feature]:
-    """The features of the source that are numbers, or for SMOTENC one text; others cannot be made."""
+    """The features of the source that are numbers, or for SMOTENC single texts; others cannot be made."""
     found: dict[str, Feature] = {}
     key, method = draft.recipe.source.get("key"), draft.recipe.balance.method  # type: ignore[union-attr]
     for name, feature in draft.source.schema().features.items():
@@ -236,7 +236,7 @@ def _what(feature: Feature) -> str:
 
 
 def _categories(draft: Draft, features: dict[str, Feature]) -> list[str]:
-    """The features that SMOTENC takes as categories: text, those named, and those that a transform encodes."""
+    """The features that SMOTENC treats as categories: text, those named, and those that a transform encodes."""
     balance, recipe = draft.recipe.balance, draft.recipe
     assert balance is not None
     if balance.method != "smotenc":
@@ -318,7 +318,7 @@ def _table(columns: dict[str, Column], features: dict[str, Feature], seen: Codes
 def _resampled(
     values: Floats, classes: NDArray[np.int32], wanted: dict[int, int], recipe: Recipe, places: dict[int, int]
 ) -> tuple[Floats, NDArray[np.int32]]:
-    """What the sampler adds; neighbours are looked for where every feature has the same deviation."""
+    """The rows that the sampler adds; neighbours are searched after scaling every feature to the same deviation."""
     balance = recipe.balance
     assert balance is not None
     counts = dict(zip(*(part.tolist() for part in np.unique(classes, return_counts=True)), strict=True))
@@ -341,7 +341,7 @@ def _resampled(
 
 
 def _check_room(neighbours: int, places: dict[int, int]) -> None:
-    """Refuse categories that are free text: SMOTENC has a number for each, of each neighbour of what it makes."""
+    """Refuse categories that are free text: SMOTENC holds a number per category for every neighbour."""
     if neighbours * sum(places.values()) * 8 > _MOST_BYTES:
         raise BushelError(
             f"smotenc would need {neighbours * sum(places.values()) * 8 / 1e9:.0f} GB for the "
@@ -369,7 +369,7 @@ def _labels(names: NDArray[Any], *, is_text: bool) -> Column:
 
 
 def _columns(made: Floats, features: dict[str, Feature], seen: Codes) -> dict[str, Column]:
-    """The table as columns; integers are rounded, codes are the categories again."""
+    """The table as columns; integers are rounded, and codes become categories again."""
     columns: dict[str, Column] = {}
     for (name, feature), part in zip(features.items(), _parts(made, features), strict=True):
         if name in seen:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _GATHERED = 16 << 20  # bytes put into order at a time
-_HASHED_HERE = 1 << 20  # bytes that are hashed before a thread would have started
+_HASHED_HERE = 1 << 20  # bytes that can be hashed before a thread would have started
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class PlacedRecords:
     places: NDArray[np.int64]
     data: Any
     starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]  # framing included
+    lengths: NDArray[np.int64]  # including framing
     labels: NDArray[Any] | None
 
 
 class InOrder(NamedTuple):
-    """Records of several places in memory, by their planned places: what `_native.gather` joins."""
+    """Records in several pieces of memory, sorted by their planned places, for `_native.gather`."""
 
     places: NDArray[np.int64]
-    which: NDArray[np.int64]  # of `data` holds each record
+    which: NDArray[np.int64]  # which of `data` holds each record
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
     labels: NDArray[Any] | None
@@ -62,7 +62,7 @@ class InOrder(NamedTuple):
 
     @classmethod
     def of(cls, given: Sequence[PlacedRecords]) -> InOrder:
-        """Sort what was given."""
+        """Sort records by their places."""
         places = np.concatenate([records.places for records in given])
         order = order_of(places)
         which = np.repeat(np.arange(len(given)), [len(records.places) for records in given])[order]
@@ -112,7 +112,7 @@ class ShardFile:
         self._written += size
 
     def _hash(self, data: Any) -> None:
-        """Take bytes into the digest of the file: many of them in a thread, while they are written."""
+        """Add bytes to the digest of the file: in a thread if there are many, while they are written."""
         self._wait_for_hash()
         if len(data) < _HASHED_HERE:
             self._of_file.update(data)
@@ -155,7 +155,7 @@ class ShardFile:
 
     @property
     def planned_places(self) -> NDArray[np.int64]:
-        """Of all records written, in order."""
+        """The planned places of all records written, in order."""
         return np.concatenate([*self.places, np.empty(0, np.int64)])
 
     def index(self, hashes: NDArray[np.uint64], rows: NDArray[np.int64], partitions: NDArray[np.int64]) -> Index:
@@ -172,7 +172,7 @@ class ShardFile:
 
 
 def write_all(file: IO[bytes], data: Any) -> int:
-    """Write bytes to a file without a buffer; how many there were."""
+    """Write bytes to an unbuffered file; returns how many."""
     view = memoryview(data)
     size = len(view)
     while view:
@@ -181,9 +181,9 @@ def write_all(file: IO[bytes], data: Any) -> int:
 
 
 def order_of(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The order that sorts places, no two of which are the same."""
+    """The order that sorts places, which are all different."""
     low, high = (int(places.min()), int(places.max())) if len(places) else (0, -1)
-    if high - low < 4 * len(places):  # most places in between are taken: each says where it belongs
+    if high - low < 4 * len(places):  # most places in between are taken: sort by counting
         rows = np.full(high - low + 1, -1, np.int64)
         rows[places - low] = np.arange(len(places))
         return rows[rows >= 0] if len(rows) > len(places) else rows
@@ -227,7 +227,7 @@ def _note(file: ShardFile, places: Any, lengths: Any, labels: Any) -> None:
 def write_beside(path: Path, index: Index, keys: BytesColumn) -> None:
     """Write the index of a shard and the keys of its records."""
     save_index(path, index)
-    sync_folder(index_path(path))  # the file itself: a shard is noted as done when all of it is on the disk
+    sync_folder(index_path(path))  # sync the file: a shard is noted as done when all of it is on disk
     with write_whole(keys_path(path)) as file:
         file.write(np.int64(len(keys)).tobytes())
         file.write(np.ascontiguousarray(keys.offsets, np.int64).tobytes())
@@ -235,7 +235,7 @@ def write_beside(path: Path, index: Index, keys: BytesColumn) -> None:
 
 
 def keys_path(path: Path) -> Path:
-    """Where the keys of a shard's records are: beside its index."""
+    """Where the keys of a shard's records are: next to its index."""
     return index_path(path).with_suffix(".keys")
 
 
@@ -253,7 +253,7 @@ def load_keys(path: Path) -> BytesColumn | None:
 
 
 def deliver(folder: Path, target: Path, outcome: Outcome) -> None:
-    """Upload a shard with its index and keys, note that it is done, and remove it from this machine."""
+    """Upload a shard with its index and keys, mark it as done, and remove it from this machine."""
     path, uploaded = folder / outcome.path, target / outcome.path
     status = upload(path, uploaded)
     index = load_index(path)

@@ -1,4 +1,4 @@
-"""Sorted runs: what a partition that is read once leaves for the shards, sorted by planned place."""
+"""Sorted runs: the records of a partition that is read once, sorted by planned place, for shards to merge."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _EDGES, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengt
 class SortedRunWriter:
     """Sorts the records of one partition, as much as memory holds at a time, and writes them to one file.
 
-    Runs are merged and removed soon after: those that are not `durable` may never reach the disk, and are not trusted
-    once the machine has restarted.
+    Runs are merged and removed soon after. Those that are not `durable` may never reach the disk, and are not trusted
+    after the machine has restarted.
     """
 
     stem: Path
@@ -76,7 +76,7 @@ class SortedRunWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """Finish all files, which are complete once the journal says so; after an error, remove them."""
+        """Finish all files, which count as complete once the journal says so; after an error, remove them."""
         if kind is not None:
             self._file.close()
             self._temporary.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def _file(stem: Path, suffix: str) -> Path:
 
 @dataclass(frozen=True)
 class _Share:
-    """What one run holds for one shard; the records themselves are still in their file."""
+    """What one run holds for one shard; the records themselves stay in their file."""
 
     stem: Path
     first_byte: int
@@ -137,7 +137,7 @@ def _shares(stem: Path, shard: int) -> list[_Share]:
 def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterator[list[PlacedRecords]]:
     """The records of one shard from the runs of all partitions, a window of planned places at a time.
 
-    What is yielded is in memory that the next window uses again.
+    The next window reuses the memory of what is yielded.
     """
     shares = [share for stem in stems for share in _shares(stem, shard)]
     if not shares:
@@ -154,7 +154,7 @@ def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterato
 
 
 def _memory(size: int) -> NDArray[np.uint8]:
-    """Memory for a window: that of the shard before, whose pages need not be cleared again."""
+    """Memory for a window: that of the previous shard, whose pages need not be cleared again."""
     if size > 2 * WINDOW_BYTES:
         return np.empty(size, np.uint8)
     if not hasattr(_usual, "window"):
@@ -167,8 +167,8 @@ _usual = threading.local()  # a worker may be a thread
 
 
 def _windows(shares: Sequence[_Share], planned: ShardPlan) -> NDArray[np.int64]:
-    """Planned places between which there are about as many bytes as are merged at a time."""
-    lengths = np.zeros(planned.end - planned.first, np.int64)  # places that are refused stay empty
+    """Planned places that divide the shard into windows of about the bytes merged at a time."""
+    lengths = np.zeros(planned.end - planned.first, np.int64)  # places of refused samples stay empty
     for share in shares:
         lengths[share.places - planned.first] = share.lengths
     ends = np.cumsum(lengths)

@@ -44,18 +44,18 @@ _STEP_ROWS = 1 << 16
 class Task(NamedTuple):
     """One piece of work, by number.
 
-    It is of a shard (written from the source, or merged from runs), of a partition, of a part of all planned places,
-    or of what transforms learn from.
+    It belongs to a shard (written from the source, or merged from runs), to a partition, to a part of the planned
+    places, or to what transforms learn from.
     """
 
     kind: Literal["shard", "merge", "partition", "part", "fit"]
     number: int
-    slot: int  # in the counters of progress
-    layer: int = 0  # of what is fitted
+    slot: int  # place in the counters of progress
+    layer: int = 0  # the number of the fitting pass
 
     @property
     def name(self) -> str:
-        """What the journal calls it."""
+        """Its name in the journal."""
         if self.kind == "fit":
             return f"fit-{self.layer:02d}-{self.number:06d}"
         return f"{'shard' if self.kind == 'merge' else self.kind}-{self.number:06d}"
@@ -65,16 +65,16 @@ class Task(NamedTuple):
 class Job:
     """Everything that tasks need to know; pickled once per stage."""
 
-    source: Source | None  # None where only runs are merged
+    source: Source | None  # None if only runs are merged
     encoder: BlockEncoder
     out: Path  # where shards are written
     compression: Compression | None
     max_refused: int | None
     check: bool  # read finished shards back
     counters: Counters
-    layer: Layer | None = None  # of transforms that are fitted now
-    fit_rows: int = 0  # of a task that fits
-    part_rows: int = 0  # of a part, where shards are merged from those
+    layer: Layer | None = None  # the transforms that are fitted now
+    fit_rows: int = 0  # rows of a task that fits
+    part_rows: int = 0  # rows of a part, if shards are merged from parts
     deliver_to: Path | None = None  # where finished shards go, if they do not stay in `out`
 
     @property
@@ -84,7 +84,7 @@ class Job:
 
     @cached_property
     def durable(self) -> bool:
-        """Whether runs and fits too must be on the disk when they are noted: machines of a cluster fail one by one."""
+        """Whether runs and fits, too, must be on disk when they are noted: machines of a cluster fail one by one."""
         return not self.journal.is_of_this_machine
 
     @cached_property
@@ -95,11 +95,11 @@ class Job:
         return plan
 
 
-_loaded = threading.local()  # a worker may be a thread, and keeps files open that are its own
+_loaded = threading.local()  # a worker may be a thread, and has its own open files
 
 
 def perform(job: Job | str, task: Task) -> Outcome:
-    """Do one task and note it in the journal. Doing it twice gives the same.
+    """Do one task and note it in the journal. Doing it twice gives the same result.
 
     A worker is given the path of a pickled job, which it loads once.
     """
@@ -123,7 +123,7 @@ def perform(job: Job | str, task: Task) -> Outcome:
 
 
 def _give_back_memory() -> None:
-    """Let the system have what the tasks of the last stage needed: this stage needs its own."""
+    """Release what the tasks of the last stage needed: this stage needs other memory."""
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
@@ -131,7 +131,7 @@ def _give_back_memory() -> None:
 
 
 class _Work:
-    """One task while it is done."""
+    """One task while it runs."""
 
     def __init__(self, job: Job, task: Task) -> None:
         self.job, self.plan, self.task = job, job.plan, task
@@ -141,7 +141,7 @@ class _Work:
         self.progress = job.counters.begin(task.slot)
 
     def fit(self) -> Outcome:
-        """Learn from some of the train split; what was learnt is left for the others."""
+        """Learn from some of the train split, and leave the result for the build."""
         assert self.job.layer is not None, "what is fitted is of some layer"
         learner = Learner(self.job.encoder, self.job.layer)
         learnt = 0
@@ -156,7 +156,7 @@ class _Work:
         return self._outcome(samples=learnt, bytes=0)
 
     def write_partition(self) -> Outcome:
-        """Read one partition once and leave its records in sorted runs."""
+        """Read one partition once and write its records to sorted runs."""
         partition = self.task.number
         begin = int(self.plan.starts[partition])
         place = np.asarray(self.plan.place[begin : int(self.plan.starts[partition + 1])])
@@ -175,7 +175,7 @@ class _Work:
         return self._outcome(samples=planned, bytes=runs.bytes)
 
     def write_part(self) -> Outcome:
-        """Leave the records of some planned places in a sorted run, so that many workers make a few shards."""
+        """Write the records of some planned places to a sorted run, so that many workers can make a few shards."""
         begin = self.task.number * self.job.part_rows
         rows = np.asarray(self.plan.order[begin : begin + self.job.part_rows])
         with self._runs() as runs:
@@ -200,7 +200,7 @@ class _Work:
                 if is_merged:
                     self.progress[0] += sum(len(records.places) for records in placed)
         if is_merged:
-            self.progress[0] = shard.samples  # those that were refused are done too
+            self.progress[0] = shard.samples  # refused samples count as done too
         places = file.planned_places
         self._write_beside(file, places)
         if self.job.check:
@@ -345,7 +345,7 @@ class _Work:
         return count_labels(labels, _flat(_read_column(file.path, labels.feature)))
 
 
-_BASE_MEMORY = 384 << 20  # the program, a few chunks, and what codecs take
+_BASE_MEMORY = 384 << 20  # the program, a few steps of records, and codecs
 
 
 def memory_of(plan: Plan, kind: str) -> int:
