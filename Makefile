@@ -54,18 +54,28 @@ tsan: $(STAMPS)/build
 	$(BIN)/ctest --test-dir build/tsan/tests/native --output-on-failure --exclude-regex replay
 
 FUZZ_SECONDS ?= 30
+FUZZED := scan example texts json jpeg png headers
+SEEDS_scan := records
+SEEDS_example := example sequence
+SEEDS_texts := texts
+SEEDS_json := json
+SEEDS_jpeg := jpeg
+SEEDS_png := png
+SEEDS_headers := jpeg png
+
+define newline
+
+
+endef
 
 fuzz: $(STAMPS)/build
 	@command -v clang++ > /dev/null || { echo "make fuzz needs clang and its runtime: apt install clang libclang-rt-dev"; exit 1; }
 	@$(CMAKE) -B build/fuzz -DBUSHEL_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ \
 	  -DCMAKE_CXX_FLAGS="-O1 -g -fsanitize=fuzzer-no-link $(SANITIZE)" > /dev/null
 	$(BIN)/cmake --build build/fuzz
-	@mkdir -p build/fuzz/corpus/scan build/fuzz/corpus/example build/fuzz/corpus/texts build/fuzz/corpus/jpeg build/fuzz/corpus/png
-	cd build/fuzz && tests/native/fuzz_scan -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/scan ../../tests/golden/fuzz_seeds/records
-	cd build/fuzz && tests/native/fuzz_example -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/example ../../tests/golden/fuzz_seeds/example ../../tests/golden/fuzz_seeds/sequence
-	cd build/fuzz && tests/native/fuzz_texts -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/texts ../../tests/golden/fuzz_seeds/texts
-	cd build/fuzz && tests/native/fuzz_jpeg -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/jpeg ../../tests/golden/fuzz_seeds/jpeg
-	cd build/fuzz && tests/native/fuzz_png -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 corpus/png ../../tests/golden/fuzz_seeds/png
+	@mkdir -p $(foreach target,$(FUZZED),build/fuzz/corpus/$(target))
+	$(foreach target,$(FUZZED),cd build/fuzz && tests/native/fuzz_$(target) -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	  corpus/$(target) $(addprefix ../../tests/golden/fuzz_seeds/,$(SEEDS_$(target)))$(newline))
 
 # The same tests of the core on the other architecture, emulated.
 arm64: $(STAMPS)/build

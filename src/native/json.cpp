@@ -59,9 +59,9 @@ class Reader {
     const bool is_negative = take('-');
     const std::uint8_t* begin = at_;
     value = 0;
-    while (at_ < end_ && *at_ >= '0' && *at_ <= '9' && at_ - begin <= kMostDigits) value = value * 10 + (*at_++ - '0');
-    const auto digits = at_ - begin;
-    if (digits == 0 || digits > kMostDigits || (*begin == '0' && (digits > 1 || is_negative))) return false;
+    while (at_ < end_ && *at_ >= '0' && *at_ <= '9' && at_ - begin < kMostDigits) value = value * 10 + (*at_++ - '0');
+    const auto digits = at_ - begin;  // if more follow, the next is not what may end a number
+    if (digits == 0 || (*begin == '0' && (digits > 1 || is_negative))) return false;
     if (is_negative) value = -value;
     return at_ < end_ && (*at_ == ',' || *at_ == '}' || *at_ == ' ' || *at_ == '\t' || *at_ == '\r');
   }

@@ -1,4 +1,4 @@
-"""Write the seed corpus of the fuzz targets: one folder each for Examples, SequenceExamples and framed records.
+"""Write the seed corpus of the fuzz targets: one folder for each kind of data.
 
 python make_seeds.py [FOLDER]        default: fuzz_seeds beside this script
 """
@@ -85,6 +85,19 @@ def text_seeds() -> dict[str, bytes]:
     return {"mixed": "Don't stop, café 日本 😀 ".encode() + b"\xff\xc3 a\xc2\xa0b"}
 
 
+def json_seeds() -> dict[str, bytes]:
+    return {
+        "cut": b'{"a": "cut',
+        "escapes": rb'{"t": "\"\\\/\b\f\n\r\t\u0041\u00e9\u20AC\ud83d\ude00 and more than sixteen bytes"}' + b"\n",
+        "flat": b'{"text": "a b", "label": -12}\n\n \t\r\n{ "text" :"" ,"label":0 }\r\n{"text":"c","label":7}',
+        "integers": b'{"a": 999999999999999999, "b": -999999999999999999}\n{"a": 0, "b": 1}\n',
+        "nested": b'[[[[[[[[{"a": [[[[1]]]]}]]]]]]]]\n',
+        "odd_text": b'{"a\\u0000b": "\\ud800", "": "\xff\xfe"}\n',
+        "other_names": b'{"a": 1}\n{"b": 1}\n',
+        "other_values": b'{"a": 1, "b": [1, {"c": null}], "d": 1.5e3}\n',
+    }
+
+
 def write_seeds(folder: Path, seeds: dict[str, bytes]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, payload in seeds.items():
@@ -97,6 +110,7 @@ def main() -> None:
     write_seeds(folder / "example", example_seeds())
     write_seeds(folder / "sequence", sequence_seeds())
     write_seeds(folder / "texts", text_seeds())
+    write_seeds(folder / "json", json_seeds())
     (folder / "records").mkdir(exist_ok=True)
     for name, records in record_seeds().items():
         golden.write_records(folder / "records" / name, None, records)

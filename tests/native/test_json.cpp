@@ -42,6 +42,7 @@ TEST(json, whatever_is_different_is_for_another_parser) {
            "{\"a\": 1, \"b\": 2}\n{\"a\": 1}",
            "{\"a\": 1, \"a\": 2}",
            "{\"a\": 1.5}",
+           "{\"a\": 9999999999999999999}",
            "{\"a\": 1e3}",
            "{\"a\": null}",
            "{\"a\": true}",
