@@ -23,6 +23,7 @@ EVERY: dict[str, list[str]] = {
     "many_shards": ["--shards", "20", "--records", "500"],
     "loaders": ["--records", "2000"],
     "cluster": ["scheduler", "--scale", "0.002"],
+    "damage": ["--files", "40"],
     "text": ["--scale", "0.005", "--rounds", "1"],
 }
 

@@ -125,12 +125,17 @@ def read_manifest(folder: AnyPath) -> Manifest:
             )
         manifest = msgspec.json.decode(text, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(path, f"not a manifest: {error}") from None
+        raise FormatError(path, f"not a manifest: {error}", help=[_without(path)]) from None
     for name, split in manifest.splits.items():
         for number, shard in enumerate(split.shards):
             if (why := _why_not(shard, as_path(folder))) is not None:
-                raise FormatError(path, f"splits.{printable(name)}.shards[{number}]: {why}")
+                problem = f"splits.{printable(name)}.shards[{number}]: {why}"
+                raise FormatError(path, problem, help=[_without(path)])
     return manifest
+
+
+def _without(path: Path) -> str:
+    return f"To read the shards without it, name them: {path.parent / '*.tfrecord*'}"
 
 
 def _why_not(shard: Shard, folder: Path) -> str | None:
