@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from os import PathLike, fspath
 from typing import Any
@@ -208,6 +209,17 @@ class TooManyRefused(BushelError):
 def reason_of(error: BaseException) -> str:
     """Why something failed, in one line: other libraries' errors are shown with their type."""
     return error.message if isinstance(error, BushelError) else f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def understood(path: str | PathLike[str], what: str) -> Iterator[None]:
+    """Make a `FormatError` of whatever goes wrong while the content of a file is taken for what it should be."""
+    try:
+        yield
+    except BushelError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise FormatError(path, f"{what}: {error}") from None
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:

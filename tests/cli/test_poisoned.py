@@ -1,12 +1,17 @@
 """Every command on a dataset, a run and a recipe that try to run code, to write and to read elsewhere."""
 
+import hashlib
 import json
+import os
+import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -133,3 +138,106 @@ def test_a_transform_that_the_program_made_needs_no_permission(tmp_path: Path) -
     allowed = subprocess.run([sys.executable, "-c", allow], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "Shout(feature='x')" in allowed.stdout, allowed.stderr
     shutil.rmtree(tmp_path / "data")
+
+
+class _Touch:
+    """What leaves a file behind when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def test_pickles_in_the_journal_of_a_folder_that_came_from_elsewhere_are_not_loaded(tmp_path: Path) -> None:
+    rows = [{"x": float(i), "key": str(i)} for i in range(30)]
+    bushel.build(rows[:20], tmp_path / "data", run=bushel.Run(workers=1))
+    poison = pickle.dumps(_Touch(tmp_path / "ran"))
+    for folder in (tmp_path / "data", tmp_path / "other"):
+        for name in ("fits/all.pickle", "fits/fit-00-000000.pickle", "plan/made.pickle", "job-1.pickle"):
+            (folder / "_journal" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "_journal" / name).write_bytes(poison)
+    scale = [bushel.transforms.standardise("x")]
+    bushel.build(rows, tmp_path / "data", run=bushel.Run(workers=1, append=True))
+    bushel.build(rows, tmp_path / "other", transforms=scale, run=bushel.Run(workers=1))
+    assert not (tmp_path / "ran").exists()
+    assert len(list(bushel.scan(tmp_path / "other"))) == 30
+
+
+def test_a_checkpoint_that_holds_objects_is_refused(tmp_path: Path) -> None:
+    from bushel.training.loop.checkpoints import CHECKPOINT, load_checkpoint
+
+    np.savez(tmp_path / "poison.npz", state=np.array([_Touch(tmp_path / "ran")], object))
+    (tmp_path / "poison.npz").rename(tmp_path / CHECKPOINT)
+    with pytest.raises(bushel.FormatError, match="not a checkpoint"):
+        load_checkpoint(tmp_path, None)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Path:
+    """A dataset with a vocabulary in `_artifacts`, beside a file that is none of its business."""
+    (tmp_path / "secret").write_text('{"tokens": ["s"], "counts": [1], "count": 1}')
+    rows = [{"text": f"word{i % 3}"} for i in range(30)]
+    bushel.build(rows, tmp_path / "data", transforms=[bushel.transforms.tokenise("text")], run=bushel.Run(workers=1))
+    return tmp_path
+
+
+def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    manifest = json.loads((folder / "dataset.json").read_text())
+    change(manifest)
+    (folder / "dataset.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("name", ["../../secret", "/etc/hostname", "link", "a\0b", "pipe", ""])
+def test_an_artifact_outside_the_folder_is_not_read(counted: Path, name: str) -> None:
+    (counted / "data" / "_artifacts" / "link").symlink_to(counted / "secret")
+    os.mkfifo(counted / "data" / "_artifacts" / "pipe")
+    digest = hashlib.sha256((counted / "secret").read_bytes()).hexdigest()
+
+    def point_outside(manifest: dict[str, Any]) -> None:
+        manifest["statistics"]["0:tokenise"]["artifacts"] = {name: digest}
+
+    change_manifest(counted / "data", point_outside)
+    with pytest.raises(bushel.FileProblem, match="must be a file in this folder|is a pipe"):
+        bushel.open(counted / "data").transforms()
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 50, b"[" * 100_000, b'{"tokens": 5, "counts": {}, "count": "x"}'])
+def test_an_artifact_that_is_not_what_it_should_be_is_refused(counted: Path, data: bytes) -> None:
+    (path,) = (counted / "data" / "_artifacts").glob("0-*")
+    path.write_bytes(data)
+    with pytest.raises(bushel.BushelError, match="SHA-256"):
+        bushel.open(counted / "data").transforms()
+
+    def accept(manifest: dict[str, Any]) -> None:
+        manifest["statistics"]["0:tokenise"]["artifacts"] = {path.name: hashlib.sha256(data).hexdigest()}
+
+    change_manifest(counted / "data", accept)
+    with pytest.raises(bushel.BushelError, match=r"dataset.json|vocabulary"):
+        bushel.open(counted / "data").transforms()
+
+
+@pytest.mark.parametrize("named", ["absolute", "above", "link"])
+def test_transforms_of_a_dataset_read_no_file_outside_it(counted: Path, named: str) -> None:
+    (counted / "glove.txt").write_text("secret 1.0 2.0\n")
+    (counted / "data" / "inside.txt").write_text("public 1.0 2.0\n")
+    (counted / "data" / "link.txt").symlink_to(counted / "glove.txt")
+    file = {"absolute": str(counted / "glove.txt"), "above": "../glove.txt", "link": "link.txt"}[named]
+    tables = [
+        {"transform": "embed", "feature": "text", "file": file},
+        {"transform": "tokenise_file", "feature": "text", "file": str(counted / "secret")},
+        {"transform": "embed", "feature": "text", "file": "inside.txt"},
+    ]
+    change_manifest(counted / "data", lambda manifest: manifest["recipe"].update(transforms=tables))
+    outside, tokens, inside = bushel.open(counted / "data").transforms()
+    assert tokens.fitted is None  # type: ignore[attr-defined]
+    assert outside.sha256 is None  # type: ignore[attr-defined]
+    if named == "absolute":
+        with pytest.raises(bushel.FileProblem, match="is named by data that it is not part of"):
+            bushel.transforms.apply_all([outside], {"text": "secret"})
+        bushel.transforms.trust(file)
+        outside = bushel.open(counted / "data").transforms()[0]
+        assert bushel.transforms.apply_all([outside], {"text": "secret"})["text"].tolist() == [[1.0, 2.0]]
+    assert bushel.transforms.apply_all([inside], {"text": "public"})["text"].tolist() == [[1.0, 2.0]]

@@ -18,13 +18,14 @@ from bushel.building.output.output_folder import OutputFolder
 from bushel.building.planning.plan import Plan
 from bushel.building.recipe import Recipe, code_of
 from bushel.data.categories import hash_values
-from bushel.errors import FileProblem
+from bushel.errors import FileProblem, understood
 from bushel.parallel import Helpers, available_cores
 from bushel.records.manifest import MANIFEST_NAME, Manifest, read_manifest
 from bushel.sources.protocol import Source
 from bushel.storage import AnyPath, as_path, list_files, local_paths
 from bushel.storage.file_kinds import suffixes_of
 from bushel.transforms import Transform
+from bushel.transforms.by_name import make_from_data
 from bushel.transforms.protocol import is_in_core
 
 __all__ = ["Run", "built_before", "check_outside", "check_schema", "helpers_of", "paths_in", "same_recipe"]
@@ -129,7 +130,9 @@ def same_recipe(output: OutputFolder, recipe: Recipe, source: dict[str, Any]) ->
     """The recipe with its source; for an addition, the recipe of the dataset, which it must not contradict."""
     if output.manifest is None:
         return msgspec.structs.replace(recipe, source=source)
-    before = msgspec.convert(output.manifest.recipe, Recipe)
+    with understood(output.out / MANIFEST_NAME, "its recipe cannot be read"):
+        make_from_data(output.manifest.recipe.get("transforms", ()), output.out)  # before files that it names are read
+        before = msgspec.convert(output.manifest.recipe, Recipe)
     default = Recipe()
     if source.get("key") != before.source.get("key"):
         raise FileProblem(

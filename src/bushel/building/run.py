@@ -47,15 +47,24 @@ from bushel.building.planning.probe import probe_plan
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
 from bushel.building.tasks.tasks import Job, Task, memory_of, perform
-from bushel.errors import BushelWarning, FileProblem, Stopped, TooManyRefused, in_python, quantity, readable_size
+from bushel.errors import (
+    BushelWarning,
+    FileProblem,
+    Stopped,
+    TooManyRefused,
+    in_python,
+    quantity,
+    readable_size,
+    understood,
+)
 from bushel.printing import html_table
 from bushel.records.files import Compression
-from bushel.records.manifest import Manifest
+from bushel.records.manifest import MANIFEST_NAME, Manifest
 from bushel.sources.opening import open_source
 from bushel.sources.protocol import Source
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import Transform
-from bushel.transforms.by_name import describe_transforms, make_transforms
+from bushel.transforms.by_name import describe_transforms, make_from_data, make_transforms
 from bushel.transforms.fitted import next_layer, restore_all
 
 __all__ = ["Built", "Run", "build", "build_recipe"]
@@ -241,7 +250,9 @@ class _Build:
         manifest = self.output.manifest
         if manifest is None:
             return given
-        return restore_all(given or make_transforms(self.recipe.transforms), manifest, self.output.out)
+        with understood(self.output.out / MANIFEST_NAME, "its transforms cannot be made"):
+            made = given or make_from_data(self.recipe.transforms, self.output.out)
+            return restore_all(made, manifest, self.output.out)
 
     def do(self) -> Built:
         """Build, and return what was built."""

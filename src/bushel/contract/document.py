@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Ragged, SparseRow
 from bushel.data.samples import Sample
 from bushel.data.schema import Schema
-from bushel.errors import BushelError, FileProblem, FormatError
+from bushel.errors import BushelError, FileProblem, FormatError, understood
 from bushel.feeding import preparation as feeding
 from bushel.feeding.preparation import (
     Input,
@@ -35,7 +35,7 @@ from bushel.feeding.preparation import (
 from bushel.reading.layout import Dense, Pad, Sparse
 from bushel.storage import AnyPath, as_path, open_to_read, write_whole
 from bushel.transforms import Fittable, Transform
-from bushel.transforms.by_name import describe_transforms, make_transforms
+from bushel.transforms.by_name import describe_transforms, make_from_data
 from bushel.transforms.fitted import keep, restore
 
 __all__ = [
@@ -217,7 +217,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     @cached_property
     def preparation(self) -> Preparation:
         """The steps from a raw sample, or a record, to the model's input."""
-        build = make_transforms(self.build.get("transforms", ()))
+        build = make_from_data(self.build.get("transforms", ()))
         build = restore(build, self.statistics, lambda name: load_bytes(self.files[name]))
         inputs = tuple(msgspec.structs.replace(given, name=name) for name, given in self.inputs.items())
         return msgspec.structs.replace(_load_preparation(self.prepared_by), build=tuple(build), inputs=inputs)
@@ -307,7 +307,7 @@ def _load_preparation(stored: Mapping[str, Any]) -> Preparation:
             raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}; got {table!r}")
         layout.append(msgspec.convert(fields, kind))
     files = msgspec.convert(stored.get("files", {}), dict[str, StoredArray])
-    made = make_transforms(stored.get("transforms", ()))
+    made = make_from_data(stored.get("transforms", ()))
     transforms = restore(made, stored.get("statistics", {}), lambda name: load_bytes(files[name]))
     return Preparation(tuple(stored["features"]), tuple(transforms), tuple(layout))
 
@@ -321,7 +321,7 @@ def read(path: AnyPath) -> Contract:
         path = path / CONTRACT_NAME
     with open_to_read(path) as file:
         text = file.read()
-    try:
+    with understood(path, "not a contract"):
         version = msgspec.json.decode(text, type=_Version).format
         if version != FORMAT:
             raise FormatError(
@@ -330,14 +330,12 @@ def read(path: AnyPath) -> Contract:
                 help=["Install the bushel that wrote it, or a later one."],
             )
         contract = msgspec.json.decode(text, type=Contract)
-        # Made here, so that an error in them names the file.
-        _ = contract.preparation, contract.samples()
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FormatError(path, f"not a contract: {error}") from None
-    except FormatError:
-        raise
-    except (BushelError, ValueError, KeyError) as error:
-        raise FormatError(path, f"not a contract: {error}") from None
+        try:
+            _ = contract.preparation, contract.samples()  # made now, so that an error in them names the file
+        except FormatError:
+            raise
+        except BushelError as error:
+            raise FormatError(path, f"not a contract: {error}") from None
     return contract
 
 

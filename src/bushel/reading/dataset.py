@@ -16,7 +16,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concaten
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import choose, find, group_files
-from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
+from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity, understood
 from bushel.printing import html_table
 from bushel.reading.shards import (
     Decoded,
@@ -29,14 +29,14 @@ from bushel.reading.shards import (
     load_indexes,
 )
 from bushel.records.index import hash_keys, row_lengths
-from bushel.records.manifest import Manifest, has_manifest, read_manifest
+from bushel.records.manifest import MANIFEST_NAME, Manifest, has_manifest, read_manifest
 from bushel.records.manifest import Shard as Promised
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
 from bushel.storage.cache import is_fetched
 from bushel.transforms import Transform
-from bushel.transforms.by_name import make_transforms
+from bushel.transforms.by_name import make_from_data
 from bushel.transforms.fitted import restore_all
 
 __all__ = ["Dataset", "Share", "Split", "mix", "open"]
@@ -137,7 +137,9 @@ class Dataset:
         """
         if self.manifest is None:
             return []
-        return restore_all(make_transforms(self.manifest.recipe.get("transforms", ())), self.manifest, self.where)
+        with understood(as_path(self.where) / MANIFEST_NAME, "its transforms cannot be made"):
+            made = make_from_data(self.manifest.recipe.get("transforms", ()), as_path(self.where))
+            return restore_all(made, self.manifest, self.where)
 
 
 def open_shards(paths: Sequence[Path], promised: Sequence[Promised] | None = None) -> ShardSet:

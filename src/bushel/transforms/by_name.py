@@ -6,16 +6,19 @@ import dataclasses
 import importlib
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from bushel.errors import BushelError, nearest
+from bushel.storage import leaves
 from bushel.transforms import augment, classes, encoded, image, missing, numbers, scaling, text_vectors, texts
-from bushel.transforms.protocol import BatchTransform, Kept, Transform
+from bushel.transforms.protocol import BatchTransform, Kept, Transform, allow_file, doubt_file
 
-__all__ = ["describe_transforms", "make_transforms", "name_of", "trust"]
+__all__ = ["describe_transforms", "make_from_data", "make_transforms", "name_of", "trust"]
 
 NAME = "transform"
 _MODULES = (augment, classes, encoded, image, missing, numbers, scaling, text_vectors, texts)
@@ -34,17 +37,25 @@ BUILT_IN: dict[str, type] = {
 
 # Custom classes that may be made by their name. A file of data names classes too, and must not decide what runs.
 _TRUSTED: dict[str, type] = {}
-_TRUST = "BUSHEL_TRUST"  # names, with spaces between them, for the processes that this one starts
+_TRUST = "BUSHEL_TRUST"  # names, quoted as a shell does, for the processes that this one starts
+_FILES = ("file", "words")  # fields of transforms that name a file
 
 
 def trust(*names: str) -> None:
-    """Let datasets, recipes and contracts use custom transforms by their names, each `module:Class`.
+    """Let datasets, recipes and contracts use custom transforms by their names, each `module:Class`, and read files.
 
-    Their modules are imported, which runs them. Transforms that the program itself made need no permission.
+    Modules are imported, which runs them. Transforms that the program itself made need no permission.
     """
     for name in names:
-        _TRUSTED[name] = _imported(name)
-        os.environ[_TRUST] = " ".join(dict.fromkeys([*os.environ.get(_TRUST, "").split(), name]))
+        if Path(name).is_file():
+            allow_file(name)
+        else:
+            _TRUSTED[name] = _imported(name)
+        os.environ[_TRUST] = shlex.join(dict.fromkeys([*_trusted_before(), name]))
+
+
+def _trusted_before() -> list[str]:
+    return shlex.split(os.environ.get(_TRUST, ""))
 
 
 def _imported(name: str) -> type:
@@ -95,6 +106,30 @@ def name_of(kind: type) -> str:
 def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
     """The transforms that a recipe names. A list of features stands for one transform each."""
     return [_make(table) for given in tables for table in _one_feature_each(given)]
+
+
+def make_from_data(tables: Sequence[Mapping[str, Any]], folder: Path | None = None) -> list[Transform]:
+    """The transforms that a dataset or a contract names. They read no file that is not in the folder of the data."""
+    return make_transforms([_confined(table, folder) for table in tables])
+
+
+def _confined(table: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:
+    """The table; a file that it names is in the folder, or is not read unless it is trusted."""
+    fields = dict(table)
+    for name in _FILES:
+        file = fields.get(name)
+        if not isinstance(file, str):
+            continue
+        if (
+            folder is not None
+            and not Path(file).is_absolute()
+            and (folder / file).is_file()
+            and not leaves(folder, file)
+        ):
+            fields[name] = str(folder / file)
+        else:
+            doubt_file(file)
+    return fields
 
 
 def _one_feature_each(table: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -153,7 +188,7 @@ def _kind_named(name: str) -> Any:
         close = nearest(name, BUILT_IN)
         hint = f"; did you mean {close!r}?" if close else ""
         raise ValueError(f"transform must be the name of one that bushel has, or module:Class; got {name!r}{hint}")
-    if name in os.environ.get(_TRUST, "").split():
+    if name in _trusted_before():
         trust(name)
         return _TRUSTED[name]
     raise UntrustedTransform(name)

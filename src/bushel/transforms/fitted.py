@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from bushel.errors import BushelError, MissingName
+from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.records.manifest import ARTIFACTS_NAME, Manifest
-from bushel.storage import AnyPath, as_path
+from bushel.storage import AnyPath, as_path, leaves, open_to_read
 from bushel.transforms.by_name import name_of
 from bushel.transforms.protocol import Fit, Fittable, Kept, Transform
 
@@ -154,7 +155,15 @@ def restore(
 
 def restore_all(transforms: Sequence[Transform], manifest: Manifest, folder: AnyPath) -> list[Transform]:
     """Transforms with what they learnt when the dataset in a folder was built."""
-    return restore(transforms, manifest.statistics, lambda name: (as_path(folder) / ARTIFACTS_NAME / name).read_bytes())
+    return restore(transforms, manifest.statistics, lambda name: _read_artifact(as_path(folder) / ARTIFACTS_NAME, name))
+
+
+def _read_artifact(folder: Path, name: str) -> bytes:
+    """A file that a manifest names, which may come from anybody."""
+    if not name or "/" in name or not name.isprintable() or leaves(folder, name):
+        raise FileProblem(folder, f"an artifact must be a file in this folder, got {name!r}")
+    with open_to_read(folder / name) as file:
+        return file.read()
 
 
 def _restored(transform: Transform, place: int, entry: Mapping[str, Any], read: Callable[[str], bytes]) -> Transform:

@@ -6,6 +6,7 @@ import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -15,7 +16,7 @@ from bushel import _native
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
-from bushel.errors import MissingName, SchemaMismatch
+from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.transforms.canvas import Canvas
 
 __all__ = [
@@ -31,9 +32,13 @@ __all__ = [
     "Kept",
     "PaintedTransform",
     "Transform",
+    "allow_file",
     "array_of",
+    "check_may_read",
+    "doubt_file",
     "image_of",
     "is_in_core",
+    "may_read",
     "note",
     "value_of",
 ]
@@ -279,3 +284,30 @@ def image_of(sample: Sample, feature: str) -> NDArray[Any]:
         help = [f"Decode it first: transforms.decode_image({feature!r})"] if isinstance(value, bytes) else []
         raise SchemaMismatch(f"expected pixels (height, width, channels), got {got}", at=feature, help=help)
     return value
+
+
+# Files that data names, a dataset or a contract, and those of them that may be read: data must not decide what is read.
+_doubted: set[Path] = set()
+_allowed: set[Path] = set()
+
+
+def doubt_file(file: str) -> None:
+    """Note that data names a file which is no part of it."""
+    _doubted.add(Path(file).absolute())
+
+
+def allow_file(file: str) -> None:
+    """Let transforms read a file, whoever names it."""
+    _allowed.add(Path(file).absolute())
+
+
+def may_read(file: str) -> bool:
+    """Whether a transform may read a file."""
+    return Path(file).absolute() in _allowed or Path(file).absolute() not in _doubted
+
+
+def check_may_read(file: str) -> None:
+    """Refuse a file that only data names."""
+    if not may_read(file):
+        help = [f"If it may be read: bushel.transforms.trust({file!r})", f"On the command line: --trust {file}"]
+        raise FileProblem(file, "is named by data that it is not part of, and is read only if you say so", help=help)

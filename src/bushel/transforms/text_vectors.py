@@ -20,7 +20,7 @@ from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, SchemaMismatch
 from bushel.transforms.numbers import numbers_column
-from bushel.transforms.protocol import Draw, array_of, note
+from bushel.transforms.protocol import Draw, array_of, check_may_read, may_read, note
 from bushel.transforms.texts import (
     RESERVED,
     UNKNOWN,
@@ -302,7 +302,7 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
             raise ValueError("unit must be one of word, whitespace, character; got 'byte'")
         if not self.file:
             raise ValueError("file must be a file of word vectors, got none")
-        if self.sha256 is None and Path(self.file).is_file():
+        if self.sha256 is None and may_read(self.file) and Path(self.file).is_file():
             msgspec.structs.force_setattr(self, "sha256", _digest(self.file))
 
     @property
@@ -366,6 +366,8 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
         return found.astype(self.dtype)
 
     def _vectors(self) -> Vectors:
+        for file in (self.file, self.words or self.file):
+            check_may_read(file)
         return _read(self.file, self.words, self.sha256)
 
 

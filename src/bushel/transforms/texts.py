@@ -21,7 +21,7 @@ from bushel.data.columns import BytesColumn, Column, Ragged, splits_of
 from bushel.data.samples import Sample
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, missing_package
-from bushel.transforms.protocol import Draw, Fit, note, value_of
+from bushel.transforms.protocol import Draw, Fit, check_may_read, may_read, note, value_of
 
 __all__ = [
     "PAD",
@@ -405,7 +405,7 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
     def __post_init__(self) -> None:
         if self.length is not None and self.length < 1:
             raise ValueError(f"length must be at least 1, got {self.length}")
-        if self.fitted is None and Path(self.file).is_file():
+        if self.fitted is None and may_read(self.file) and Path(self.file).is_file():
             data = Path(self.file).read_bytes()
             msgspec.structs.force_setattr(self, "sha256", digest_of(self.file, data, self.sha256))
             msgspec.structs.force_setattr(self, "fitted", data.decode(errors="replace"))
@@ -426,6 +426,7 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
 
     def begin_fit(self) -> Fit:
         """Nothing is learnt; the file must be there."""
+        check_may_read(self.file)
         raise FileProblem(self.file, "there is no such tokenizer file")
 
     def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -139,15 +139,19 @@ class Journal:
 
     def begin(self, identity: Identity) -> None:
         """Start a journal, or continue one of the same build; refuse another build, and say what changed."""
-        for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
-            folder.mkdir(parents=True, exist_ok=True)
-        if not self.is_begun or not (self.plan / "plan.json").exists():  # without a plan, nothing has been done
-            self._note_boot()
-            self.identify(identity)
-        elif changed := self.differences(identity):
+        is_planned = self.is_begun and (self.plan / "plan.json").exists()  # without a plan nothing was done
+        changed = self.differences(identity) if self.is_begun else []
+        if is_planned and changed:
             raise unfinished(self.folder.parent, changed)
-        else:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.is_begun or changed:
+            self.empty()  # files of no build that could be continued: whoever made the folder may have put them there
+        for folder in (self.plan, self.runs, self.refused, self.fits, self._done):
+            folder.mkdir(exist_ok=True)
+        if not is_planned or not self.is_of_this_machine:
             self._forget_what_was_not_on_disk()
+        if not is_planned:
+            self.identify(identity)
 
     def identify(self, identity: Identity) -> None:
         """Record which build this is."""
@@ -159,8 +163,6 @@ class Journal:
 
         After one, plan, fits and runs are made again, with the same bytes; finished shards stay.
         """
-        if self.is_of_this_machine:
-            return
         for path in (*self._done.glob("part*.json"), *self._done.glob("fit-*.json")):
             path.unlink()
         for folder in (self.plan, self.fits, self.runs):

@@ -52,7 +52,7 @@ def load_checkpoint(folder: Path, model: Any) -> tuple[State, list[NDArray[Any]]
         with path.open("rb") as opened, np.load(opened) as file:
             arrays = {name: file[name] for name in file.files}
         state = msgspec.json.decode(arrays["state"].tobytes(), type=State)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, LookupError, ArithmeticError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise FormatError(path, f"not a checkpoint: {error}") from None
     for kind, variables in (("model", model.variables), ("optimiser", model.optimizer.variables)):
         _assign(path, kind, variables, arrays)

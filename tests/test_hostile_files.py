@@ -1,0 +1,223 @@
+"""Files of bushel's own, changed at random: each is read as it was meant, or refused in words; nothing else happens.
+
+python tests/test_hostile_files.py TARGET SECONDS        fuzzes one target for so long; `make fuzz` does it for all
+"""
+
+import csv
+import io
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bushel
+from bushel import contract
+from bushel import transforms as t
+from bushel._native import crc32c
+from bushel.records.index import index_path
+from bushel.sources.tables.delimited import _cut_rows
+
+RECORDS = 12
+
+
+@dataclass(frozen=True)
+class Place:
+    """A small dataset and the contract of a model that was trained on it."""
+
+    folder: Path
+
+    @property
+    def shard(self) -> Path:
+        (path,) = self.folder.glob("*.tfrecord")
+        return path
+
+    def read(self) -> list[int] | None:
+        """The numbers in its records, past what is damaged; None if it is refused."""
+        try:
+            feed = bushel.batches(bushel.open(self.folder)["train"], batch_size=5, on_fault="skip")
+            return sorted(number for batch in feed for number in batch["number"].tolist())
+        except bushel.BushelError:
+            return None
+
+
+@cache
+def place() -> Place:
+    folder = Path(tempfile.mkdtemp(prefix="bushel-hostile-"))
+    rows = [{"number": n, "text": "ab " * n, "label": "xyz"[n % 3]} for n in range(RECORDS)]
+    tokens = [t.tokenise("text", unit="word")]
+    bushel.build(rows, folder / "data", transforms=tokens, run=bushel.Run(workers=1))
+    data = bushel.open(folder / "data")
+    made = contract.make(data, contract.Preparation(features=("number", "text"), layout=(bushel.Pad("text", 4),)))
+    contract.write(made, folder / "contract.json")
+    return Place(folder / "data")
+
+
+def flipped(data: bytes, draw: random.Random) -> bytes:
+    """Bytes flipped, overwritten, cut out, doubled."""
+    changed = bytearray(data)
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        at = draw.randrange(len(changed) + 1)
+        match draw.randrange(5):
+            case 0:
+                changed[at:at] = draw.randbytes(draw.randrange(1, 9))
+            case 1:
+                del changed[at : at + draw.randrange(1, 9)]
+            case 2:
+                changed[at : at + 4] = draw.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"\0\0\0\x80"])
+            case _ if at < len(changed):
+                changed[at] ^= 1 << draw.randrange(8)
+    return bytes(changed[: draw.choice([len(changed)] * 9 + [draw.randrange(len(changed) + 1)])])
+
+
+_VALUES = [None, True, -1, 0, 1, 2**31, 2**63, 2**70, 1e308, 0.5, "", "/etc/passwd", "../x", "a\0b", "\x1b[2J", [], {}]
+_VALUES += [[[]], [1, "a"], {"a": {}}, "float32", "bytes", "object", ">M8[ns]", "V4", "x" * 300]
+
+
+def changed_tree(tree: Any, draw: random.Random) -> Any:
+    """JSON in which a value somewhere is another, missing, or at another place."""
+    tree = json.loads(json.dumps(tree))
+    for _ in range(draw.choice([1, 1, 2, 3])):
+        parent, key = _some_place(tree, draw)
+        match draw.randrange(4):
+            case 0:
+                del parent[key]
+            case 1:
+                other, where = _some_place(tree, draw)
+                parent[key] = json.loads(json.dumps(other[where]))
+            case _:
+                parent[key] = draw.choice(_VALUES)
+        if not tree:
+            break
+    return tree
+
+
+def _some_place(tree: Any, draw: random.Random) -> tuple[Any, Any]:
+    parent, key = tree, draw.choice(list(tree))
+    while (inner := parent[key]) and isinstance(inner, dict | list) and draw.random() < 0.85:
+        parent, key = inner, draw.choice(list(inner)) if isinstance(inner, dict) else draw.randrange(len(inner))
+    return parent, key
+
+
+def check_index(draw: random.Random) -> None:
+    """An index never changes what is read, whether its checksum is right or not."""
+    path = index_path(place().shard)
+    whole, times = path.read_bytes(), path.stat()
+    data = flipped(whole, draw)
+    if draw.random() < 0.6 and len(data) > 4:
+        data = data[:-4] + crc32c(data[:-4]).to_bytes(4, "little")
+    try:
+        path.write_bytes(data)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert place().read() in (list(range(RECORDS)), None)
+    finally:
+        path.write_bytes(whole)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def check_manifest(draw: random.Random) -> None:
+    """A manifest that is not as it was is refused, or what is read is what was written."""
+    path = place().folder / "dataset.json"
+    whole = path.read_bytes()
+    is_tree = draw.random() < 0.7
+    try:
+        path.write_bytes(
+            json.dumps(changed_tree(json.loads(whole), draw)).encode() if is_tree else flipped(whole, draw)
+        )
+        numbers = place().read()
+        assert numbers is None or set(numbers) <= set(range(RECORDS))
+        _refused(lambda: bushel.open(place().folder).transforms())
+        _refused(lambda: bushel.info(place().folder))
+    finally:
+        path.write_bytes(whole)
+
+
+def check_contract(draw: random.Random) -> None:
+    """A contract is understood and can be used, or it is refused."""
+    path = place().folder.parent / "contract.json"
+    whole = path.read_bytes()
+    is_tree = draw.random() < 0.7
+    try:
+        path.write_bytes(
+            json.dumps(changed_tree(json.loads(whole), draw)).encode() if is_tree else flipped(whole, draw)
+        )
+        made = _refused(lambda: contract.read(path))
+        if made is not None and made.golden:
+            _refused(lambda: contract.prepare(made, made.samples()))
+    finally:
+        path.write_bytes(whole)
+
+
+def _refused(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except bushel.BushelError:
+        return None
+
+
+def check_csv(draw: random.Random) -> None:
+    """A CSV that is cut after its last whole row has the same rows, wherever the piece ended."""
+    cells = [
+        "",
+        "a",
+        "1.5",
+        "two words",
+        'a "quoted" word',
+        "line\nbreak",
+        "cr\r\nlf",
+        ",",
+        '"',
+        "é☃",
+        '""',
+        "'",
+        " x ",
+    ]
+    rows = [[draw.choice(cells) for _ in range(3)] for _ in range(draw.randrange(1, 12))]
+    written = io.StringIO()
+    ends = draw.choice(["\n", "\r\n"])
+    csv.writer(written, lineterminator=ends, quoting=draw.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])).writerows(rows)
+    data = written.getvalue().encode()
+    piece = data[: draw.randrange(len(data) + 1)]
+    at = _cut_rows(piece, ",")
+    assert 0 <= at <= len(piece)
+    assert _rows(data[:at]) + _rows(data[at:]) == rows
+
+
+def _rows(data: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(data.decode(), newline="")))
+
+
+TARGETS = {"index": check_index, "manifest": check_manifest, "contract": check_contract, "csv": check_csv}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_files_that_were_changed_are_read_as_meant_or_refused(target: str) -> None:
+    for seed in range({"csv": 2000}.get(target, 120)):
+        TARGETS[target](random.Random(f"{target}-{seed}"))
+
+
+def fuzz(target: str, seconds: float) -> int:
+    """Try one seed after another; those that fail are printed."""
+    end, tried, failed = time.monotonic() + seconds, 0, 0
+    seed = int(time.time())
+    while time.monotonic() < end:
+        try:
+            TARGETS[target](random.Random(f"{target}-{seed}"))
+        except Exception as error:
+            failed += 1
+            sys.stdout.write(f"{target}-{seed}: {type(error).__name__}: {error}\n")
+        tried, seed = tried + 1, seed + 1
+    sys.stdout.write(f"{target}: {tried:,} inputs, {failed:,} failed\n")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(fuzz(sys.argv[1], float(sys.argv[2])))
