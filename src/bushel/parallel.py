@@ -19,12 +19,14 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import repeat
 from multiprocessing.connection import wait
 from types import SimpleNamespace
 from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from bushel import _native
 from bushel.errors import BushelError
@@ -33,7 +35,9 @@ __all__ = [
     "Ahead",
     "Crew",
     "Helpers",
+    "Stopwatch",
     "Template",
+    "Timing",
     "Worker",
     "WorkerEnded",
     "available_cores",
@@ -371,6 +375,54 @@ class Crew:
         if self._template is not None:
             self._template.end()
             self._template = None
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """How long one stage took, and how many cores it kept busy on average; None if workers are on other machines."""
+
+    seconds: float
+    cores: float | None
+
+    def __str__(self) -> str:
+        return f"{self.seconds:8.2f} s" + ("" if self.cores is None else f"  {self.cores:5.1f} cores busy")
+
+
+class Stopwatch:
+    """Times the stages of some work. `cpu_seconds` returns what its workers have used so far, if that is known."""
+
+    def __init__(self, cpu_seconds: Callable[[], float | None] = lambda: 0.0) -> None:
+        self._workers = cpu_seconds
+        self._spent: dict[str, tuple[float, float]] = {}
+        self._is_known = True
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time what runs inside; a stage that comes again adds to its time."""
+        begun, used = time.perf_counter(), self._used()
+        try:
+            yield
+        finally:
+            seconds, cpu = self._spent.get(name, (0.0, 0.0))
+            self._spent[name] = seconds + time.perf_counter() - begun, cpu + self._used() - used
+
+    def _used(self) -> float:
+        of_workers = self._workers()
+        self._is_known = self._is_known and of_workers is not None
+        return time.process_time() + (of_workers or 0.0)
+
+    def add(self, name: str, of: str, seconds: float) -> None:
+        """Move `seconds` of work on one core out of the stage in which they were spent, into a stage of their own."""
+        wall, cpu = self._spent.get(of, (0.0, 0.0))
+        share = min(1.0, seconds / cpu) if cpu else 0.0
+        self._spent[of] = wall * (1 - share), cpu * (1 - share)
+        self._spent[name] = wall * share, cpu * share
+
+    def timings(self) -> dict[str, Timing]:
+        """The stages in their order."""
+        return {
+            name: Timing(seconds, cpu / max(seconds, 1e-9) if self._is_known else None)
+            for name, (seconds, cpu) in self._spent.items()
+        }
 
 
 class _InWorker(Exception):

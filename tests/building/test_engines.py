@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from bushel.building.engines import LocalEngine, Stopwatch
+from bushel.building.engines import LocalEngine
 from bushel.errors import BushelError, FileProblem
-from bushel.parallel import Template
+from bushel.parallel import Stopwatch, Template
 
 
 @pytest.fixture

@@ -29,6 +29,9 @@ class Elsewhere:
             self.done += 1
             yield cloudpickle.loads(cloudpickle.dumps(cloudpickle.loads(cloudpickle.dumps(work))(task)))
 
+    def cpu_seconds(self):
+        return None
+
     def close(self):
         self.done = -self.done
 
@@ -79,6 +82,8 @@ def test_processes_that_share_out_a_large_dataset_find_the_same(dataset, monkeyp
     monkeypatch.setattr(Crew, "hire", lambda crew, wanted, modules: hired.append(wanted) or hire(crew, wanted, modules))
     shared = bushel.check(dataset)
     assert hired == [2]
+    assert shared.timings["read"].cores is not None
+    assert list(shared.timings) == ["read", "rules"]
     assert to_json(shared.findings, shared.checked) == to_json(alone.findings, alone.checked)
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +28,6 @@ __all__ = [
     "FileCounters",
     "LocalEngine",
     "ProgressHandler",
-    "Stopwatch",
-    "Timing",
     "watch",
     "watch_plan",
 ]
@@ -52,51 +49,6 @@ class BuildProgress:
 
 
 ProgressHandler: TypeAlias = Callable[[BuildProgress], None]
-
-
-class Timing(msgspec.Struct, frozen=True):
-    """How long one stage took, and how many cores it kept busy on average; None if workers are on other machines."""
-
-    seconds: float
-    cores: float | None
-
-
-class Stopwatch:
-    """Times the stages of a build. `cpu_seconds` returns what its workers have used so far, if that is known."""
-
-    def __init__(self, cpu_seconds: Callable[[], float | None] = lambda: 0.0) -> None:
-        self._workers = cpu_seconds
-        self._spent: dict[str, tuple[float, float]] = {}
-        self._is_known = True
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Time what runs inside; a stage that comes again adds to its time."""
-        begun, used = time.perf_counter(), self._used()
-        try:
-            yield
-        finally:
-            seconds, cpu = self._spent.get(name, (0.0, 0.0))
-            self._spent[name] = seconds + time.perf_counter() - begun, cpu + self._used() - used
-
-    def _used(self) -> float:
-        of_workers = self._workers()
-        self._is_known = self._is_known and of_workers is not None
-        return time.process_time() + (of_workers or 0.0)
-
-    def add(self, name: str, of: str, seconds: float) -> None:
-        """Move `seconds` of work on one core out of the stage in which they were spent, into a stage of their own."""
-        wall, cpu = self._spent.get(of, (0.0, 0.0))
-        share = min(1.0, seconds / cpu) if cpu else 0.0
-        self._spent[of] = wall * (1 - share), cpu * (1 - share)
-        self._spent[name] = wall * share, cpu * share
-
-    def timings(self) -> dict[str, Timing]:
-        """The stages in their order."""
-        return {
-            name: Timing(seconds, cpu / max(seconds, 1e-9) if self._is_known else None)
-            for name, (seconds, cpu) in self._spent.items()
-        }
 
 
 class Counters(Protocol):

@@ -27,7 +27,7 @@ from bushel.building.encode.fitting import (
     save_fits,
 )
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.engines import Counters, Engine, LocalEngine, Stopwatch, Timing, watch, watch_plan
+from bushel.building.engines import Counters, Engine, LocalEngine, watch, watch_plan
 from bushel.building.options import Run, built_before, check_outside, check_schema, helpers_of, paths_in, same_recipe
 from bushel.building.output.journal import (
     QUARANTINE_NAME,
@@ -57,6 +57,7 @@ from bushel.errors import (
     readable_size,
     understood,
 )
+from bushel.parallel import Stopwatch, Timing
 from bushel.printing import html_table
 from bushel.records.files import Compression
 from bushel.records.manifest import MANIFEST_NAME, Manifest

@@ -25,7 +25,7 @@ from bushel.checking.rules.registry import (
 )
 from bushel.checking.rules.registry import select as select_rules
 from bushel.errors import BushelError, FileProblem
-from bushel.parallel import Crew, available_cores
+from bushel.parallel import Crew, Stopwatch, Timing, available_cores
 from bushel.storage import AnyPath, local_paths
 
 __all__ = ["Report", "check", "explain"]
@@ -44,6 +44,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     checked: dict[str, Any] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
+    timings: dict[str, Timing] = field(default_factory=dict)  # by stage
 
     def worst(self) -> Severity | None:
         """The highest severity that was found."""
@@ -113,16 +114,19 @@ def check(
         settings = load_settings(folders, trust_settings=trust_settings, rules=rules)
         checks = _Checks(_select(settings, select, ignore), plan or Plan(), progress, engine)
         try:
-            checks.look(data, paths, _paths_of(against) or [], label, group, script)
+            with checks.stopwatch.stage("read"):
+                checks.look(data, paths, _paths_of(against) or [], label, group, script)
             if run and script is not None:
-                checks.run_script(script, run_args)
+                with checks.stopwatch.stage("run"):
+                    checks.run_script(script, run_args)
             checks.look_at_model(model)
             checks.look_at_contract(contract, model)
             if probe:
                 checks.run_probes()
         except Interrupted as interrupted:
             checks.data, checks.checked["stopped"] = interrupted.data, True
-        checks.apply()
+        with checks.stopwatch.stage("rules"):
+            checks.apply()
         return _reported(checks, settings, baseline)
 
 
@@ -164,6 +168,9 @@ class _Processes:
         self._crew.hire(min(self._cores, len(tasks)), [__name__])
         yield from self._crew.run(work, tasks)
 
+    def cpu_seconds(self) -> float:
+        return self._crew.cpu_seconds()
+
     def close(self) -> None:
         self._crew.close()
 
@@ -189,6 +196,8 @@ class _Checks:
         self.contract: Any = None
         self.checked: dict[str, Any] = {}
         self.findings: list[Finding] = []
+        self.stopwatch = Stopwatch(lambda: self.workers_cpu)
+        self.workers_cpu: float | None = 0.0
 
     def look(
         self,
@@ -244,6 +253,7 @@ class _Checks:
         finally:
             if engine is not None:
                 engine.close()
+                self.workers_cpu = engine.cpu_seconds()
         self.data.missing_paths = missing
         self.checked |= {
             "files": [str(file.path) for file in files],
@@ -328,4 +338,4 @@ def _reported(checks: _Checks, settings: Settings, baseline: AnyPath | None) -> 
     kept = [finding for finding in kept if finding.rule != UNFOLLOWED or not is_run]
     kept.sort(key=lambda f: (f.rule not in UNSEEN, -SEVERITIES.index(f.severity or "info"), f.rule))
     checks.checked |= {"rules": [rule.id for rule in checks.rules], "suppressed": suppressed, "baseline": known}
-    return Report(kept, checks.checked, checks.rules)
+    return Report(kept, checks.checked, checks.rules, checks.stopwatch.timings())

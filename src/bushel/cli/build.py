@@ -12,7 +12,7 @@ import click
 from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources
 from bushel.cli.files import print_savings
 from bushel.cli.flags import Grouped, add_flags, engine_flags, flag, given_flags, json_flag, make_engine, trust_flag
-from bushel.cli.progress import Step, show_progress
+from bushel.cli.progress import Step, print_timings, show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def build(
             sys.exit(130)
     _show_built(built, as_json=as_json)
     if timings and not as_json:
-        _print_timings(built)
+        print_timings(built.timings)
     sys.exit(0 if built.is_acceptable else 1)
 
 
@@ -181,15 +181,6 @@ def _show_built(built: Built, *, as_json: bool) -> None:
         click.echo(f"note: floats narrowed to float32: {said}{more}")
     if built.refused:
         _print_refused(built)
-
-
-def _print_timings(built: Built) -> None:
-    click.echo()
-    rows = [
-        (name, f"{timing.seconds:.2f} s", "-" if timing.cores is None else f"{timing.cores:.1f}")
-        for name, timing in built.timings.items()
-    ]
-    _print_table(("stage", "time", "cores busy"), rows)
 
 
 def _print_no_label(manifest: Manifest) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bushel.cli.flags import Grouped, engine_flags, flag, make_engine, trust_flag
-from bushel.cli.progress import Step, show_progress
+from bushel.cli.progress import Step, print_timings, show_progress
 
 __all__ = ["check", "explain"]
 
@@ -60,6 +60,13 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 )
 @flag("--baseline", metavar="FILE", help="Do not report the findings that this file lists", group=_RULES)
 @flag("--write-baseline", metavar="FILE", help="Write all findings to this file, and exit 0", group=_RULES)
+@flag(
+    "--timings",
+    is_flag=True,
+    help="Show how long each stage took, and how many cores it kept busy",
+    group=_OUTPUT,
+    rare=True,
+)
 @engine_flags
 @flag("--json", "form", flag_value="json", help="Print JSON", group=_OUTPUT)
 @flag("--sarif", "form", flag_value="sarif", help="Print SARIF 2.1.0", group=_OUTPUT)
@@ -77,6 +84,7 @@ def check(
     write_baseline: str | None,
     engine: str,
     address: str | None,
+    timings: bool,
     **options: Any,
 ) -> None:
     """Find what is wrong with data, pipeline and model, with proof and a fix.
@@ -117,6 +125,8 @@ def check(
         click.echo(f"{len(report.findings)} findings written to {write_baseline}", err=True)
         sys.exit(0)
     _print(report, form)
+    if timings and form is None:
+        print_timings(report.timings)
     sys.exit(1 if report.fails(fail_on) else 0)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-__all__ = ["Step", "show_progress"]
+if TYPE_CHECKING:
+    from bushel.parallel import Timing
+
+__all__ = ["Step", "print_timings", "show_progress"]
 
 _EVERY = 10.0  # seconds between lines of a log
 
@@ -63,3 +66,10 @@ class _Lines:
         if is_due or step.is_end:
             self.last = time.monotonic()
             click.echo(step.line or f"{step.stage}: {step.text}", err=True)
+
+
+def print_timings(timings: Mapping[str, Timing]) -> None:
+    """Show how long each stage took, and how many cores it kept busy."""
+    click.echo()
+    for name, timing in timings.items():
+        click.echo(f"{name:12}{timing}")

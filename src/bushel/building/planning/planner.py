@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.engines import Stopwatch
 from bushel.building.planning.balancing import balance
 from bushel.building.planning.draft import Draft, Frozen, list_source, make_plan
 from bushel.building.planning.plan import Plan
@@ -21,7 +20,7 @@ from bushel.building.planning.probe import NothingProbed, Probe, probe
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
-from bushel.parallel import Helpers, available_cores
+from bushel.parallel import Helpers, Stopwatch, available_cores
 from bushel.sources.protocol import Source
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms

@@ -31,6 +31,10 @@ class Engine(Protocol):
         """Do `work` on every task; yield each result as it is there."""
         ...
 
+    def cpu_seconds(self) -> float | None:
+        """What the workers' processors have been busy for; None if that is not known."""
+        ...
+
     def close(self) -> None:
         """Let the workers go."""
         ...
