@@ -405,6 +405,27 @@ CASES = [
         + "model.fit(train)\n",
     ),
     ("not followed", "PIP039", "sensors", SENSORS + "from data import load\nmodel.fit(load())  # <-\n"),
+    (
+        "two ranges",
+        "PIP067",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    return tf.cast(image, tf.float32) / 255.0, row['label']\n"
+        + "def held_out(record):\n    row = tf.io.parse_single_example(record, SPEC)\n"
+        + "    return tf.cast(tf.io.decode_jpeg(row['image'], channels=3), tf.float32), row['label']  # <-\n"
+        + "train, val = records.map(parse, AUTO).batch(8), records.map(held_out).batch(8)\n"
+        + "keras.Sequential([keras.layers.Flatten()]).fit(train, validation_data=val)\n",
+    ),
+    (
+        "vocabulary",
+        "PIP068",
+        "moods",
+        "import keras\nimport tensorflow as tf\nlook = keras.layers.StringLookup(vocabulary=['good', 'bad'])\n"
+        "def f(record):\n    row = tf.io.parse_single_example(record, {'mood': tf.io.FixedLenFeature([], tf.string)})\n"
+        "    return look(row['mood'])  # <-\n"
+        "train = tf.data.TFRecordDataset('moods/train-00000-of-00001.tfrecord').map(f)\n",
+    ),
     ("keep_prob", "PIP038", "sensors", SENSORS + "keras.layers.Dropout(0.9)  # <-\n"),
     (
         "shapes",
@@ -582,7 +603,7 @@ def applied(code: str, found: Finding) -> str:
 
 # What to do about these takes more than an edit of the statement: help says it in words.
 IN_WORDS = {"PIP007", "PIP017", "PIP021", "PIP047", "PIP048", "PIP049", "PIP064", "PIP065", "PIP066", "PIP072"}
-IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60))}
+IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68)}
 
 
 @pytest.mark.parametrize(("row", "rule", "data", "code"), CASES, ids=[f"{rule}-{row}" for row, rule, _, _ in CASES])

@@ -33,8 +33,8 @@ __all__ = ["Report", "check", "explain"]
 _LARGE = 256 << 20  # bytes of data that processes share out
 
 OnRecords = Callable[[int, int], None]  # records looked at so far, and how many there are
-UNFOLLOWED = "PIP039"
-UNSEEN = (UNFOLLOWED, "EXE001")  # what was not looked at is said before what was found
+UNFOLLOWED = "not-followed"
+UNSEEN = (UNFOLLOWED, "could-not-be-run")  # what was not looked at is reported before what was found
 
 
 @dataclass(repr=False)
@@ -193,6 +193,7 @@ class _Checks:
         self.model: Any = None
         self.probe: Any = None
         self.execution: Any = None
+        self.folders: list[Path] = []
         self.contract: Any = None
         self.checked: dict[str, Any] = {}
         self.findings: list[Finding] = []
@@ -216,7 +217,10 @@ class _Checks:
 
             parsed = parse(resolve_script(script))
             self.checked["script"] = str(script)
-        if data is not None:
+        self.folders = [path for path in local_paths(paths or ()) if path.is_dir()]
+        if parsed is not None and _has_no_files(self.folders):
+            paths = _folders_of_records(self.folders)
+        if data is not None and (paths or not self.folders):
             self._read(data, paths, against, label, group)
         if parsed is not None:
             self.script = follow(parsed, self.data)
@@ -266,7 +270,7 @@ class _Checks:
         """Run the script for a few batches."""
         from bushel.checking.running import run_script
 
-        self.execution = run_script(Path(script), self.data, args=args)
+        self.execution = run_script(Path(script), self.data, args=args, folders=self.folders)
         self.checked["run"] = self.execution.summary()
         self.checked["replaced"] = self.execution.notes()
 
@@ -319,6 +323,21 @@ class _Checks:
                 raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
 
 
+def _has_no_files(folders: list[Path]) -> bool:
+    """Whether all that was given is folders of folders, as of images by class: a script may read what no rule does."""
+    return (
+        bool(folders)
+        and all(any(folder.iterdir()) for folder in folders)
+        and not any(entry.is_file() for folder in folders for entry in folder.iterdir())
+    )
+
+
+def _folders_of_records(folders: list[Path]) -> list[AnyPath]:
+    """The folders in these that hold files which are called records, as `train/` and `val/`."""
+    inside = sorted(path for folder in folders for path in folder.iterdir() if path.is_dir())
+    return [path for path in inside if any("tfrec" in file.name.lower() for file in path.iterdir())]
+
+
 def _reported(checks: _Checks, settings: Settings, baseline: AnyPath | None) -> Report:
     old = set()
     if baseline or settings.baseline:
@@ -335,7 +354,7 @@ def _reported(checks: _Checks, settings: Settings, baseline: AnyPath | None) -> 
         else:
             kept.append(finding)
     is_run = checks.execution is not None and checks.execution.has_trained
-    kept = [finding for finding in kept if finding.rule != UNFOLLOWED or not is_run]
-    kept.sort(key=lambda f: (f.rule not in UNSEEN, -SEVERITIES.index(f.severity or "info"), f.rule))
+    kept = [finding for finding in kept if finding.name != UNFOLLOWED or not is_run]
+    kept.sort(key=lambda f: (f.name not in UNSEEN, -SEVERITIES.index(f.severity or "info"), f.rule))
     checks.checked |= {"rules": [rule.id for rule in checks.rules], "suppressed": suppressed, "baseline": known}
     return Report(kept, checks.checked, checks.rules, checks.stopwatch.timings())

@@ -4,6 +4,7 @@ photos   JPEG images of 32 x 32, four classes, in random order
 digits   raw uint8 images of 28 x 28, ten classes, gzip, in random order
 sensors  64 floats, five classes, sorted by label: only a shuffle over all of it mixes them
 reviews  text, two classes, in random order
+moods    one word, of three
 folders  the photos as files, a folder for each class
 """
 
@@ -75,6 +76,8 @@ def make(root: Path) -> None:
     write(root / "sensors/train-00000-of-00001.tfrecord", sensors(random, 2000, 0))
     write(root / "sensors/val-00000-of-00001.tfrecord", sensors(random, 500, 2000))
     write(root / "sensors/test-00000-of-00001.tfrecord", sensors(random, 500, 2500))
+    moods = ({"mood": mood} for mood in ("good", "bad", "böse") * 20)
+    write(root / "moods/train-00000-of-00001.tfrecord", moods)
     write(root / "reviews/train-00000-of-00001.tfrecord", reviews(random, 600))
     write(root / "reviews/val-00000-of-00001.tfrecord", reviews(random, 200))
     for split, count in (("train", 80), ("val", 40)):

@@ -75,6 +75,9 @@ def _labels(pair: Pair) -> Misfit | None:
     if loss in BINARY and labels == "one_hot" and pair.activation == "softmax" and (units or 0) > 2:
         message = f"one class of {units} is true, and {loss} takes each output for a question of its own"
         return Misfit("labels", message, f"use {CATEGORICAL[0]}", confidence="likely")
+    if labels == "rows" and (loss in CATEGORICAL or (loss in BINARY and pair.activation == "softmax")):
+        message = f"rows of labels hold several classes or none, and {'softmax' if loss in BINARY else loss} takes one"
+        return Misfit("labels", message, f"use sigmoid and {BINARY[0]}")
     if loss in SQUARED and labels == "numbers" and (units or 0) > 1 and 2 <= high < (units or 0):
         return Misfit("labels", f"class numbers are compared with {units} outputs under {loss}", f"use {SPARSE[0]}")
     return None

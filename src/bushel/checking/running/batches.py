@@ -227,6 +227,7 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
         "distinct": len(look.digests),
         "nan_batch": nan_batch,
         "padding": _padding(flat(x)),
+        "padded_labels": _padded_labels(flat(x), flat(y)),
         "seeded": _is_seeded(),
         "label_in": _label_in(look),
     }
@@ -250,16 +251,24 @@ def _label_in(look: Look) -> str | None:
         return None
     for name in flat(x):
         array = _several(look, name, 0)
-        if array.dtype.kind not in "iuf" or len(array) != len(label) or array.ndim > 2:
+        if array.dtype.kind not in "iuf" or len(array) != len(label) or array.ndim > 3:
             continue
         columns = array.reshape(len(array), -1)
         if columns.shape == flat_label.shape and len(np.unique(flat_label)) > 1 and np.array_equal(columns, flat_label):
             return f"input {name!r}" if name else "the input"
         if flat_label.shape[1] == 1 and 1 < columns.shape[1] <= 2048 and len(np.unique(flat_label)) > 1:
-            same = (columns == flat_label).all(axis=0)
+            same = _tells_it(columns.astype(np.float64), flat_label.astype(np.float64))
             if same.any():
                 return f"column {int(same.argmax())} of {f'input {name!r}' if name else 'the input'}"
     return None
+
+
+def _tells_it(columns: NDArray[np.float64], label: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The columns that are the label, moved or scaled at most."""
+    centred, wanted = columns - columns.mean(axis=0), label - label.mean()
+    sizes = np.sqrt((centred**2).sum(axis=0) * (wanted**2).sum())
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.abs((centred * wanted).sum(axis=0)) / sizes > 1 - 1e-9)
 
 
 def _is_seeded() -> bool:
@@ -300,6 +309,19 @@ def _padding(inputs: dict[str, NDArray[Any]]) -> dict[str, float]:
         if array.ndim == 2 and array.dtype.kind in "iu" and array.shape[1] > 2 and len(array):
             found[name] = float((array[:, -1] == 0).mean())
     return found
+
+
+def _padded_labels(inputs: dict[str, NDArray[Any]], labels: dict[str, NDArray[Any]]) -> bool:
+    """Whether sequences of labels are padded with 0, which is the label of tokens as well."""
+    if len(labels) != 1:
+        return False
+    label = next(iter(labels.values()))
+    for array in inputs.values():
+        if array.ndim == 2 and array.dtype.kind in "iu" and array.shape == label.shape and label.dtype.kind in "iu":
+            padding = np.flip(np.cumsum(np.flip(array != 0, 1), 1), 1) == 0
+            share = float(padding.mean())
+            return share > 0.1 and not label[padding].any() and bool((label[~padding] == 0).any())
+    return False
 
 
 def _second_pass(look: Look) -> None:

@@ -62,8 +62,9 @@ def _prepare(job: dict[str, Any]) -> None:
     from bushel.checking.running import replacements
 
     replacements.install_plain(job)
-    install_loops()
     import tensorflow as tf
+
+    install_loops()  # after TensorFlow, whose thousands of modules are not the user's
 
     tf.config.threading.set_intra_op_parallelism_threads(0)
     replacements.install_tensorflow()

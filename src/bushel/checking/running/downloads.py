@@ -32,6 +32,8 @@ def install() -> None:
     replace_everywhere(save, lambda model, path, *a, **k: save(model, paths.for_writing(path), *a, **k))
     replace_everywhere(load, lambda path, *a, **k: _loaded(load(paths.for_reading(path), *a, **k)))
     replace_everywhere(keras.utils.get_file, _refuse_download(keras.utils.get_file))
+    for name in ("image_dataset_from_directory", "text_dataset_from_directory"):
+        replace_everywhere(getattr(keras.utils, name), _from_folder(getattr(keras.utils, name)))
     _small_datasets(keras)
     callbacks = keras.callbacks
     for name in ("ModelCheckpoint", "CSVLogger", "BackupAndRestore", "TensorBoard"):
@@ -47,18 +49,36 @@ def install() -> None:
     tf.train.latest_checkpoint = lambda folder, *a, **k: latest(paths.for_writing(folder), *a, **k)
 
 
+def _from_folder(original: Any) -> Any:
+    @functools.wraps(original)
+    def make(directory: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(paths.for_reading(directory), *args, **kwargs)
+
+    return make
+
+
 def _loaded(model: Any) -> Any:
     model.__dict__["_bushel_loaded"] = True
     return model
 
 
-def replace_everywhere(original: Any, new: Any) -> None:
-    """Keras offers one function under many names."""
+@functools.cache
+def _homes() -> dict[int, list[tuple[Any, str]]]:
+    """The modules and names under which Keras offers each of its functions, looked up once."""
+    found: dict[int, list[tuple[Any, str]]] = {}
     for name, module in list(sys.modules.items()):
         if name.startswith(("keras", "tensorflow.keras")):
             for attribute, value in list(vars(module).items()):
-                if value is original:
-                    setattr(module, attribute, new)
+                if callable(value):
+                    found.setdefault(id(value), []).append((module, attribute))
+    return found
+
+
+def replace_everywhere(original: Any, new: Any) -> None:
+    """Keras offers one function under many names."""
+    for module, attribute in _homes().get(id(original), []):
+        if getattr(module, attribute) is original:
+            setattr(module, attribute, new)
 
 
 def _without_download(original: Any, name: str) -> Any:

@@ -172,6 +172,12 @@ class Execution:
         lines = source.text.splitlines()
         return [(function[0], n, "") for n in sorted(numbers) if re.search(pattern, lines[n - 1].partition("#")[0])]
 
+    def lines_of(self, pattern: str) -> list[Spot]:
+        """The first lines of the script that match a pattern."""
+        lines = self.source.text.splitlines()
+        found = [n for n, line in enumerate(lines, 1) if re.search(pattern, line.partition("#")[0])]
+        return [(str(self.entry), n, "") for n in found[:2]]
+
     def around(self, spot: Spot, pattern: str) -> list[Spot]:
         """The lines of the function around a place that match a pattern."""
         source = self.source_of(spot[0]) if spot else None

@@ -11,7 +11,7 @@ import numpy as np
 
 from bushel.checking.running import links
 from bushel.checking.running.batches import array_facts, flat, inputs_and_labels
-from bushel.checking.running.places import Place
+from bushel.checking.running.places import Place, is_user_file
 
 __all__ = ["describe_loss", "model_facts", "place_of", "probe"]
 
@@ -102,6 +102,7 @@ def describe_loss(loss: Any) -> dict[str, Any] | None:
         "from_logits": bool(from_logits),
         "place": place_of(loss),
         "reduction": getattr(loss, "reduction", None),
+        "ignores": getattr(loss, "ignore_class", None) or kwargs.get("ignore_class"),
     }
 
 
@@ -114,6 +115,9 @@ def _optimizer_facts(optimizer: Any, steps: int | None) -> dict[str, Any] | None
         with contextlib.suppress(Exception):
             facts["schedule"] = type(rate).__name__
             facts["schedule_place"] = place_of(rate)
+            code = getattr(type(rate).__call__, "__code__", None)
+            if code is not None and is_user_file(code.co_filename):
+                facts["schedule_lines"] = [(code.co_filename, n, "") for n in _lines_of(code)]
             total = steps or 1000
             facts["rates"] = [float(rate(step)) for step in (0, total // 10, total // 2, max(total - 1, 0))]
             facts["schedule_steps"] = total
@@ -124,6 +128,14 @@ def _optimizer_facts(optimizer: Any, steps: int | None) -> dict[str, Any] | None
     with contextlib.suppress(Exception):
         facts["iterations"] = int(np.asarray(optimizer.iterations))
     return facts
+
+
+def _lines_of(code: Any) -> list[int]:
+    """The lines of a function that divide: where a schedule goes wrong."""
+    import linecache
+
+    lines = sorted({line for _, _, line in code.co_lines() if line is not None})
+    return [line for line in lines if "//" in linecache.getline(code.co_filename, line)][:2]
 
 
 def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:

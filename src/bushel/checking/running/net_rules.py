@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from bushel.checking.report.findings import Finding
+from bushel.checking.rules.pairing import Pair, loss_called, misfits
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
@@ -234,7 +236,8 @@ def not_a_number(run: Execution) -> Iterator[Finding]:
             if bad:
                 yield run.found(
                     f"{bad:,} values of {name or 'a tensor'} are NaN or infinite in the first batches of {role}",
-                    *_map_spots(run, look, DIVIDES),
+                    *(_map_spots(run, look, DIVIDES) or run.lines_of(r"/.*std|\blog\(|sqrt\(")),
+                    *(run.lines_of(r"\[\[?.*\]\]?|read_csv|\.values|to_numpy") if look.get("arrays") else ()),
                     help="look at divisions and logarithms in the map function, and at the data with bushel check",
                 )
                 break
@@ -251,134 +254,51 @@ def labels_do_not_fit_head(run: Execution) -> Iterator[Finding]:
     Reports: none collected.
     """
     for fit in _fits(run):
-        yield from _head(run, fit["model"], fit["train"], fit.get("probe") or {})
+        model = fit["model"]
+        for misfit in misfits(pair_of(fit)):
+            spots = [_last_spot(model), _loss_spot(run, model)]
+            spots = spots if misfit.kind == "head" else spots[::-1]
+            if misfit.kind != "logits":  # EXE035 looks at what the model really gives
+                yield run.found(misfit.message, *spots, *_label_spots(run, fit["train"]), help=misfit.help,
+                                severity=misfit.severity, confidence=misfit.confidence)  # fmt: skip
 
 
-def _head(run: Execution, model: Event, look: Event, probe: Event) -> Iterator[Finding]:
-    labels, loss, units = _labels(look), model.get("loss") or {}, _units(model)
-    if labels is None or not loss or "min" not in labels:
-        return
-    counts = {float(k): v for k, v in (look.get("label_counts") or {}).items()}
-    low, high = (min(counts), max(counts)) if counts else (labels["min"], labels["max"])
-    name, shape = loss["name"], labels["shape"]
-    classes = len(counts)
-    is_whole = bool(labels.get("integers"))
-    if name in SPARSE and units and is_whole and (high >= units or low < 0):
-        yield run.found(
-            f"labels reach from {low:g} to {high:g}, and the last layer has {units} outputs",
-            _last_spot(model),
-            _loss_spot(run, model),
-            help=f"give it {int(high) + 1} outputs, or number the labels from 0",
-        )
-    elif (
-        name in SPARSE
-        and units
-        and is_whole
-        and low >= 1
-        and classes > 1
-        and int(high) + 1 == units
-        and classes == units - 1
-    ):
-        return  # one output is never used, which costs nothing
-    elif name in SPARSE and units == 1:
-        yield run.found(
-            f"{name} needs one output per class, and the last layer has 1", _last_spot(model), _loss_spot(run, model)
-        )
-    elif name in BINARY and units == 1 and is_whole and (high > 1 or low < 0):
-        yield run.found(
-            f"labels reach from {low:g} to {high:g} under {name}, which is made for 0 and 1",
-            _loss_spot(run, model),
-            _last_spot(model),
-            help="use sparse_categorical_crossentropy and one output per class"
-            if high > 1
-            else "number the labels 0 and 1",
-        )
-    elif name in BINARY and units and units > 1 and is_whole and (len(shape) == 1 or shape[-1] == 1):
-        yield run.found(
-            f"class numbers are compared with {units} outputs under {name}",
-            _loss_spot(run, model),
-            help="use sparse_categorical_crossentropy",
-        )
-    elif (
-        name in BINARY
-        and labels.get("one_hot")
-        and (model.get("last") or {}).get("activation") == "softmax"
-        and units
-        and units > 2
-    ):
-        yield run.found(
-            f"one class of {units} is true, and {name} takes each output for a question of its own",
-            _loss_spot(run, model),
-            help="use categorical_crossentropy",
-            confidence="likely",
-        )
-    elif (
-        name in CATEGORICAL and units and is_whole and not labels.get("one_hot") and (len(shape) == 1 or shape[-1] == 1)
-    ):
-        yield run.found(
-            f"labels are class numbers, and {name} takes one-hot rows",
-            _loss_spot(run, model),
-            help="use sparse_categorical_crossentropy",
-        )
-    elif (
-        name in SQUARED
-        and units
-        and units > 1
-        and is_whole
-        and 2 < classes <= units
-        and (len(shape) == 1 or shape[-1] == 1)
-    ):
-        yield run.found(
-            f"class numbers are compared with {units} outputs under {name}",
-            _loss_spot(run, model),
-            help="use sparse_categorical_crossentropy",
-        )
-    activation = (model.get("last") or {}).get("activation")
-    if units == 1 and activation == "softmax":
-        yield run.found(
-            "softmax over one output is always 1: there is nothing to learn",
-            _last_spot(model),
-            help="use sigmoid for one output, or one output per class",
-        )
-    if (
-        name in SPARSE + CATEGORICAL
-        and units
-        and units > 1
-        and activation == "sigmoid"
-        and not (model.get("last") or {}).get("guessed")
-    ):
-        yield run.found(
-            f"{units} outputs with sigmoid under {name}, which takes probabilities that sum to 1",
-            _last_spot(model),
-            _loss_spot(run, model),
-            help="use softmax",
-            severity="warning",
-        )
-    if (
-        name in SPARSE + CATEGORICAL + BINARY
-        and activation in ("relu", "tanh", "gelu", "elu", "selu", "leaky_relu")
-        and not (model.get("last") or {}).get("guessed")
-    ):
-        yield run.found(
-            f"the last layer ends in {activation} under {name}",
-            _last_spot(model),
-            help="use softmax (or sigmoid for one output), or no activation and from_logits=True",
-        )
-    if name in SQUARED and not is_whole and activation in ("sigmoid", "relu", "softmax", "tanh") and units == 1:
-        top = {"sigmoid": 1.0, "softmax": 1.0, "tanh": 1.0}.get(activation, math.inf)
-        bottom = -1.0 if activation == "tanh" else 0.0
-        if labels["max"] > top * 1.2 or labels["min"] < bottom - 0.2 * max(1.0, labels.get("std", 0)):
-            yield run.found(
-                f"targets reach from {labels['min']:.3g} to {labels['max']:.3g}, and {activation} gives "
-                f"{bottom:g} to {top:g}",
-                _last_spot(model),
-                help="use no activation for such targets",
-            )
-    outputs = probe.get("outputs") or {}
-    if name in SQUARED and len(shape) == 1 and len(outputs.get("shape") or []) == 3:
-        yield run.found(
-            f"targets of shape {shape} are compared with outputs of shape {outputs['shape']}", _last_spot(model)
-        )
+def pair_of(fit: Event) -> Pair:
+    """The loss of a training, the outputs and the labels that it is given."""
+    model, labels = fit["model"], _labels(fit["train"])
+    loss, last = model.get("loss") or {}, model.get("last") or {}
+    activation = "softmax" if last.get("class") == "Softmax" else last.get("activation")
+    known = labels_seen(labels or {}, fit["train"].get("label_counts"))
+    if loss.get("ignores") is not None:
+        known |= {"low": None, "high": None}
+    return Pair(
+        loss_called(loss.get("name") or ""),
+        loss.get("from_logits"),
+        None if last.get("guessed") else "none" if activation == "linear" else activation,
+        _units(model),
+        **known,
+    )
+
+
+def labels_seen(labels: Event, counts: Event | None = None) -> dict[str, Any]:
+    """Labels by what batches hold of them."""
+    shape = labels.get("shape") or []
+    if "min" not in labels or not shape:
+        return {}
+    if labels.get("one_hot"):
+        return {"labels": "one_hot", "depth": shape[-1]}
+    is_row = len(shape) == 2 and shape[-1] > 1
+    if is_row and labels.get("integers") and labels["min"] >= 0 and labels["max"] <= 1:
+        return {"labels": "rows", "depth": shape[-1]}
+    values = [float(value) for value in counts or ()] or [labels["min"], labels["max"]]
+    if is_row or len(shape) > 2:
+        return {}
+    return {"labels": "numbers" if labels.get("integers") else "amounts", "low": min(values), "high": max(values)}
+
+
+def _label_spots(run: Execution, look: Event) -> list[Spot]:
+    """Lines that make labels: one-hot rows, and arithmetic with what is called label or class."""
+    return _map_spots(run, look, r"one_hot|to_categorical|(label|class|target)\S* [-+] 1")[:1]
 
 
 @rule("EXE035", "logits-and-probabilities", needs="execution", rank=35)
@@ -494,6 +414,18 @@ def class_weight(run: Execution) -> Iterator[Finding]:
             yield run.found("class_weight has names for keys: it takes class numbers", spot, severity="error")
             continue
         keys = {float(key) for key in weights}
+        heavy = max(counts, key=lambda label: counts[label])
+        rare = min(counts, key=lambda label: counts[label])
+        heaviest, lightest = (_weight(weights, label) for label in (heavy, rare))
+        if counts[heavy] > 1.5 * counts[rare] and heaviest is not None and lightest is not None and heaviest > lightest:
+            yield run.found(
+                f"class {heavy} has {counts[heavy]:,} records and a weight of {heaviest:.3g}, class {rare} has "
+                f"{counts[rare]:,} and {lightest:.3g}: the rarer class counts even less",
+                spot,
+                *run.around(spot, "weight")[:1],
+                help="weigh by total / (classes * count)",
+                confidence="likely",
+            )
         missing = sorted(set(map(float, counts)) - keys)
         if missing:
             yield run.found(
@@ -501,6 +433,10 @@ def class_weight(run: Execution) -> Iterator[Finding]:
                 spot,
                 help="give one key per class number",
             )
+
+
+def _weight(weights: Event, label: str) -> float | None:
+    return next((float(weight) for key, weight in weights.items() if float(key) == float(label)), None)
 
 
 @rule("EXE037", "callback-watches-nothing", severity="warning", needs="execution", rank=60)
@@ -585,6 +521,13 @@ def learning_rate(run: Execution) -> Iterator[Finding]:
                 f"with a learning rate of {rate:g} nothing is learned",
                 spot,
                 help="begin with 1e-3 for Adam, 1e-2 for SGD",
+            )
+        elif len(rates) == 4 and rates[1] <= 0 and max(rates) > 0 and optimizer["schedule_steps"] >= 20:
+            yield run.found(
+                f"the learning rate is still {rates[1]:.2g} after a tenth of {optimizer['schedule_steps']:,} steps",
+                *optimizer.get("schedule_lines", ()),
+                spot,
+                help="let a warm-up rise from step to step: divide with /, not //",
             )
         elif len(rates) == 4 and rates[0] > 0 and (rates[1] < rates[0] * 1e-2 or rates[2] < rates[0] * 1e-4):
             yield run.found(
@@ -672,6 +615,10 @@ def nothing_to_train(run: Execution) -> Iterator[Finding]:
     Ignore: never.
     Reports: none collected.
     """
+    for event in run.of("on_batch"):
+        if event["name"] == "train_on_batch" and event.get("trainable") == 0:
+            yield run.found("no weight of the model that is trained here is trainable", event.get("frozen_at"),
+                            event["place"], help="set trainable = True before it is trained")  # fmt: skip
     for fit in run.fits:
         model, probe = fit["model"], fit.get("probe") or {}
         if fit.get("failed"):

@@ -43,6 +43,7 @@ class Paths:
     def __init__(self) -> None:
         self.top = self.copy = self.root = self.cwd = ""
         self.files: list[dict[str, str]] = []
+        self.folders: list[str] = []  # that were given as the data
         self.told: dict[str, list[str]] = {}
         self.meant: dict[str, set[str]] = {}  # of a file of the data: the paths that it stood for
         self.exists = os.path.exists
@@ -52,6 +53,7 @@ class Paths:
         """Take what the job says."""
         self.top, self.copy, self.root, self.cwd = job["top"], job["copy"], job["root"], job["cwd"]
         self.files = job["files"]
+        self.folders = job.get("folders", [])
 
     def shadow(self, path: str) -> str:
         """Where a file outside the copy is written instead."""
@@ -92,6 +94,19 @@ class Paths:
         if text.startswith(self.copy):  # an absolute path that was made from where the copy is
             outside = self.root + text[len(self.copy) :]
             return outside if self.exists(outside) else None
+        return self.in_data(text)
+
+    def in_data(self, text: str) -> str | None:
+        """The entry of the data's folder with the last names of a path: `train/cats`, `train.csv`."""
+        parts = [part for part in re.split(r"[/\\]", text) if part not in ("", ".", "..")]
+        if _DATA_SUFFIX.search(text) or any(glob_module.has_magic(part) for part in parts):
+            return None
+        for folder in self.folders:
+            for count in range(min(4, len(parts)), 0, -1):
+                place = os.path.join(folder, *parts[-count:])
+                if self.exists(place):
+                    self._tell(text, [place])
+                    return place
         return None
 
     def of_data(self, pattern: str) -> list[str]:
@@ -145,6 +160,13 @@ class Paths:
             if there:
                 return sorted(there)
         there = self.glob(self.shadow(pattern))
+        for folder in self.folders if not there else ():
+            parts = [part for part in pattern.split("/") if part not in ("", ".", "..")]
+            for count in range(min(3, len(parts)), 1, -1):
+                found = sorted(self.glob(os.path.join(folder, *parts[-count:])))
+                if found:
+                    self._tell(pattern, found)
+                    return found
         return sorted(there) or self.of_data(pattern)
 
 

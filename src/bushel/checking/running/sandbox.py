@@ -47,7 +47,12 @@ def resolve_script(script: str | os.PathLike[str]) -> Path:
 
 
 def run_script(
-    script: str | os.PathLike[str], data: Data | None = None, *, args: str = "", limits: Limits | None = None
+    script: str | os.PathLike[str],
+    data: Data | None = None,
+    *,
+    args: str = "",
+    limits: Limits | None = None,
+    folders: Iterable[Path] = (),
 ) -> Execution:
     """Run a script for a few batches, and return what was seen."""
     source = read_source(resolve_script(script))
@@ -62,6 +67,7 @@ def run_script(
             entry = entry.with_name(f"{entry.stem}_notebook.py")
             entry.write_text(source.text, encoding="utf-8")
         job = _job(top, copy, entry, root, data, shlex.split(args), limits)
+        job["folders"] = [str(folder.resolve()) for folder in folders]
         (top / "job.json").write_text(json.dumps(job))
         ended = _watch(top, copy, limits)
         events = list(_read_events(top / "seen.jsonl"))

@@ -514,6 +514,8 @@ def _on_batch(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any
                     place=place,
                     inputs=array_facts(np.asarray(x)) if not isinstance(x, dict | list | tuple) else None,
                     labels=label_facts(np.asarray(y)) if y is not None and not isinstance(y, dict | list) else None,
+                    trainable=len(model.trainable_weights) if model.weights else None,
+                    frozen_at=model.__dict__.get("_bushel_frozen"),
                 )
     try:
         result = run(**given)

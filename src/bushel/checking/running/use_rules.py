@@ -38,8 +38,10 @@ def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
             for message in _differences(train, look):
                 if message not in told:
                     told.add(message)
+                    filters = [link["place"] for link in run.chain(train) if link["name"] == "filter"]
                     yield run.found(
                         f"training data has {message} in {'validation' if role == 'val' else 'evaluation'}",
+                        *(filters[:1] if "label" in message else ()),
                         *_map_places(run, look),
                         help="prepare both with the same function",
                     )
@@ -312,6 +314,16 @@ def padding_not_masked(run: Execution) -> Iterator[Finding]:
     """
     for fit in run.fits:
         look, layers = fit.get("train") or {}, fit["model"]["layers"]
+        masks = any(layer["class"] == "Masking" or layer.get("mask_zero") for layer in layers) or look.get("weights")
+        if look.get("padded_labels") and not masks and (fit["model"].get("loss") or {}).get("ignores") is None:
+            padding = [link["place"] for link in run.chain(look) if link["name"] == "padded_batch"]
+            yield run.found(
+                "labels are padded with 0, which is a real label: padding counts as right answers",
+                *[layer["place"] for layer in layers if layer["class"] == "Embedding"][:1],
+                *padding[:1],
+                help="mask it: mask_zero=True, sample weights, or ignore_class",
+            )
+            continue
         padded = any(share >= MOSTLY_PADDED for share in (look.get("padding") or {}).values())
         embeddings = [layer for layer in layers if layer["class"] == "Embedding"]
         recurrent = [layer for layer in layers if layer["class"] in RECURRENT]

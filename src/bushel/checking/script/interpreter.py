@@ -73,6 +73,7 @@ class Interpreter(Expressions):
         self.loops: list[set[str]] = []  # what happened in each loop around it
         self.mapped = 0  # functions of `map` around it
         self.in_step = 0  # functions and loops around it whose own statements open a tape
+        self.ranges: dict[int, tuple[str | None, ast.AST]] = {}  # of what models are given, and where
         self.function = ""  # the name of the function that is followed
         self.modules: dict[str, Scope] = {}
         self.called: set[int] = set()

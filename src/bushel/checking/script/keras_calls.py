@@ -197,11 +197,25 @@ def apply_layers(call: Call, value: Value) -> Value:
         shape = shape_of(value.output)
     if problem is not None:
         call.add("layer-misfit", problem=problem)
+    if isinstance(value, Model) and base.form != "input":
+        _watch_range(call, value, base)
+    if isinstance(value, Made) and value.kind == "StringLookup" and base.feature is not None:
+        call.add("lookup", feature=base.feature, vocabulary=value.get(-1, "vocabulary"), layer=value)
     added = tuple(value.layers) if isinstance(value, Model) else (value,)
     keeps = is_random(value)
     made = base.but(layers=(*base.layers, *added), shape=shape, made_by=call.node, feature=None)
     made = made.but(span=base.span if keeps else None, form=base.form if keeps else None)
     return _taped(call, made) if isinstance(value, Model) else made
+
+
+def _watch_range(call: Call, model: Model, given: Tensor) -> None:
+    """A model that is given values of one range here and of another there."""
+    last = given.layers[-1] if given.layers else None
+    activation = last.constant(-1, "activation") if isinstance(last, Made) else None
+    span = {"tanh": "-1..1", "sigmoid": "0..1"}.get(str(activation), given.span if last is None else None)
+    known = call.run.ranges.setdefault(id(model), (span, call.node)) if span is not None else (span, call.node)
+    if span is not None and known[0] != span:
+        call.add("two-ranges", spans=(known[0], span), other=known[1], made_by=last.node if last is not None else None)
 
 
 def _taped(call: Call, made: Tensor) -> Tensor:

@@ -126,6 +126,29 @@ def classes_blended(trace: Trace) -> Iterator[Finding]:
             yield at(event, f"{event.info['feature']!r} holds class numbers, and resize blends them", fix)
 
 
+@rule("PIP067", "prepared-in-two-ways", needs="script")
+def prepared_in_two_ways(trace: Trace) -> Iterator[Finding]:
+    """Inputs in one range for training and in another for validation, or for two calls of one model.
+
+    Why: the model is measured on inputs that it was never shown; a discriminator tells images apart by their range.
+    Example: `/ 255` in the function for training alone; a generator that ends in tanh, and real images of 0..1
+    Fix: one function for both; only random changes belong to training alone.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in trace.of("two-ranges"):
+        one, other = event.info["spans"]
+        made = placed(trace.sources, event.info["made_by"] or event.info["other"])
+        yield at(event, f"the model is given {one} at one place and {other} here", help="use one range", also=made)
+    trained = {id(use.node): inputs_of(dataset) for use, dataset in trace.used("train")}
+    for use, dataset in trace.used("eval"):
+        held, train = inputs_of(dataset), trained.get(id(use.node))
+        if held is not None and train is not None and held.span and train.span and held.span != train.span:
+            message = f"pixels are {train.span} in training and {held.span} in validation"
+            place = placed(trace.sources, held.made_by)
+            yield at(place or use, message, help="prepare both with the same function", also=use)
+
+
 @rule("PIP040", "conversion-does-nothing", needs="script")
 def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
     """`convert_image_dtype` after `resize`, which has made floats of the pixels already.

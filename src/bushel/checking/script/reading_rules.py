@@ -13,7 +13,7 @@ from bushel.checking.collect.facts import FeatureFacts
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.fixes import At, Edit, at, replaced, with_argument, with_keyword, without_keyword
-from bushel.checking.script.known_values import Mapping, Shape, Spec, Tensor, count_of
+from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of
 from bushel.checking.script.shapes import shown
 from bushel.checking.script.source import Source
 from bushel.checking.script.tensorflow_calls import ITEM
@@ -407,6 +407,29 @@ def _made(event: Event, tensor: Tensor) -> At | None:
 def _is_varying_raw(trace: Trace, facts: FeatureFacts) -> bool:
     raw = any(event.info["feature"] == facts.name for event in trace.of("decode-raw"))
     return raw and facts.size is None and not facts.is_image
+
+
+@rule("PIP068", "not-in-vocabulary", needs="script")
+def not_in_vocabulary(trace: Trace) -> Iterator[Finding]:
+    """Names in the records that the vocabulary of a lookup does not have.
+
+    Why: they all become one number, the one for what is not known.
+    Example: `StringLookup(vocabulary=["Moehre"])` where the records say "Möhre"
+    Fix: the names as the records hold them.
+    Ignore: where rare names are left out on purpose.
+    Reports: none collected.
+    """
+    for event in trace.of("lookup"):
+        facts, given = _facts(trace, event.info["feature"]), event.info["vocabulary"]
+        held = facts.distinct if facts is not None and facts.dtype == "bytes" else None
+        known = {item.value for item in given.items if isinstance(item, Const)} if isinstance(given, Seq) else None
+        if held is None or not known or known != {name for name in known if isinstance(name, str)}:
+            continue
+        names = {name.decode() if isinstance(name, bytes) else str(name): count for name, count in held.items()}
+        missing = [name for name in names if name not in known]
+        if missing and sum(names[name] for name in missing) > 0.05 * sum(names.values()):
+            message = f"{', '.join(map(repr, missing[:3]))} of {facts.name!r} are not in the vocabulary"  # type: ignore[union-attr]
+            yield at(event, message, help="use the names that the records hold", also=event.info["layer"])
 
 
 @rule("PIP030", "not-that-encoding", needs="script")
