@@ -132,7 +132,7 @@ def look_at(dataset: Any, role: str, *, seconds: float = PASS_SECONDS) -> Look:
             if not look.facts["infinite"] and look.facts["seconds"] < SECOND_PASS_SECONDS:
                 _second_pass(look)
         except _Undrawable as failure:
-            from bushel.checking.running.replay import tell_pipeline_failure
+            from bushel.checking.running.failures import tell_pipeline_failure
 
             error = failure.error
             look.facts = {**_NOTHING, "failed": True}

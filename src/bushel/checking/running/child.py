@@ -38,7 +38,7 @@ def _main(job: dict[str, Any]) -> None:
     _prepare(job)
     seen.tell("ready", seconds=time.monotonic() - begun)
     _run(job)
-    from bushel.checking.running.endings import tell_end
+    from bushel.checking.running.watched_steps import tell_end
 
     tell_end()
     seen.tell("end", seconds=time.monotonic() - begun)
@@ -51,7 +51,7 @@ def _stopped(_: int, __: FrameType | None) -> None:
     place = user_place()
     seen.tell("stopped", place=place)
     with contextlib.suppress(BaseException):
-        from bushel.checking.running.endings import tell_end
+        from bushel.checking.running.watched_steps import tell_end
 
         tell_end()
     os._exit(3)

@@ -1,14 +1,14 @@
-"""EXE001 to EXE003: scripts that cannot be run, do not end, or raise."""
+"""EXE001 to EXE003: scripts that cannot be run, do not end, or raise: errors in words, where they have to be mended."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.running.causes import cause_of
 from bushel.checking.running.execution import Event, Execution, Spot
 
 __all__: list[str] = []
@@ -51,6 +51,7 @@ def could_not_be_run(run: Execution) -> Iterator[Finding]:
             f"the script could not be run further: {error['type']}: {first}",
             *error["frames"][::-1][:2],
             help="install or provide what is missing here, or give other arguments with --run-args",
+            severity="info" if error["type"] in MISSING_HERE or error.get("ours") else None,
         )
     for event in run.of("exit"):
         yield run.found(
@@ -87,6 +88,7 @@ def stopped_at_limit(run: Execution) -> Iterator[Finding]:
         f"the script was ended at the limit of {limit}",
         at,
         help="give it a part of the data, or look at what takes long",
+        severity="info" if run.has_trained else None,  # what it trains with was looked at
     )
 
 
@@ -121,6 +123,296 @@ def _one_line(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
-def is_definition(node: ast.AST) -> bool:
-    """Whether a node is a function."""
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+@dataclass
+class Cause:
+    """Why something was raised."""
+
+    message: str
+    spots: list[Spot] = field(default_factory=list)
+    help: str = ""
+
+
+Reader = Callable[[Execution, Event, str], Cause | None]
+
+
+def cause_of(run: Execution, error: Event) -> Cause:
+    """An error in words; as it is, where no words are known."""
+    text = f"{error['message']}\n{error.get('again') or ''}\n{error.get('cause') or ''}"
+    spots = _spots(error)
+    for reader in _READERS:
+        cause = reader(run, error, text)
+        if cause is not None:
+            cause.spots = [*cause.spots, *spots]
+            return cause
+    first = _essence(error["message"]) or error["type"]
+    return Cause(f"{error['type']}: {first}", spots)
+
+
+def _spots(error: Event) -> list[Spot]:
+    """Where it was raised, innermost first; the link; and who asked for a batch."""
+    frames = [frame for frame in error["frames"] if frame]
+    link = error.get("link")
+    spots: list[Spot] = []
+    if error["doing"] == "drawing":
+        inner = [frame for frame in frames if frame != error.get("consumer")]
+        spots += inner[::-1][:2]
+        if link:
+            spots.append(link["place"])
+        spots.append(error.get("consumer"))
+    else:
+        spots += [*frames[::-1][:3], error.get("place")]
+    return [spot for spot in spots if spot]
+
+
+def _essence(message: str) -> str:
+    """The first sentence of a long message."""
+    text = re.sub(r"in user code:\s*", "", message)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("File ")]
+    told = [line for line in lines if re.match(r"[A-Z]\w*(Error|Exception):", line)]
+    chosen = told[0].partition(":")[2].strip() if told else (lines[0] if lines else "")
+    chosen = re.sub(r"\{\{.*?\}\}\s*", "", chosen)
+    chosen = re.sub(r"\[\[.*?\]\]|\[Op:\w+\].*", "", chosen).strip()
+    return chosen[:300]
+
+
+def _feature_spot(run: Execution, error: Event, name: str) -> list[Spot]:
+    """The line of a feature in the spec that parses it."""
+    found: list[Spot] = []
+    files = {str(run.entry), *(frame[0] for frame in error["frames"])}
+    link = error.get("link") or {}
+    files |= {link["place"][0]} if link.get("place") else set()
+    files |= {link["function"][0]} if link.get("function") else set()
+    files |= {event["place"][0] for event in run.of("link") if event.get("place")}
+    for file in sorted(files):
+        source = run.source_of(file)
+        for node in ast.walk(source.tree) if source else ():
+            if not isinstance(node, ast.Dict):
+                continue
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == name and "Feature" in ast.dump(value):
+                    found.append((file, key.lineno, ""))
+    return found
+
+
+def _known_features(run: Execution) -> str:
+    names = sorted(run.data.features) if run.data is not None and hasattr(run.data, "features") else []
+    return f"; the records hold {', '.join(names[:12])}" if names else ""
+
+
+def _missing_feature(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(
+        r"Feature(?: list)?:? '?(\S+?)'? (?:\(data type: (\w+)\) )?is required but could not be found", text
+    )
+    found = found or re.search(
+        r"[Nn]ame: [^,]*, (?:Context f|F)eature(?: list)? '?(\S+?)'? (?:\(data type: (\w+)\) )?is required", text
+    )
+    if found is None:
+        return None
+    return Cause(
+        f"feature {found[1]!r} is not in the records{_known_features(run)}",
+        _feature_spot(run, error, found[1]),
+        "use the name that the records hold, or give the feature a default_value",
+    )
+
+
+def _other_dtype(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"Feature: (\S+)\.? ?Data types don't match\. Expected type: (\w+), Feature is: (\w+)?", text)
+    found = found or re.search(
+        r"Key: (\S+?)\. +Data types don't match\. (?:Expected type|Data type): (\w+)[ ,].*?: ?(\w+)", text
+    )
+    if found is None:
+        found = re.search(r"Key: (\S+?)\.\s+Data types don't match\.(.*)", text)
+        if found is None:
+            return None
+        return Cause(
+            f"feature {found[1]!r} is of another type in the records than the spec says:{found[2][:120]}",
+            _feature_spot(run, error, found[1]),
+            "parse it with the type that was written, and cast afterwards",
+        )
+    return Cause(
+        f"feature {found[1]!r} is parsed as {found[2]}, and the records hold another type",
+        _feature_spot(run, error, found[1]),
+        "parse it with the type that was written, and cast afterwards",
+    )
+
+
+def _other_length(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(
+        r"Key: (\S+?)\.\s+Number of \w+ values != expected\.\s+Values? size:? ?(\d+) but output shape: ?(\[[^\]]*\])",
+        text,
+    )
+    found = found or re.search(r"Key: (\S+?)[,.].*?[Vv]alues size: ?(\d+).*?shape: ?(\[[^\]]*\])", text, re.DOTALL)
+    if found is None:
+        return None
+    return Cause(
+        f"feature {found[1]!r} holds {found[2]} values, and the spec says shape {found[3]}",
+        _feature_spot(run, error, found[1]),
+        "give FixedLenFeature the shape that was written, or use VarLenFeature",
+    )
+
+
+def _damaged(run: Execution, error: Event, text: str) -> Cause | None:
+    if error["type"] != "DataLossError" and "corrupted record" not in text and "inflate" not in text:
+        return None
+    sources = [link for link in run.of("link") if link["name"] == "TFRecordDataset"]
+    chain = set(error.get("chain") or ())
+    source = next((link for link in sources if link["id"] in chain), sources[-1] if sources else None)
+    given = ((source or {}).get("arguments") or {}).get("compression_type") or ""
+    known = {str(file.path.resolve()): file.compression or "" for file in (run.data.files if run.data else ())}
+    real = {known.get(name, "") for name in (source or {}).get("files", ())}
+    spots = [source["place"]] if source else []
+    if (given and "" in real) or (not given and any(real)):
+        was = next(iter(real - {""}), "") or "not compressed"
+        return Cause(
+            f"the files are {was if was == 'not compressed' else was.upper() + ' compressed'}, and are read "
+            f"{f'as {given}' if given else 'as if they were not'}",
+            [run.keyword(spots[0], "compression_type") if spots else None],
+            "give TFRecordDataset the compression_type with which the files were written",
+        )
+    return Cause(
+        "the records cannot be read: the file is damaged, or compressed and read without compression_type "
+        "(or the other way round)",
+        spots,
+        "check the files with bushel check DATA, and compression_type against how they were written",
+    )
+
+
+def _label_range(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)", text)
+    if found is None:
+        return None
+    fit = next(iter(run.fits[::-1]), None)
+    last = ((fit or {}).get("model") or {}).get("last") or {}
+    return Cause(
+        f"a label is {found[1]}, and the last layer has {found[2]} outputs: labels must be 0 to {int(found[2]) - 1}",
+        [last.get("place")],
+        "give the last layer as many outputs as there are classes, or number the labels from 0",
+    )
+
+
+def _embedding(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"indices\[[^\]]*\] = (-?\d+) is not in \[0, (\d+)\)", text)
+    if found is None:
+        return None
+    spots = [
+        layer["place"]
+        for fit in run.fits[::-1]
+        for layer in fit["model"]["layers"]
+        if layer["class"] == "Embedding" and layer.get("input_dim") == int(found[2])
+    ]
+    return Cause(
+        f"index {found[1]} is looked up in a table of {found[2]} rows",
+        spots[:1],
+        "give the table (input_dim of an Embedding) one row more than the largest index",
+    )
+
+
+def _last_compiled(run: Execution) -> Spot:
+    return next((fit["model"]["compiled_at"] for fit in run.fits[::-1] if fit["model"].get("compiled_at")), None)
+
+
+def _loss_shapes(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"target\.shape=(\([^)]*\)), output\.shape=(\([^)]*\))", text)
+    if found is None:
+        return None
+    fit = next(iter(run.fits[::-1]), None)
+    loss = ((fit or {}).get("model") or {}).get("loss") or {}
+    compiled = _last_compiled(run)
+    last = ((fit or {}).get("model") or {}).get("last") or {}
+    return Cause(
+        f"labels of shape {found[1]} do not fit outputs of shape {found[2]} under {loss.get('name', 'the loss')}",
+        [loss.get("place") or run.keyword(compiled, "loss"), last.get("place")],
+        "sparse_categorical_crossentropy takes class numbers, categorical_crossentropy one-hot rows; "
+        "the last layer needs one output per class",
+    )
+
+
+def _input_shape(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"Input \d+ of layer \"?(\w+)\"? is incompatible with the layer: (.*)", text)
+    found = found or re.search(r"Invalid input shape for input (.*)", text)
+    if found is None:
+        return None
+    name = found[1] if found.lastindex and found.lastindex > 1 else ""
+    spots = [
+        layer["place"]
+        for fit in run.fits[::-1]
+        for layer in fit["model"]["layers"]
+        if layer["name"] == name and layer["place"]
+    ]
+    spots += [
+        layer["place"]
+        for fit in run.fits[::-1]
+        for layer in fit["model"]["layers"][:1]
+        if layer["class"] == "InputLayer"
+    ]
+    told = (found[2] if found.lastindex and found.lastindex > 1 else found[1]).strip()
+    in_model = [spot for spot in spots if spot][:1]
+    return Cause(
+        f"the batches do not have the shape that the model takes: {told[:200]}",
+        in_model,
+        "make the Input and the pipeline's resize, reshape and batch agree",
+    )
+
+
+def _reshape(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"Input to reshape is a tensor with (\d+) values, but the requested shape has (\d+)", text)
+    found = found or re.search(r"Cannot reshape a tensor with (\d+) elements to shape \S+ \((\d+) elements\)", text)
+    if found is None:
+        return None
+    return Cause(
+        f"a tensor of {found[1]} values is reshaped to a shape of {found[2]}",
+        [],
+        "use the shape and the dtype with which the values were written",
+    )
+
+
+def _unbatchable(run: Execution, error: Event, text: str) -> Cause | None:
+    if "Cannot batch tensors with different shapes" not in text and "Cannot add tensor to the batch" not in text:
+        return None
+    found = re.search(r"(\[[^\]]*\]).*?(\[[^\]]*\])", text[text.find("Cannot") :])
+    chain = [link for link in run.of("link") if link["id"] in set(error.get("chain") or ())]
+    batch = next((link for link in reversed(chain) if link["name"] == "batch"), None)
+    maps = [link for link in chain if link["name"] == "map"]
+    spots = [batch["place"]] if batch else []
+    spots += [maps[-1]["function"]] if maps and maps[-1].get("function") else []
+    return Cause(
+        f"records of different shapes are batched{f': {found[1]} and {found[2]}' if found else ''}",
+        spots,
+        "resize or pad them to one shape before batch, or use padded_batch",
+    )
+
+
+def _monitor(run: Execution, error: Event, text: str) -> Cause | None:
+    found = re.search(r"(\w+) callback received monitor=(\S+?),", text)
+    if found is None:
+        return None
+    callbacks = [one for fit in run.fits for one in fit["arguments"]["callbacks"] if one.get("monitor") == found[2]]
+    metrics = next((fit["model"].get("metrics") for fit in run.fits[::-1] if fit["model"].get("metrics")), None)
+    return Cause(
+        f"{found[1]} monitors {found[2]!r}, and fit measures {', '.join(['loss', *(metrics or [])])} (and val_… "
+        "of them)",
+        [run.keyword(one["place"], "monitor") for one in callbacks[:1]],
+        "monitor one that is measured",
+    )
+
+
+def _name_error(run: Execution, error: Event, text: str) -> Cause | None:
+    if error["type"] not in ("NameError", "UnboundLocalError"):
+        return None
+    return Cause(f"{_essence(error['message'])}")
+
+
+_READERS: tuple[Reader, ...] = (
+    _missing_feature,
+    _other_dtype,
+    _other_length,
+    _damaged,
+    _label_range,
+    _embedding,
+    _loss_shapes,
+    _reshape,
+    _unbatchable,
+    _input_shape,
+    _monitor,
+    _name_error,
+)

@@ -13,7 +13,7 @@ from bushel.checking.running import links
 from bushel.checking.running.batches import array_facts, flat, inputs_and_labels
 from bushel.checking.running.places import Place, is_user_file
 
-__all__ = ["describe_loss", "model_facts", "place_of", "probe"]
+__all__ = ["behaving_layers", "describe_loss", "model_facts", "place_of", "probe"]
 
 MOST_LAYERS = 500
 PROBE_STEPS = 60
@@ -136,6 +136,13 @@ def _lines_of(code: Any) -> list[int]:
 
     lines = sorted({line for _, _, line in code.co_lines() if line is not None})
     return [line for line in lines if "//" in linecache.getline(code.co_filename, line)][:2]
+
+
+def behaving_layers(model: Any) -> list[str]:
+    """Layers that do something else in training than afterwards."""
+    kinds = ("Dropout", "BatchNormalization", "SpatialDropout", "GaussianNoise", "Random", "AlphaDropout")
+    found = [type(layer).__name__ for layer in _layers(model) if type(layer).__name__.startswith(kinds)]
+    return sorted(set(found))
 
 
 def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""EXE030 to EXE049: what reaches the model against what it is made for, and whether it learns."""
+"""EXE030 to EXE036: what reaches the model against what it is made for."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,7 +50,8 @@ def _labels(look: Event) -> Event | None:
     return found[0] if len(found) == 1 else None
 
 
-def _loss_spot(run: Execution, model: Event) -> Spot:
+def loss_spot(run: Execution, model: Event) -> Spot:
+    """Where a model got its loss."""
     loss = model.get("loss") or {}
     return loss.get("place") or run.keyword(model.get("compiled_at"), "loss") or model.get("place")
 
@@ -102,7 +102,6 @@ def _images(look: Event) -> Iterator[tuple[str, Event]]:
 SCALES = r"255|127\.5|convert_image_dtype|preprocess_input|Rescaling|per_image_standardization"
 DECODES = r"decode_(image|jpe?g|png|raw|bmp)|\bcast\(|resize"
 CONVERTS = r"//|\bcast\(|convert_|astype|zeros|clip|\* ?0\b"
-NO_DERIVATIVE = r"\b(argmax|round|floor|ceil|sign|equal|greater|less|stop_gradient|numpy|constant)\("
 DIVIDES = r"/|\blog\(|sqrt\(|pow\(|rsqrt|divide"
 
 
@@ -256,7 +255,7 @@ def labels_do_not_fit_head(run: Execution) -> Iterator[Finding]:
     for fit in _fits(run):
         model = fit["model"]
         for misfit in misfits(pair_of(fit)):
-            spots = [_last_spot(model), _loss_spot(run, model)]
+            spots = [_last_spot(model), loss_spot(run, model)]
             spots = spots if misfit.kind == "head" else spots[::-1]
             if misfit.kind != "logits":  # EXE035 looks at what the model really gives
                 yield run.found(misfit.message, *spots, *_label_spots(run, fit["train"]), help=misfit.help,
@@ -316,7 +315,7 @@ def logits_and_probabilities(run: Execution) -> Iterator[Finding]:
         loss = model.get("loss") or {}
         if "min" not in outputs or loss.get("name") not in SPARSE + CATEGORICAL + BINARY:
             continue
-        yield from _logits(run, loss, outputs, [_loss_spot(run, model), _last_spot(model)], model.get("last") or {})
+        yield from _logits(run, loss, outputs, [loss_spot(run, model), _last_spot(model)], model.get("last") or {})
     for event in run.of("loss"):
         yield from _loss_call(run, event)
 
@@ -437,372 +436,3 @@ def class_weight(run: Execution) -> Iterator[Finding]:
 
 def _weight(weights: Event, label: str) -> float | None:
     return next((float(weight) for key, weight in weights.items() if float(key) == float(label)), None)
-
-
-@rule("EXE037", "callback-watches-nothing", severity="warning", needs="execution", rank=60)
-def callback_watches_nothing(run: Execution) -> Iterator[Finding]:
-    """A callback that monitors what fit does not measure, or in the wrong direction.
-
-    Why: early stopping never stops, or stops at the worst epoch; the best model is not saved.
-    Example: `EarlyStopping(monitor="val_acc")`; `mode="min"` for an accuracy
-    Fix: a name from the history, and the direction that is better.
-    Ignore: never.
-    Reports: none collected.
-    """
-    for fit in run.fits:
-        names = set(fit.get("logs") or ())
-        for callback in fit["arguments"]["callbacks"]:
-            monitor = callback.get("monitor")
-            if not monitor or not names:
-                continue
-            spot = callback["place"] or fit["place"]
-            if monitor not in names and callback["class"] in ("EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau"):
-                if callback["class"] == "ModelCheckpoint" and not callback.get("save_best_only"):
-                    continue
-                yield run.found(
-                    f"{callback['class']} monitors {monitor!r}, and fit measures {', '.join(sorted(names))}",
-                    run.keyword(spot, "monitor"),
-                    help="monitor one of these, and give fit validation_data for those that begin with val_",
-                )
-                continue
-            wants = callback.get("mode") if callback.get("mode") in ("min", "max") else callback.get("wants")
-            better = (
-                "min"
-                if monitor.endswith("loss") or "error" in monitor
-                else "max"
-                if "acc" in monitor or "auc" in monitor
-                else None
-            )
-            if wants and better and wants != better:
-                yield run.found(
-                    f"{callback['class']} takes {'lower' if wants == 'min' else 'higher'} {monitor} for better",
-                    run.keyword(spot, "mode"),
-                    help=f'use mode="{better}"',
-                    severity="error",
-                )
-
-
-@rule("EXE038", "learning-rate", severity="warning", needs="execution", rank=60)
-def learning_rate(run: Execution) -> Iterator[Finding]:
-    """A learning rate that cannot be, or a schedule that ends it at once.
-
-    Why: with too large a rate the loss jumps, with too small a one nothing happens.
-    Example: `Adam(learning_rate=1.0)`; `ExponentialDecay(0.1, decay_steps=1, decay_rate=0.5)`
-    Fix: 1e-3 for Adam and 1e-2 for SGD are where to begin; count schedules in steps, not epochs.
-    Ignore: where the rate was found by search.
-    Reports: none collected.
-    """
-    seen: set[str] = set()
-    for fit in run.fits:
-        optimizer = fit["model"].get("optimizer") or {}
-        rate = optimizer.get("rate")
-        spot = (
-            optimizer.get("schedule_place")
-            or optimizer.get("place")
-            or run.keyword(fit["model"].get("compiled_at"), "optimizer")
-        )
-        key = f"{spot}"
-        if rate is None or key in seen:
-            continue
-        seen.add(key)
-        most = 5.0 if optimizer["class"] in ("SGD", "Adadelta", "Adagrad") else 0.3
-        rates = optimizer.get("rates") or []
-        if rate < 0 or (rate == 0 and (not rates or max(rates) == 0)):
-            yield run.found(f"the learning rate is {rate:g}", spot, severity="error")
-        elif rate >= most:
-            yield run.found(
-                f"a learning rate of {rate:g} is far too large for {optimizer['class']}",
-                spot,
-                help="begin with 1e-3 for Adam, 1e-2 for SGD",
-                severity="error",
-            )
-        elif 0 < rate < 1e-7 and not rates:
-            yield run.found(
-                f"with a learning rate of {rate:g} nothing is learned",
-                spot,
-                help="begin with 1e-3 for Adam, 1e-2 for SGD",
-            )
-        elif len(rates) == 4 and rates[1] <= 0 and max(rates) > 0 and optimizer["schedule_steps"] >= 20:
-            yield run.found(
-                f"the learning rate is still {rates[1]:.2g} after a tenth of {optimizer['schedule_steps']:,} steps",
-                *optimizer.get("schedule_lines", ()),
-                spot,
-                help="let a warm-up rise from step to step: divide with /, not //",
-            )
-        elif len(rates) == 4 and rates[0] > 0 and (rates[1] < rates[0] * 1e-2 or rates[2] < rates[0] * 1e-4):
-            yield run.found(
-                f"of {optimizer['schedule_steps']:,} steps, after a tenth the learning rate is {rates[1]:.2g}, "
-                "after half "
-                f"{rates[2]:.2g}, "
-                f"of {rates[0]:.2g} at first",
-                spot,
-                help="decay_steps counts batches, not epochs",
-            )
-        for callback in fit["arguments"]["callbacks"]:
-            planned = callback.get("rates") or []
-            if planned and (max(planned) > most or min(planned) < 0):
-                yield run.found(
-                    f"the schedule sets learning rates of up to {max(planned):.3g}", callback["place"], severity="error"
-                )
-
-
-@rule("EXE039", "gradient-missing", needs="execution", rank=55)
-def gradient_missing(run: Execution) -> Iterator[Finding]:
-    """Weights that get no gradient.
-
-    Why: they stay what they were at the beginning.
-    Example: `tf.argmax`, `tf.round` or `.numpy()` on the way from the outputs to the loss; a layer that is not used
-    Fix: leave out what has no derivative, and what is not used.
-    Ignore: where layers are only used at inference.
-    Reports: none collected.
-    """
-    for fit in run.fits:
-        found = (fit.get("probe") or {}).get("gradients")
-        model = fit["model"]
-        if not found or not found["all"]:
-            continue
-        nothing = [*found["missing"], *found["zero"]]
-        if len(nothing) == found["all"] and found.get("loss") not in (0.0, None):
-            yield run.found(
-                f"none of {found['all']} trainable weights gets a gradient from the loss",
-                _loss_spot(run, model),
-                help="look for steps without a derivative between the outputs and the loss: argmax, round, cast, numpy",
-            )
-        elif found["missing"] and len(found["missing"]) < found["all"]:
-            layers = sorted({path.rpartition("/")[0] for path in found["missing"]})
-            spots = [
-                layer["place"]
-                for layer in model["layers"]
-                if any(layer["name"] in path.split("/") for path in found["missing"])
-            ]
-            yield run.found(
-                f"{len(found['missing'])} of {found['all']} trainable weights have no part in the loss: "
-                f"{', '.join(layers[:4])}",
-                *spots[:2],
-                severity="warning",
-            )
-    for event in run.of("gradient"):
-        if event["all"] == 0:
-            yield run.found(
-                "a gradient is taken for no variables at all",
-                event["place"],
-                help="take it for model.trainable_variables",
-            )
-        elif event["missing"] and event["variables"] and len(event["missing"]) == event["all"]:
-            yield run.found(
-                f"none of {event['all']} variables gets a gradient: the loss does not depend on them, or was "
-                "computed outside of the tape",
-                *run.around(event["place"], NO_DERIVATIVE)[-1:],
-                event["place"],
-                help="compute outputs and loss inside of the tape, with operations that have a derivative",
-            )
-        elif event["missing"] and event["variables"] and len(event["missing"]) * 2 >= event["all"]:
-            yield run.found(
-                f"{len(event['missing'])} of {event['all']} variables get no gradient: "
-                f"{', '.join(event['missing'][:3])}",
-                event["place"],
-                severity="warning",
-            )
-
-
-@rule("EXE040", "nothing-to-train", needs="execution", rank=55)
-def nothing_to_train(run: Execution) -> Iterator[Finding]:
-    """A model without trainable weights, or whose weights do not move.
-
-    Why: training runs, and changes nothing.
-    Example: `model.trainable = False` for the whole model
-    Fix: freeze the base alone.
-    Ignore: never.
-    Reports: none collected.
-    """
-    for event in run.of("on_batch"):
-        if event["name"] == "train_on_batch" and event.get("trainable") == 0:
-            yield run.found("no weight of the model that is trained here is trainable", event.get("frozen_at"),
-                            event["place"], help="set trainable = True before it is trained")  # fmt: skip
-    for fit in run.fits:
-        model, probe = fit["model"], fit.get("probe") or {}
-        if fit.get("failed"):
-            continue
-        if model["weights"] and not model["trainable"]:
-            yield run.found(
-                "no weight of the model is trainable",
-                model.get("frozen_at"),
-                model.get("compiled_at"),
-                fit["place"],
-                help="freeze the base alone, not the whole model",
-            )
-        elif (
-            probe.get("unmoved")
-            and len(probe["unmoved"]) == model["trainable"]
-            and (model.get("optimizer") or {}).get("rate") != 0
-        ):
-            losses = probe.get("losses") or []
-            gradients = probe.get("gradients") or {}
-            if len(gradients.get("missing", ())) + len(gradients.get("zero", ())) == gradients.get("all"):
-                continue  # EXE039 says it
-            if losses and all(math.isfinite(loss) for loss in losses):
-                yield run.found(
-                    f"no weight moved in {len(losses)} steps",
-                    model.get("compiled_at"),
-                    fit["place"],
-                    help="look at the learning rate, and at train_step",
-                )
-
-
-@rule("EXE041", "does-not-learn", severity="warning", needs="execution", rank=70)
-def does_not_learn(run: Execution) -> Iterator[Finding]:
-    """A model that cannot learn eight records by heart, or diverges on them.
-
-    Why: what cannot learn one small batch cannot learn the data.
-    Example: a learning rate of 10; outputs that do not depend on the inputs; a loss with the wrong sign
-    Fix: look at the learning rate first, then at the last layer and the loss.
-    Ignore: where heavy regularisation keeps it from doing so.
-    Reports: none collected.
-    """
-    for fit in run.fits:
-        model, probe = fit["model"], fit.get("probe") or {}
-        losses = probe.get("losses") or []
-        spot = (
-            (model.get("optimizer") or {}).get("place")
-            or run.keyword(model.get("compiled_at"), "optimizer")
-            or fit["place"]
-        )
-        if not losses:
-            continue
-        if not math.isfinite(losses[-1]):
-            at = "from the first step" if len(losses) == 1 else f"after {len(losses)} steps"
-            yield run.found(
-                f"the loss of one small batch is {losses[-1]} {at}",
-                spot,
-                _loss_spot(run, model),
-                fit["place"],
-                severity="error",
-            )
-        elif len(losses) >= 20 and losses[0] > 0 and min(losses[-5:]) > 3 * losses[0] and min(losses[-5:]) > 1:
-            yield run.found(
-                f"the loss of one small batch rises from {losses[0]:.3g} to {losses[-1]:.3g} in {len(losses)} steps",
-                spot,
-                help="lower the learning rate",
-                severity="error",
-            )
-        elif (
-            len(losses) >= 5
-            and min(losses) < 0
-            and (model.get("loss") or {}).get("name") in SPARSE + CATEGORICAL + BINARY
-        ):
-            yield run.found(
-                f"the loss falls below 0, to {min(losses):.3g}: labels are not what it takes",
-                _loss_spot(run, model),
-                severity="error",
-            )
-        elif len(losses) >= 40:
-            yield from _flat(run, fit, losses, probe.get("losses_with_adam") or [], spot)
-
-
-def _flat(run: Execution, fit: Event, losses: list[float], adam: list[float], spot: Spot) -> Iterator[Finding]:
-    model = fit["model"]
-    nothing = fit["model"]["trainable"] == 0
-    gradients = (fit.get("probe") or {}).get("gradients") or {}
-    dead = (
-        gradients.get("all") and len(gradients.get("missing", ())) + len(gradients.get("zero", ())) == gradients["all"]
-    )
-    if nothing or dead or len(adam) < 40 or losses[0] < 1e-3:
-        return
-    fell = min(losses[-5:]) < losses[0] * 0.98
-    if fell:
-        return
-    if min(adam[-5:]) > adam[0] * 0.97:
-        yield run.found(
-            f"the loss of one batch of 8 stays at {losses[-1]:.4g} for {len(losses)} steps, with Adam(0.001) as well",
-            _loss_spot(run, model),
-            fit["place"],
-            help="look at the last layer, the loss and the labels",
-            confidence="likely",
-        )
-    elif min(adam[-5:]) < adam[0] * 0.7 and min(losses[-5:]) > losses[0] * 1.05:
-        yield run.found(
-            f"the loss of one small batch rises from {losses[0]:.3g} to {losses[-1]:.3g}; with Adam(0.001) it "
-            f"falls to {adam[-1]:.3g}",
-            spot,
-            help="lower the learning rate",
-        )
-
-
-@rule("EXE042", "random-at-inference", severity="warning", needs="execution", rank=60)
-def random_at_inference(run: Execution) -> Iterator[Finding]:
-    """A model that gives other outputs for the same batch with `training=False`.
-
-    Why: dropout or noise stays switched on when the model is used.
-    Example: `Dropout(0.5)(x, training=True)`
-    Fix: leave `training=True` out of the model.
-    Ignore: where it is there to measure uncertainty.
-    Reports: none collected.
-    """
-    for fit in run.fits:
-        outputs = (fit.get("probe") or {}).get("outputs") or {}
-        if outputs.get("repeats") is False and not outputs.get("nan"):
-            layers = [
-                layer["place"]
-                for layer in fit["model"]["layers"]
-                if layer["class"].endswith("Dropout") or layer["class"].startswith(("Random", "Gaussian"))
-            ]
-            yield run.found(
-                "the same batch gives other outputs each time, with training=False",
-                *layers[:2],
-                help="leave training=True out of the model",
-            )
-
-
-@rule("EXE043", "never-adapted", needs="execution", rank=60)
-def never_adapted(run: Execution) -> Iterator[Finding]:
-    """A Normalization layer without statistics.
-
-    Why: it passes everything on as it is.
-    Example: `keras.layers.Normalization()` without `adapt`
-    Fix: `layer.adapt(train.map(lambda x, y: x))` before training.
-    Ignore: never.
-    Reports: none collected.
-    """
-    told: set[str] = set()
-    for fit in run.fits:
-        for layer in fit["model"]["layers"]:
-            if layer["class"] == "Normalization" and layer.get("adapted") is False and layer["name"] not in told:
-                told.add(layer["name"])
-                yield run.found(
-                    "this Normalization was never adapted: it changes nothing",
-                    layer["place"],
-                    help="call adapt on the training inputs first",
-                )
-
-
-@rule("EXE044", "split-by-order", needs="execution", rank=30)
-def split_by_order(run: Execution) -> Iterator[Finding]:
-    """`validation_split` over rows that are sorted by class.
-
-    Why: it takes the last rows, before anything is shuffled: classes of validation were never trained on.
-    Example: `fit(x, y, validation_split=0.2)` with `y` sorted
-    Fix: shuffle the arrays first, or split them with stratification.
-    Ignore: never.
-    Reports: none collected.
-    """
-    for fit in run.fits:
-        split = fit.get("split")
-        if not split:
-            continue
-        train, val = set(split["train"].get("values") or ()), set(split["val"].get("values") or ())
-        if (
-            val
-            and train
-            and (val - train or (len(train) > 1 and len(val) < min(len(train), 3) and len(val) == 1))
-            and len(train | val) < 40
-        ):
-            yield run.found(
-                f"validation_split takes the last rows: they hold the classes {_listed(val)}, and training "
-                f"{_listed(train)}",
-                run.keyword(fit["place"], "validation_split"),
-                help="shuffle the arrays together first",
-            )
-
-
-def _listed(values: set[float]) -> str:
-    return ", ".join(f"{value:g}" for value in sorted(values)[:6])

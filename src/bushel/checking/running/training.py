@@ -1,99 +1,37 @@
-"""Keras and custom loops under observation: cut short, looked at, and written down."""
+"""`fit`, `evaluate` and `predict` under observation: cut short, looked at, and written down."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
-import itertools
-import sys
 import time
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from bushel.checking.running import links
+from bushel.checking.running import links, watched_steps
 from bushel.checking.running.batches import (
     Look,
     array_facts,
     label_facts,
     look_at,
     overlap,
-    tell_look,
 )
-from bushel.checking.running.downloads import replace_everywhere
 from bushel.checking.running.failures import tell_failure
 from bushel.checking.running.loops import steps
-from bushel.checking.running.models import describe_loss, model_facts, probe
-from bushel.checking.running.places import Place, is_user_file, seen, user_place
+from bushel.checking.running.models import model_facts, probe
+from bushel.checking.running.places import seen, user_place
+from bushel.checking.running.watched_steps import loops
 
-__all__ = ["install", "look_at_iterated", "loops"]
+__all__ = ["install"]
 
 FIT_BATCHES = 8
 EVALUATE_BATCHES = 8
 PREDICT_SECONDS = 8.0
 MOST_PROBES = 2
 MANY_LAYERS = 60
-AGAIN = 6  # times that one line begins to iterate over a dataset; epochs are two at most
-_BETWEEN = ("traceback_utils", "/autograph/", "/util/dispatch", "/checking/running/", "functools", "contextlib")
-
-
-class Loops:
-    """What custom loops did."""
-
-    def __init__(self) -> None:
-        self.tapes = 0
-        self.current: Any = None  # the dataset that is being iterated over
-        self.iterations: dict[int, int] = {}
-        self.trained_on: dict[int, Any] = {}
-        self.evaluated_on: dict[int, Any] = {}
-        self.models: dict[int, Any] = {}
-        self.gradients = self.applied = 0
-        self.losses: dict[str, Any] = {}
-        self.metrics: list[dict[str, Any]] = []
-        self.fits = self.probes = 0
-        self.in_keras = 0
-        self.optimizers: dict[int, Any] = {}
-        self.trained: set[int] = set()  # weights
-        self.made: dict[tuple[str, int], int] = {}  # optimizers, by line
-        self.begun: dict[tuple[str, int], int] = {}  # iterators, by line
-        self.kept: list[Any] = []  # so that no other object gets their ids
-
-
-loops = Loops()
-
-
-def called_directly() -> bool:
-    """Whether the user's code itself called what asks, not Keras on its behalf."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if "__autograph_generated_file" in name or is_user_file(name):
-            return True
-        if not any(part in name for part in _BETWEEN):
-            return False
-        frame = frame.f_back
-    return False
-
-
-def look_at_iterated(dataset: Any) -> None:
-    """The user's code begins to iterate over a dataset."""
-    if loops.in_keras:
-        return
-    links.note_use(dataset, "loop")
-    if links.link_of(dataset) is None:
-        return
-    loops.current = dataset
-    loops.iterations[id(dataset)] = loops.iterations.get(id(dataset), 0) + 1
-    place, link = user_place(), links.link_of(dataset)
-    if place is not None and link is not None:
-        loops.begun[place[:2]] = loops.begun.get(place[:2], 0) + 1
-        if loops.begun[place[:2]] == AGAIN:
-            seen.tell("begun_again", place=place, link=link.id)
-    look = look_at(dataset, "loop", seconds=2.0)
-    tell_look(look)
 
 
 def install() -> None:
@@ -111,14 +49,7 @@ def install() -> None:
     _wrap(TensorFlowTrainer, "predict", _predict)
     for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
         _wrap(TensorFlowTrainer, name, _on_batch)
-    _install_calls(keras, tf)
-    _install_tapes(tf)
-    _install_optimizers()
-    _install_assignments()
-    _install_losses(keras, tf)
-    _install_metrics(keras)
-    _install_distribution(tf)
-    links.on_iteration.append(look_at_iterated)
+    watched_steps.install()
 
 
 def _wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -523,306 +454,3 @@ def _on_batch(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any
         tell_failure(error, doing="fit", place=place)
         raise
     return result
-
-
-def _install_calls(keras: Any, tf: Any) -> None:
-    """Calls of models by the user's code, with what `training` was."""
-    from tensorflow.python.eager.polymorphic_function import polymorphic_function
-
-    kind = keras.Model
-    original = kind.__call__
-
-    @functools.wraps(original)
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and not loops.in_keras and called_directly():
-            with contextlib.suppress(Exception):
-                _note_call(keras, tf, self, args, kwargs)
-        return original(self, *args, **kwargs)
-
-    kind.__call__ = __call__
-    function = polymorphic_function.Function
-    call = function.__call__
-
-    @functools.wraps(call)
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not loops.in_keras and not links.is_quiet() and called_directly():
-            steps.take()
-        return call(self, *args, **kwargs)
-
-    function.__call__ = called
-
-
-def _note_call(keras: Any, tf: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    values = tf.nest.flatten((args, kwargs))
-    if any(isinstance(value, keras.KerasTensor) for value in values):
-        return
-    if tf.executing_eagerly():
-        steps.take()
-    loops.models[id(model)] = model
-    training = kwargs.get("training", "not given")
-    if training == "not given" and len(args) > 1:
-        names = list(inspect.signature(model.call).parameters)
-        if "training" in names and names.index("training") < len(args):
-            training = args[names.index("training")]
-    if loops.tapes and loops.current is not None:
-        loops.trained_on[id(loops.current)] = loops.current
-    elif loops.current is not None:
-        loops.evaluated_on[id(loops.current)] = loops.current
-    seen.tell_once(
-        "call",
-        place=user_place(),
-        model=model.name,
-        training=training if isinstance(training, bool | int | str) or training is None else "tensor",
-        tape=loops.tapes > 0,
-        random_layers=_behaving_layers(model),
-    )
-
-
-def _behaving_layers(model: Any) -> list[str]:
-    from bushel.checking.running.models import _layers
-
-    kinds = ("Dropout", "BatchNormalization", "SpatialDropout", "GaussianNoise", "Random", "AlphaDropout")
-    found = [type(layer).__name__ for layer in _layers(model) if type(layer).__name__.startswith(kinds)]
-    return sorted(set(found))
-
-
-def _install_tapes(tf: Any) -> None:
-    kind = tf.GradientTape
-    enter, leave, gradient = kind.__enter__, kind.__exit__, kind.gradient
-
-    def __enter__(self: Any) -> Any:
-        loops.tapes += 1
-        return enter(self)
-
-    def __exit__(self: Any, *args: Any) -> Any:
-        loops.tapes -= 1
-        return leave(self, *args)
-
-    @functools.wraps(gradient)
-    def wrapped(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-        result = gradient(self, target, sources, *args, **kwargs)
-        if not links.is_quiet() and called_directly():
-            loops.gradients += 1
-            if tf.executing_eagerly():
-                steps.take()
-            with contextlib.suppress(Exception):
-                _note_gradient(target, sources, result)
-        return result
-
-    kind.__enter__, kind.__exit__, kind.gradient = __enter__, __exit__, wrapped
-
-
-def _note_gradient(target: Any, sources: Any, result: Any) -> None:
-    if loops.current is not None:
-        loops.trained_on[id(loops.current)] = loops.current
-    flat_sources = list(sources) if isinstance(sources, list | tuple) else [sources]
-    found = list(result) if isinstance(result, list | tuple) else [result]
-    missing = [
-        getattr(s, "path", getattr(s, "name", "?")) for s, g in zip(flat_sources, found, strict=False) if g is None
-    ]
-    first = target[0] if isinstance(target, list | tuple) and target else target
-    seen.tell_once(
-        "gradient",
-        place=user_place(),
-        all=len(flat_sources),
-        missing=missing,
-        in_keras=bool(loops.in_keras),
-        variables=all(hasattr(s, "assign") for s in flat_sources),
-        shape=list(first.shape) if hasattr(first, "shape") else None,
-    )
-
-
-def _install_optimizers() -> None:
-    from keras.src.optimizers.base_optimizer import BaseOptimizer
-
-    for name in ("apply_gradients", "apply"):
-        original = getattr(BaseOptimizer, name)
-
-        def make(original: Any) -> Any:
-            @functools.wraps(original)
-            def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
-                if not links.is_quiet() and called_directly():
-                    loops.applied += 1
-                    loops.optimizers[id(self)] = self
-                    seen.tell_once("applied", place=user_place(), optimizer=type(self).__name__)
-                return original(self, *args, **kwargs)
-
-            return apply
-
-        setattr(BaseOptimizer, name, make(original))
-
-
-def _install_assignments() -> None:
-    """Weights that the user's code changes by hand."""
-    import keras
-    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
-
-    for kind in (BaseResourceVariable, ResourceVariable, keras.Variable):
-        for name in ("assign", "assign_add", "assign_sub"):
-            if name in kind.__dict__:
-                setattr(kind, name, _noted_assignment(kind.__dict__[name]))
-
-
-def _noted_assignment(original: Any) -> Any:
-    @functools.wraps(original)
-    def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and not loops.in_keras and called_directly():
-            seen.tell_once("assigned", place=user_place())
-        return original(self, *args, **kwargs)
-
-    return assign
-
-
-def _install_losses(keras: Any, tf: Any) -> None:
-    original = keras.losses.Loss.__call__
-
-    @functools.wraps(original)
-    def __call__(self: Any, y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and called_directly():
-            with contextlib.suppress(Exception):
-                _note_loss(tf, describe_loss(self) or {}, y_true, y_pred)
-        return original(self, y_true, y_pred, *args, **kwargs)
-
-    keras.losses.Loss.__call__ = __call__
-    for name in (
-        "sparse_categorical_crossentropy",
-        "categorical_crossentropy",
-        "binary_crossentropy",
-        "mean_squared_error",
-    ):
-        _loss_function(keras.losses, name, tf, logits=None)
-    for name in (
-        "sparse_softmax_cross_entropy_with_logits",
-        "softmax_cross_entropy_with_logits",
-        "sigmoid_cross_entropy_with_logits",
-    ):
-        _loss_function(tf.nn, name, tf, logits=True)
-
-
-def _loss_function(module: Any, name: str, tf: Any, *, logits: bool | None) -> None:
-    original = getattr(module, name, None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and called_directly():
-            with contextlib.suppress(Exception):
-                pair = [kwargs.get("labels", kwargs.get("y_true")), kwargs.get("logits", kwargs.get("y_pred"))]
-                for number, value in enumerate(args[:2]):
-                    pair[number] = value
-                from_logits = True if logits else bool(kwargs.get("from_logits", False))
-                _note_loss(tf, {"name": name, "from_logits": from_logits, "place": None}, *pair)
-        return original(*args, **kwargs)
-
-    setattr(module, name, call)
-    if module is not tf.nn:
-        replace_everywhere(original, call)
-
-
-def _note_loss(tf: Any, loss: dict[str, Any], y_true: Any, y_pred: Any) -> None:
-    place = user_place()
-    key = f"{place}"
-    if key in loops.losses:
-        return
-    loops.losses[key] = True
-    seen.tell(
-        "loss",
-        place=place,
-        loss=loss,
-        labels=_value_facts(tf, y_true),
-        outputs=_value_facts(tf, y_pred),
-        tape=loops.tapes > 0,
-    )
-
-
-def _value_facts(tf: Any, value: Any) -> dict[str, Any]:
-    if hasattr(value, "numpy") and tf.executing_eagerly():
-        array = np.asarray(value.numpy())
-        facts = label_facts(array)
-        if array.ndim >= 2 and array.dtype.kind == "f":
-            facts["sums_to_one"] = bool(np.allclose(array.astype(np.float64).sum(axis=-1), 1, atol=1e-3))
-        return facts
-    if isinstance(value, np.ndarray | list | int | float):
-        return label_facts(np.asarray(value))
-    facts = {"shape": value.shape.as_list() if value.shape.rank is not None else None, "dtype": value.dtype.name}
-    return facts | {"operations": _operations(value)}
-
-
-def _operations(tensor: Any) -> list[str]:
-    """The operations that made a tensor of a graph, the last one first."""
-    found, pending = [], [tensor.op]
-    for operation in itertools.islice(iter(lambda: pending.pop() if pending else None, None), 4):
-        found.append(operation.type)
-        if operation.type in ("Identity", "Cast", "Squeeze", "Reshape") and operation.inputs:
-            pending.append(operation.inputs[0].op)
-    return found
-
-
-def _install_metrics(keras: Any) -> None:
-    kind = keras.metrics.Metric
-    begin = kind.__init__
-
-    @functools.wraps(begin)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        begin(self, *args, **kwargs)
-        if links.is_quiet() or loops.in_keras or user_place() is None:
-            return
-        facts: dict[str, Any] = {
-            "class": type(self).__name__,
-            "place": self.__dict__.get("_bushel_place"),
-            "updates": 0,
-            "resets": 0,
-            "results": [],
-        }
-        loops.metrics.append(facts)
-        for name in ("update_state", "reset_state", "result"):
-            self.__dict__[name] = _counted(getattr(self, name), name, facts)
-
-    kind.__init__ = __init__
-
-
-def _counted(original: Any, name: str, facts: dict[str, Any]) -> Any:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and not loops.in_keras and called_directly():
-            if name == "update_state":
-                facts["updates"] += 1
-                if facts["updates"] == 1:
-                    _note_metric(facts, args)
-                facts["updated_at"] = user_place()
-            elif name == "reset_state":
-                facts["resets"] += 1
-            else:
-                facts["results"].append([user_place(), max(loops.iterations.values(), default=0)])
-        return original(*args, **kwargs)
-
-    return call
-
-
-def _note_metric(facts: dict[str, Any], args: tuple[Any, ...]) -> None:
-    import tensorflow as tf
-
-    with contextlib.suppress(Exception):
-        if len(args) >= 2:
-            facts["labels"], facts["outputs"] = _value_facts(tf, args[0]), _value_facts(tf, args[1])
-
-
-def _install_distribution(tf: Any) -> None:
-    for kind in (tf.distribute.Strategy,):
-        for name in ("experimental_distribute_dataset",):
-            original = getattr(kind, name)
-
-            @functools.wraps(original)
-            def distribute(self: Any, dataset: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-                if not links.is_quiet() and user_place() is not None:
-                    look_at_iterated(dataset)
-                with links.quietly():
-                    return _original(self, dataset, *args, **kwargs)
-
-            setattr(kind, name, distribute)
-
-
-def place_key(place: Place | None) -> str:
-    """A place as text."""
-    return "" if place is None else f"{place[0]}:{place[1]}"

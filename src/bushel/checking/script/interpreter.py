@@ -264,7 +264,8 @@ class Interpreter(Expressions):
 
     def _round(self, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> set[str]:
         """What happens in one round of a loop."""
-        self.loops.append(set())
+        names = ast.unparse(node.target) if isinstance(node, ast.For | ast.AsyncFor) else ""
+        self.loops.append({"epoch"} if "epoch" in names else set())
         is_step = _opens_tape(node.body)
         self.in_step += is_step
         if self._branch(node.body, scope):

@@ -96,6 +96,11 @@ def _sequential(call: Call) -> Model:
     model = Model([], call.node, call.source)
     for layer in given.items if isinstance(given, Seq) else []:
         add_layer(model, layer)
+    words = None
+    for layer in layers_of(model):
+        words = layer if layer.kind == "TextVectorization" else words
+        if layer.kind == "Embedding" and words is not None:
+            call.run.trace.add("embedding", layer.node, layer.source, layer=layer, tensor=Tensor(), words=words)
     return model
 
 
@@ -199,6 +204,9 @@ def apply_layers(call: Call, value: Value) -> Value:
         call.add("layer-misfit", problem=problem)
     if isinstance(value, Model) and base.form != "input":
         _watch_range(call, value, base)
+    if isinstance(value, Made) and value.kind == "Embedding":
+        words = next((one for one in reversed(base.layers) if one.kind == "TextVectorization"), None)
+        call.add("embedding", layer=value, tensor=base, words=words)
     if isinstance(value, Made) and value.kind == "StringLookup" and base.feature is not None:
         call.add("lookup", feature=base.feature, vocabulary=value.get(-1, "vocabulary"), layer=value)
     added = tuple(value.layers) if isinstance(value, Model) else (value,)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.fixes import At, Edit, appended, at, moved, place_text, removed, replaced, with_keyword
-from bushel.checking.script.known_values import Link
+from bushel.checking.script.known_values import Dataset, Link
 from bushel.checking.script.trace import Trace, Use, matched_files
 
 
@@ -80,6 +80,7 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
                 yield at(At(node, dataset.files.source), "the files come in a new order each time, and are split by it",
                          with_keyword(dataset.files.source, node, "shuffle", "False"), also=cut[0])  # fmt: skip
                 break
+    yield from _copies_split(trace)
     after: dict[int, tuple[Link, set[str]]] = {}
     for dataset in trace.datasets:
         for i, link in enumerate(dataset.links):
@@ -93,6 +94,22 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
                 "train and validation are cut from a new order in every epoch",
                 with_keyword(link.source, link.node, "reshuffle_each_iteration", "False"),
             )
+
+
+def _copies_split(trace: Trace) -> Iterator[Finding]:
+    """Records that are repeated, and the split after it: copies of one record are on both sides."""
+    cut: dict[int, set[str]] = {}
+    for dataset in trace.datasets:
+        for i, link in enumerate(dataset.links):
+            more = [one for one in link.args if isinstance(one, Dataset) and one.has("repeat")]
+            is_copied = link.name == "repeat" and (link.number(0, "count") or 0) > 1
+            if (link.name == "concatenate" and more) or is_copied:
+                found = cut.setdefault(id(link.node), set())
+                found |= {other.name for other in dataset.links[i + 1 :] if other.name in ("take", "skip")}
+                if found == {"take", "skip"}:
+                    yield at(link, "records are repeated before they are split: copies are on both sides",
+                             help="split first, and repeat the train part")  # fmt: skip
+                    return
 
 
 @rule("PIP004", "random-map-before-cache", needs="script")

@@ -279,6 +279,11 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
             yield at(event, message,
                      help="take it for the variables of all models", also=left[-1])  # fmt: skip
     for event in trace.of("apply_gradients"):
+        first = next((ast.unparse(n.args[0]) for n in _zips(event) if n.args), "")
+        if re.search(r"trainable_(variables|weights)$", first):
+            yield at(event, "zip is given the variables first and the gradients second",
+                     help="optimizer.apply_gradients(zip(gradients, variables))")  # fmt: skip
+            continue
         other = _other_weights(event, taken)
         if other is not None:
             yield at(event, "gradients of some weights are applied to others", also=other,
@@ -295,9 +300,13 @@ def _is_of_weights(event: Event) -> bool:
     return bool(re.search(r"variables|weights|params|\bvars\b", ast.unparse(event.info["sources"])))
 
 
+def _zips(event: Event) -> list[ast.Call]:
+    return [n for n in ast.walk(event.node) if isinstance(n, ast.Call) and ast.unparse(n.func) == "zip"]
+
+
 def _other_weights(applied: Event, taken: list[Event]) -> Event | None:
     """The only gradient of the same function, if it was taken for the weights of another model."""
-    zipped = next((n for n in ast.walk(applied.node) if isinstance(n, ast.Call) and ast.unparse(n.func) == "zip"), None)
+    zipped = next(iter(_zips(applied)), None)
     near = [event for event in taken if _function_at(event) is _function_at(applied)]
     if zipped is None or len(zipped.args) < 2 or len(near) != 1:
         return None

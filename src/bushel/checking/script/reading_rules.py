@@ -188,7 +188,7 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
                 measured=sorted(trace.data.features),
                 expected=name,
             )
-        elif facts.records < facts.total:
+        elif facts.records < facts.total and _is_read_in_part(trace, name):
             yield at(
                 At(node, source),
                 f"{facts.total - facts.records:,} of {facts.total:,} records have no {name!r}",
@@ -196,6 +196,14 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
                 measured=facts.records,
                 expected=facts.total,
             )
+
+
+def _is_read_in_part(trace: Trace, name: str) -> bool:
+    """Whether train lacks a feature, or a split has it in a part: a test split may have no labels at all."""
+    splits = list(trace.data.splits.values()) if trace.data is not None else []
+    train = trace.data.train if trace.data is not None else None
+    held = [(split.features[name].records if name in split.features else 0, split) for split in splits]
+    return any(0 < count < split.records or (count == 0 and split is train) for count, split in held)
 
 
 @rule("PIP024", "feature-of-another-type", needs="script")

@@ -185,6 +185,9 @@ def _tensor_call(call: Call) -> Value:
     if last in _TENSORS:
         return _TENSORS[last](call, first)
     if last in _FLAT:
+        axis = call.get(1, "axis")
+        if last == "argmax" and first.layers and axis in (None, Const(0)) and len(first.shape or ()) == 2:
+            call.add("argmax-of-records")
         if first.layers and call.run.tapes:
             call.add("no-derivative", name=f"tf.{last}")
         return first.marked(f"tf.{last}").but(made_by=call.node, shape=None)

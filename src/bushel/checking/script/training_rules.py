@@ -164,6 +164,11 @@ def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/keras-team/keras/issues/7339 https://github.com/keras-team/keras/issues/7749
     """
+    for event in trace.of("loss-call"):
+        label, output = event.info["label"], event.info["output"]
+        if isinstance(label, Tensor) and isinstance(output, Tensor) and label.layers and not output.layers:
+            yield at(event, "the loss is given the outputs first and the labels second",
+                     help="call it with (y_true, y_pred)")  # fmt: skip
     for site, misfit in _misfits(trace, "labels"):
         text, node, source = site.loss.source.segment(site.loss.node), site.loss.node, site.loss.source
         other = text
@@ -379,9 +384,12 @@ def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("layer-misfit"):
         yield at(event, event.info["problem"], help="make the layers agree")
+    yield from _small_tables(trace)
     for event in trace.of("broadcast"):
         message = f"{' and '.join(map(shown, event.info['shapes']))} are set against each other, each with each"
         yield at(event, message, help="squeeze the outputs, or give the labels a last axis")
+    for event in trace.of("argmax-of-records"):
+        yield at(event, "argmax is taken over the records of the batch", help="use axis=-1")
     for event in trace.of("softmax-axis"):
         shape, axis = event.info["shape"], event.info["axis"]
         if shape is not None and axis != len(shape) - 1:
@@ -398,6 +406,20 @@ def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
         found = list(_misfit_inputs(trace, use, use.model, dataset))
         seen |= {id(use.model)} if found else set()
         yield from found
+
+
+def _small_tables(trace: Trace) -> Iterator[Finding]:
+    """Embeddings with fewer rows than there are tokens."""
+    for event in trace.of("embedding"):
+        layer, tensor, words = event.info["layer"], event.info["tensor"], event.info["words"]
+        rows, data = layer.number(0, "input_dim"), trace.data
+        facts = data.features.get(tensor.feature) if data is not None and tensor.feature is not None else None
+        is_plain = facts is not None and facts.dtype == "int64" and tensor.shift is not None
+        most = int(facts.max) + (tensor.shift or 0) if facts is not None and is_plain else None
+        most = words.number(0, "max_tokens") - 1 if words is not None and words.number(0, "max_tokens") else most
+        if rows is not None and most is not None and most >= rows:
+            yield at(layer, f"the table has {rows:,} rows, and tokens go up to {most:,}",
+                     with_argument(layer.source, layer.node, 0, "input_dim", str(most + 1)), also=words)  # fmt: skip
 
 
 def _misfit_inputs(trace: Trace, use: Use, model: Model, dataset: Dataset) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from bushel.checking.rules.registry import rule
 from bushel.checking.script.fixes import Edit, appended, at, replaced
 from bushel.checking.script.known_values import Function, Writer
 from bushel.checking.script.source import Source
-from bushel.checking.script.trace import Trace
+from bushel.checking.script.trace import Event, Trace
 
 
 @rule("PIP060", "writer-never-closed", needs="script")
@@ -136,12 +137,12 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
     Reports: none collected.
     """
     splits = list(trace.of("split"))
-    for event in [*trace.of("fit_transform"), *trace.of("fit_resample")]:
+    for event in [*trace.of("fit_transform"), *trace.of("fit_resample"), *trace.of("oversampled"), *_scalings(trace)]:
         names = _assigned(event.source, event.node)
         receiver = event.source.segment(event.node)
         for split in splits:
             if names & _names_in(split.node) and split.node.lineno > event.node.lineno and "Label" not in receiver:  # type: ignore[attr-defined]
-                what = "balanced" if event.kind == "fit_resample" else "fitted"
+                what = "balanced" if event.kind in ("fit_resample", "oversampled") else "fitted"
                 yield at(
                     event,
                     f"data is {what} before it is split",
@@ -149,6 +150,18 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
                     split_at=str(split.source.location(split.node)),
                 )
                 break
+
+
+def _scalings(trace: Trace) -> Iterator[Event]:
+    """Statements that scale a whole array by its own mean or deviation: `x = (x - x.mean()) / x.std()`."""
+    for source in trace.sources:
+        for node in ast.walk(source.tree):
+            text = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = re.escape(node.targets[0].id)
+                is_scaled = re.search(rf"\b(\w+) - \1\.mean\(|/ (\w+)\.(std|max)\(|\b{name} - {name}\.mean\(", text)
+                if is_scaled:
+                    yield Event("scaled", node.value, source)
 
 
 def _assigned(source: Source, call: ast.AST) -> set[str]:
@@ -188,9 +201,10 @@ def written_while_training(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/23733
     """
     for event in trace.of("writer-in-loop"):
-        if any("step" in happened for happened in event.info["loops"]):
-            yield at(
-                event,
-                "records are written inside the training loop",
-                help="write them before training",
-            )
+        happened = set().union(*event.info["loops"])
+        path = event.info["path"]
+        if happened & {"step", "epoch"}:
+            yield at(event, "records are written inside the training loop", help="write them before training")
+        elif isinstance(path, ast.Constant):
+            yield at(event, f"each round of the loop writes {path.value!r} anew", severity="error",
+                     help="open the writer once, before the loop")  # fmt: skip
