@@ -143,9 +143,10 @@ def test_set_reaches_every_option_of_training(field: str) -> None:
         "image_size": "[8, 9]",
         "range": "0..1",
         "ignore": '["FIL001"]',
+        "kinds": '{x = "number"}',
         "on_fault": "skip",
     }.get(field, "false" if default is True else "3")
-    assert getattr(_options({"set_": (f"{field}={text}",)}), field) != default
+    assert getattr(_options({"set_": (f"{field}={text}",)}, Options()), field) != default
 
 
 @pytest.mark.parametrize(
