@@ -80,7 +80,7 @@ def test_schema_says_that_it_passed_over_damage(path: Path) -> None:
     path.write_bytes(whole[:-5])
     done = call("schema", path)
     assert done.exit_code == 0
-    assert done.stderr.startswith(f"bushel: 1 damaged place passed over, the first: {path}: record 2 at byte ")
+    assert done.stderr.startswith(f"bushel: 1 damaged place skipped, the first: {path}: record 2 at byte ")
     path.write_bytes(whole[:30])
     done = call("schema", path)
     assert (done.exit_code, done.stdout) == (2, "")

@@ -32,9 +32,9 @@ _COMMANDS = {
 
 
 class _Terminal:
-    """A stream that shows control characters instead of obeying them: names and texts in data may hold any.
+    """A stream that shows control characters instead of sending them: names and texts in data may hold any.
 
-    Colours that bushel prints, and what moves its progress bar, pass.
+    Colours that bushel prints, and the codes of its progress bar, pass.
     """
 
     def __init__(self, stream: Any) -> None:

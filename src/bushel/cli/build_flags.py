@@ -1,4 +1,4 @@
-"""The flags of `build`, and what they say in a recipe."""
+"""The flags of `build`, and their effect on a recipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["BUILD_FLAGS", "changes_of", "help_on_sources"]
 
 
 def _source(group: str, kind: str, *names: str, rare: bool = True, **more: Any) -> list[Any]:
-    """The flags of options of a source."""
+    """The flags for options of a source."""
     options = options_of(SOURCES[kind])
     return [option_flag(options[name], group=group, rare=rare, **more) for name in names]
 
@@ -33,10 +33,10 @@ BUILD_FLAGS = [
         "What to read",
         {
             "--label COL": "Column to predict  [default: label]",
-            "--key COL": "Column that tells samples apart  [default: path or row number]",
+            "--key COL": "Column that identifies a sample  [default: path or row number]",
             "--columns A,B": "Columns to keep  [default: all]",
             "--type COL=DTYPE...": "Type of a column",
-            "--kind KIND": "Kind of source, if its path does not tell: coco, text, table, …",
+            "--kind KIND": "Kind of source, if the path does not show it: coco, text, table, …",
             "--set NAME=VALUE...": "Any option of the source (--help-all lists them)",
             "--limit N": "Read only N samples, for a trial",
         },
@@ -55,7 +55,7 @@ BUILD_FLAGS = [
         },
         rare={
             "--resplit": "Divide all samples by --split, even those of a test split that the source has",
-            "--exact": "Splits of exact counts; samples that are added later may then move others",
+            "--exact": "Exact counts per split; samples added later may then move others",
         },
     ),
     *flags(
@@ -91,10 +91,10 @@ BUILD_FLAGS = [
             "--tokenise UNIT|FILE": "Replace text by token ids: word, whitespace, character, byte, or a tokenizer.json",
         },
         rare={
-            "--text COL": "Column that the other options for text are about  [default: text]",
+            "--text COL": "Text column for the other text options  [default: text]",
             "--clean A,B": "Clean text: nfc, nfkc, nfd or nfkd, lower, and accents or control to strip them",
             "--vocabulary N": "Largest number of token ids  [default: all]",
-            "--min-count N": "Leave out tokens that occur less often in train  [default: 1]",
+            "--min-count N": "Leave out tokens that occur fewer than N times in train  [default: 1]",
             "--length N": "Cut or pad texts to N tokens  [default: as they are]",
             "--tfidf N": "Sparse TF-IDF of the N most frequent terms",
             "--hash-ngrams N": "Sparse counts of terms, hashed to N places",
@@ -167,7 +167,7 @@ def help_on_sources() -> dict[str, str]:
 
 
 def changes_of(given: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a recipe that flags change; `source` is its table of the source, which is changed too."""
+    """The fields of a recipe that flags change; `source` is its source table, which is changed in place."""
     source |= _source_table(given)
     changes: dict[str, Any] = {}
     if tables := [*_image_tables(given, source), *_column_tables(given), *text_tables(given)]:
@@ -184,7 +184,7 @@ _AS_GIVEN = (
 
 
 def _source_table(given: dict[str, Any]) -> dict[str, Any]:
-    """What the flags say in the `[source]` table of a recipe."""
+    """The flags as entries of the `[source]` table of a recipe."""
     table = {name: given[name] for name in _AS_GIVEN if name in given}
     if "columns" in given:
         table["columns"] = given["columns"].split(",")
@@ -242,7 +242,7 @@ _BOXED = ("coco", "voc", "yolo", "boxes")
 
 
 def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[str, Any]]:
-    """The transforms that flags about images ask for; the source then need not decode images to check them."""
+    """The transforms for the image flags; the source then need not decode images to check them."""
     for name in ("fit", "kernel", "scaled"):
         if name in given and "resize" not in given:
             raise click.UsageError(f"--{name} needs --resize")
@@ -255,7 +255,7 @@ def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[st
     if "resize" in given:
         fields["height"], fields["width"] = parse_size(given["resize"], "resize")
     form = _image_format(given["image_format"]) if "image_format" in given else {}
-    if kind in ("video", "tiles"):  # the source itself resizes and encodes
+    if kind in ("video", "tiles"):  # the source resizes and encodes
         source |= {name: value for name, value in fields.items() if name != "scaled"} | form
         if kind == "video" and "dtype" in source:
             raise click.UsageError("--image-format png:16 cannot go with video: its frames have 8 bits per channel")
@@ -271,7 +271,7 @@ def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[st
 
 
 def _image_format(text: str) -> dict[str, Any]:
-    """What jpeg:90 says: after the colon is the quality of formats that have one, of others the bits."""
+    """Parse text such as jpeg:90: after the colon is the quality, or the bits for formats without quality."""
     form, colon, number = text.partition(":")
     form = {"jpg": "jpeg"}.get(form, form)
     is_written = form in FORMATS and FORMATS[form].is_written
@@ -284,11 +284,11 @@ def _image_format(text: str) -> dict[str, Any]:
 
 _OF_COLUMNS = ("require", "log", "standardise", "min_max", "robust_scale", "encode", "one_hot")  # in this order
 _STATISTICS = ("mean", "median", "most_frequent")
-_BETWEEN = re.compile(r",(?![^\[]*\])")  # commas, but for those inside of a list
+_BETWEEN = re.compile(r",(?![^\[]*\])")  # commas, except inside a list
 
 
 def _column_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tables of a recipe that flags about columns stand for; filling comes first, `--transform` last."""
+    """The recipe tables for the column flags; filling comes first, `--transform` last."""
     found = [_filling(text) for text in given.get("fill", ())]
     for name in _OF_COLUMNS:
         found += [{"transform": name, "feature": column} for column in _columns(given.get(name, ""), name)]
@@ -320,7 +320,7 @@ def _any_transform(text: str, option: str = "transform") -> dict[str, Any]:
 
 
 def balance_of(given: dict[str, Any], before: Balance | None) -> Balance | None:
-    """The balance that flags ask for, over that of a recipe."""
+    """The balance from the flags, over that of a recipe."""
     fields = {} if before is None else msgspec.structs.asdict(before)
     if given.get("balance") == "none":
         return None
@@ -348,7 +348,7 @@ _NEEDS = {
 
 
 def text_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tables of a recipe that flags about text stand for: cleaning first, ids last."""
+    """The recipe tables for the text flags: cleaning first, ids last."""
     for name, users in _NEEDS.items():
         if name in given and not set(users) & set(given):
             wanted = " or ".join(f"--{user.replace('_', '-')}" for user in users)
@@ -357,7 +357,7 @@ def text_tables(given: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [_cleaning(given["clean"], column)] if "clean" in given else []
     kinds = [name for name in ("tfidf", "hash_ngrams", "embed", "tokenise") if name in given]
     for name in kinds:
-        # The last takes the place of the text; the others stand beside it.
+        # The last one replaces the text; the others are stored next to it.
         beside = {} if name == kinds[-1] else {"out": f"{column}/{name}"}
         found.append({"feature": column, **beside, **_text_table(name, given)})
     return found

@@ -47,7 +47,7 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
     multiple=True,
     callback=_ids,
     metavar="IDS",
-    help="Run only these rules: ids, or how they begin",
+    help="Run only these rules: ids or prefixes",
     group=_RULES,
 )
 @flag("--ignore", multiple=True, callback=_ids, metavar="IDS", help="Do not run these rules", group=_RULES)

@@ -42,7 +42,7 @@ def index(
     \b
       bushel index 'train-*.tfrecord' --label label
 
-    Writes _index/FILE.idx beside each FILE, or into the user's cache if that folder cannot be written.
+    Writes _index/FILE.idx next to each FILE, or into the user's cache if that folder cannot be written.
 
     Exit: 0 indexed, 2 unreadable or damaged.
     """
@@ -74,9 +74,9 @@ def repair(paths: tuple[str, ...], as_json: bool) -> None:
       bushel repair train-00003.tfrecord train-00003.repaired
       bushel repair 'train-*.tfrecord' repaired/
 
-    OUT is a file if there is one PATH, else a folder. The files themselves are never changed, and nothing is
+    OUT is a file if there is one PATH, otherwise a folder. The original files are never changed, and nothing is
     overwritten. Damaged data is skipped exactly; after a damaged header, reading resumes at the next place where both
-    checksums hold.
+    checksums match.
 
     Exit: 0 nothing was lost, 1 something was lost (by byte range), 2 unreadable.
     """
@@ -215,7 +215,7 @@ def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
 
 
 def print_savings(spent: Costs) -> None:
-    """Print what would be saved, one line each."""
+    """Print possible savings, one line each."""
     from bushel.errors import readable_size
 
     for number, saving in enumerate(spent.savings):
@@ -268,7 +268,7 @@ def _print_info(found: Any) -> None:
 
 
 def _say_damage(found: Any) -> None:
-    """On stderr, for the schema goes to stdout; an error where no record is intact."""
+    """Report damage on stderr, since the schema goes to stdout; an error if no record is intact."""
     from bushel.errors import CorruptRecord, quantity
 
     if not found.faults:
@@ -278,7 +278,7 @@ def _say_damage(found: Any) -> None:
     if not found.records:
         raise error
     places = quantity(len(found.faults), "damaged place")
-    click.echo(f"bushel: {places} passed over, the first: {error.message}", err=True)
+    click.echo(f"bushel: {places} skipped, the first: {error.message}", err=True)
 
 
 def _print_features(schema: Any) -> None:
@@ -383,7 +383,7 @@ def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool)
 
 
 def _check_names(files: list[Path], names: list[str]) -> None:
-    """Refuse names that no record has; all are looked at only where the first ones do not have them."""
+    """Refuse names that no record has; all records are read only if the first ones lack a name."""
     from bushel.errors import MissingName
     from bushel.records.survey import infer_schema, probe_schema
 
@@ -407,7 +407,7 @@ def _holds_examples(file: Any) -> bool:
 
 def _dump(sample: dict[str, Any], is_short: bool) -> str:
     plain = {name: _plain(value, is_short) for name, value in sample.items()}
-    # Names that are not UTF-8 cannot be printed but as escapes.
+    # Names that are not UTF-8 can only be printed as escapes.
     is_unicode = all(name.isascii() or _is_unicode(name) for name in plain)
     return json.dumps(plain, ensure_ascii=not is_unicode)
 

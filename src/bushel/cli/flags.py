@@ -34,7 +34,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Flag(click.Option):
-    """An option in a group of `--help`; a rare one is shown by `--help-all` alone."""
+    """An option in a group of `--help`; rare ones are only shown by `--help-all`."""
 
     def __init__(self, *args: Any, group: str = "Options", rare: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,7 +51,7 @@ _NUMBERS = {"N": int, "R": float, "RATE": float, "SHARE": float, "SECONDS": floa
 
 
 def flags(group: str, usual: Mapping[str, str] | None = None, *, rare: Mapping[str, str] | None = None) -> list[Any]:
-    """Flags by how they are written, with their help.
+    """Declare flags by their usage, with help.
 
     `--label COL` takes text, `--seed N` a number, `--order a|b` one of these words, `--strict` nothing;
     `--rename A=B...` is repeatable.
@@ -76,7 +76,7 @@ def _written(spec: str, help: str, **more: Any) -> Callable[[Command], Command]:
 
 
 def option_flag(option: Option, spelling: str = "", **settings: Any) -> Callable[[Command], Command]:
-    """The flag of an option that is declared elsewhere: its type, its choices and its help come from there."""
+    """The flag of an option that is declared elsewhere, with its type, choices and help from there."""
     words: Any = click.Choice(option.choices) if option.choices and option.plain_type is str else option.plain_type
     kind = {"is_flag": True} if words is bool else {"type": words}
     has_default = option.default not in (None, False, ()) and not option.is_required
@@ -102,7 +102,7 @@ def add_flags(flags: Sequence[Callable[[Command], Command]]) -> Callable[[Comman
 
 
 class Grouped(click.Command):
-    """A command whose `--help` shows its usual flags in groups, and whose `--help-all` shows all of them."""
+    """A command whose `--help` shows the usual flags in groups, and whose `--help-all` shows all of them."""
 
     def __init__(self, *args: Any, more_help: Callable[[], Mapping[str, str]] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -170,7 +170,7 @@ json_flag = flag("--json", "as_json", is_flag=True, help="Print JSON", group="Ru
 
 
 def given_flags(ctx: click.Context) -> dict[str, Any]:
-    """What is on the command line, without defaults."""
+    """The values from the command line, without defaults."""
     given = click.core.ParameterSource.COMMANDLINE
     return {name: value for name, value in ctx.params.items() if ctx.get_parameter_source(name) == given}
 
@@ -185,11 +185,11 @@ def parse_size(text: str, name: str) -> tuple[int, int]:
     return int(height), int(width)
 
 
-_MOST_PIXELS = 100_000_000  # an image of 300 MB; beyond it, somebody typed a digit too many
+_MOST_PIXELS = 100_000_000  # an image of 300 MB; more is probably a typo
 
 
 def toml_value(text: str) -> Any:
-    """A value as TOML has it, or else as text."""
+    """A value in TOML syntax, otherwise text."""
     import msgspec
 
     try:

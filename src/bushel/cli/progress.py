@@ -19,19 +19,19 @@ _EVERY = 10.0  # seconds between lines of a log
 
 
 class Step(NamedTuple):
-    """Where a run stands."""
+    """The state of a run."""
 
     stage: str
     done: int
-    of: int  # 0 while it is not known
+    of: int  # 0 while unknown
     text: str  # rates, losses and the like
     line: str = ""  # for a log; empty: `text`
-    is_end: bool = False  # a line that is worth printing whenever it comes
+    is_end: bool = False  # always worth a line
 
 
 @contextmanager
 def show_progress(step_of: Callable[..., Step]) -> Iterator[Callable[..., None]]:
-    """What takes reports of progress; `step_of` puts one into words."""
+    """A handler for reports of progress; `step_of` turns a report into text."""
     if not sys.stderr.isatty():
         yield _Lines(step_of)
         return
@@ -54,7 +54,7 @@ def show_progress(step_of: Callable[..., Step]) -> Iterator[Callable[..., None]]
 
 
 class _Lines:
-    """A line every ten seconds, and those that end something."""
+    """A line every ten seconds, and one at the end of each stage."""
 
     def __init__(self, step_of: Callable[..., Step]) -> None:
         self.step_of = step_of

@@ -1,4 +1,4 @@
-"""`train` and `predict`: a dataset to an evaluated model with a verdict, and what the model says of files."""
+"""`train` and `predict`: from a dataset to an evaluated model with a verdict, and from files to predictions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEFAULTS = msgspec.structs.asdict(Options())
 
 
 def _option(name: str, help: str, group: str, **more: Any) -> Callable[[Any], Any]:
-    """The flag of a field of the options of training, with its type, choices and default."""
+    """The flag for a field of the training options, with its type, choices and default."""
     return option_flag(Option(name, _TYPES[name], _DEFAULTS[name], help), group=group, **more)
 
 
@@ -42,7 +42,7 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 @click.argument("data", nargs=-1, metavar="DATA…")
 @trust_flag
 @_option("label", "Feature to predict  [default: the manifest's]", _DATA, metavar="COL")
-@_option("task", "Kind of task  [default: told from the label]", _DATA)
+@_option("task", "Kind of task  [default: from the label]", _DATA)
 @flag("--columns", metavar="A,B", help="Learn from these features only  [default: all]", group=_DATA)
 @flag(
     "--kind",
@@ -150,7 +150,7 @@ def train(
 
 
 def _begun(out: str) -> Options:
-    """The options of a run that is resumed."""
+    """The options of the run to resume."""
     from pathlib import Path
 
     from bushel.training.run_folder import options_of, read_run
@@ -159,7 +159,7 @@ def _begun(out: str) -> Options:
 
 
 def _options(given: dict[str, Any], base: Options) -> Options:
-    """The options of training that were given; the others are as by default, or as the run began."""
+    """The given training options; the others are defaults, or those that the run began with."""
     fields = {name: given[name] for name in Options.__struct_fields__ if name in given}
     if "columns" in given:
         fields["columns"] = tuple(given["columns"].split(","))

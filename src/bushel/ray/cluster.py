@@ -21,11 +21,11 @@ from bushel.storage import fixed_part, local_paths, paths_below
 
 __all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray"]
 
-OBJECT_STORE = 256 << 20  # of a cluster that is started here: tasks give back a few kilobytes
-_PATIENCE = 60.0  # seconds for a node to answer
+OBJECT_STORE = 256 << 20  # of a cluster that is started here: tasks return a few kilobytes
+_PATIENCE = 60.0  # seconds to wait for the answer of a node
 _KNOCK = 10.0  # seconds for a cluster to be found
 _NONE_RUNNING = "no Ray cluster is running on this machine"
-_SAMPLED = 8  # files of a source that each node looks at
+_SAMPLED = 8  # files of a source that each node checks
 
 
 def require_ray(purpose: str) -> Any:
@@ -41,9 +41,9 @@ def require_ray(purpose: str) -> Any:
 
 
 def connect(address: str | None, *, workers: int | None, purpose: str) -> bool:
-    """Join the cluster at an address; without one, the cluster that is running, or one on this machine alone.
+    """Join the cluster at an address; without one, the running cluster, or a new one on this machine only.
 
-    Returns whether this began a connection that has to be ended: a program that uses Ray keeps its own.
+    Returns whether this opened a connection that must be closed: a program that uses Ray keeps its own.
     """
     ray = require_ray(purpose)
     if ray.is_initialized():
@@ -74,7 +74,7 @@ def _join(ray: Any, address: str | None, workers: int | None) -> None:
 
 
 def _find(address: str | None) -> str | None:
-    """The address of a cluster; None if none was asked for and none is running."""
+    """The address of a cluster; None if none was requested and none is running."""
     from ray._private.services import canonicalize_bootstrap_address
 
     if address not in (None, "auto"):
@@ -114,7 +114,7 @@ def _no_connection(address: str | None, error: Exception) -> BushelError:
 
 
 def disconnect() -> None:
-    """End the connection that `connect` began, and a cluster that it started."""
+    """Close the connection that `connect` opened, and stop a cluster that it started."""
     import ray
 
     ray.shutdown()
@@ -122,7 +122,7 @@ def disconnect() -> None:
 
 
 def _quieten(*, enabled: bool) -> None:
-    # Ray prints what happens to nodes on stdout, where results are, whatever `log_to_driver` says.
+    # Ray prints node events on stdout, where results go, whatever `log_to_driver` says.
     from ray._private import worker
 
     if hasattr(worker, "_worker_logs_enabled"):
@@ -161,7 +161,7 @@ def _name(node: Mapping[str, Any]) -> str:
 
 
 def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
-    """Ask every node whether it has these versions, sees these files as they are here, and can write to folders."""
+    """Ask every node whether it has these versions, sees the same files as this machine, and can write to folders."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -196,7 +196,7 @@ def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, s
 
 
 def _first_line(error: Exception) -> str:
-    """The first line that says something, after the trace that Ray's client adds."""
+    """The first meaningful line, after the trace that Ray's client adds."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[-1] if lines[0].endswith(":") else lines[0]
 
@@ -227,7 +227,7 @@ def _facts(path: Path) -> tuple[int, int]:
 
 
 def _question(names: list[str], reads: list[str], stored: list[str], tokens: list[str]) -> Any:
-    """What a node is asked. It travels as code, so that a node without bushel can answer too."""
+    """The question to a node. It is sent as code, so that a node without bushel can answer too."""
 
     def answer() -> dict[str, Any]:
         import importlib.metadata
@@ -261,7 +261,7 @@ def _question(names: list[str], reads: list[str], stored: list[str], tokens: lis
             return {"versions": versions, "seen": seen, "stored": [], "written": []}
 
         def fault_of(path: str, is_written: bool) -> str:
-            """Why a node cannot use a path; nothing if it can."""
+            """Why a node cannot use a path; empty if it can."""
             from bushel.storage import as_path
 
             try:
@@ -319,7 +319,7 @@ def _judge_stores(node: Node, stored: Sequence[str], answer: Mapping[str, Any]) 
 
 
 def _judge_writing(node: Node, writes: Sequence[Path], answer: Mapping[str, Any]) -> None:
-    """The folder of a build, and the store it goes to, if it goes to one."""
+    """Check the folder of a build, and the store that it goes to, if any."""
     for folder, fault in zip(writes, answer["written"], strict=True):
         if not fault:
             continue

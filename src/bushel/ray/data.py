@@ -21,7 +21,7 @@ from bushel.reading import batches as read_batches
 __all__ = ["batches", "dataset"]
 
 
-_BLOCK_BYTES = 32 << 20  # of records that are decoded at a time
+_BLOCK_BYTES = 32 << 20  # bytes of records decoded at a time
 
 
 def dataset(
@@ -31,11 +31,11 @@ def dataset(
     columns: Sequence[str] | None = None,
     **options: Any,
 ) -> Any:
-    """A `ray.data.Dataset` of a split: columns in Arrow, read by the nodes that are free.
+    """A `ray.data.Dataset` of a split: columns in Arrow, read by free nodes.
 
-    `data` is what `bushel.open` takes, or what it gave; `split` may be left out where there is one. `columns` chooses
+    `data` is what `bushel.open` takes or returns; `split` may be left out if there is only one. `columns` chooses
     features. Options are those of `ray.data.read_datasource`: `override_num_blocks`, `concurrency`, `num_cpus`. Tensors
-    are Ray's tensor columns, lists are lists, and damage is raised.
+    are Ray's tensor columns, lists are lists, and damage is an error.
 
     >>> bushel.ray.dataset("data", "train").map_batches(prepare).iter_batches(batch_size=256)
     """
@@ -48,7 +48,7 @@ def dataset(
 
 
 def _source_class() -> Any:
-    """The class, made when Ray Data is there: its base is Ray's."""
+    """The class, made when Ray Data is loaded, since its base is Ray's."""
     from ray.data.block import BlockMetadata
     from ray.data.datasource import Datasource, ReadTask
 
@@ -57,7 +57,7 @@ def _source_class() -> Any:
 
         def __init__(self, split: Split, columns: Sequence[str] | None) -> None:
             super().__init__()
-            split.wanted(columns)  # names that are not there are reported now
+            split.wanted(columns)  # report unknown names now
             self.split, self.columns = split, columns
             self.record_bytes = _record_bytes(split)
 
@@ -82,7 +82,7 @@ def _source_class() -> Any:
 
 
 def _record_bytes(split: Split) -> float:
-    """About how much a record takes in memory."""
+    """About how much memory a record takes."""
     shards = split.shards.shards
     total = sum(int(shard.index.lengths.sum(dtype=np.int64)) for shard in shards)
     return total / max(1, len(split.shards))
@@ -91,9 +91,9 @@ def _record_bytes(split: Split) -> float:
 def _reads(
     split: Split, columns: Sequence[str] | None, parallelism: int, step: int
 ) -> Iterator[tuple[Callable[[], Iterator[Any]], int, list[str]]]:
-    """For each task what it reads, how many records those are, and from which files.
+    """For each task, what it reads, how many records that is, and from which files.
 
-    Where records are read at random, tasks are ranges of the whole; a compressed shard is read by one task.
+    If records can be read at random, tasks are ranges of the whole; a compressed shard is read by one task.
     """
     first = split.shards.first
     if split.rows is None and split.is_sequential:
@@ -131,7 +131,7 @@ def _table(columns: dict[str, tuple[Column, Feature]]) -> Any:
 
 
 def _array(column: Column, feature: Feature) -> Any:
-    """A column as Arrow has it; memory is shared where Arrow can."""
+    """A column as an Arrow array; memory is shared if possible."""
     import pyarrow as pa
 
     if isinstance(column, BytesColumn):
@@ -173,7 +173,7 @@ def _offsets_mask(missing: Any) -> Any:
 def batches(data: Split | Dataset, *, batch_size: int, order: Order | None = None, **options: Any) -> Feed:
     """Read this worker's share of the records; called in the loop that Ray Train runs on every worker.
 
-    It is `bushel.batches` with the rank and the number of workers that Ray Train tells. Every rank has the same number
+    It is `bushel.batches` with the rank and the number of workers from Ray Train. Every rank has the same number
     of steps; `order` says how (`uneven`), and its seed must be the same on all of them.
 
     >>> def loop(config):

@@ -23,12 +23,12 @@ __all__ = ["ActorCounters", "RayEngine", "engine", "start_counting"]
 
 
 _NAMESPACE = "bushel"
-_INTERVAL = 0.5  # seconds between two reports, where there are few workers
+_INTERVAL = 0.5  # seconds between two reports, if there are few workers
 _A_SECOND = 1000  # reports per second that the actor keeps up with
 
 
 class _Counts:
-    """The actor: four counts per task of the present stage, as last reported."""
+    """The actor: four counts per task of the current stage, as last reported."""
 
     def __init__(self) -> None:
         self.stage = ""
@@ -48,7 +48,7 @@ class _Counts:
 
 
 def start_counting() -> tuple[str, Any]:
-    """Start an actor beside the build, where no lost node takes it along; its name, and the handle it lives by."""
+    """Start an actor on the machine of the build, so that no lost node ends it; returns its name and its handle."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -59,7 +59,7 @@ def start_counting() -> tuple[str, Any]:
 
 
 class _Reporter:
-    """One per worker: a thread that reports what the tasks in hand have counted."""
+    """One per worker: a thread that reports the counts of the current tasks."""
 
     def __init__(self, name: str, stage: str, interval: float) -> None:
         import ray
@@ -102,7 +102,7 @@ class ActorCounters:
 
     @classmethod
     def make(cls, name: str, actor: Any, tasks: int, *, workers: int) -> ActorCounters:
-        """Have an actor that `start_counting` started count another stage."""
+        """Have an actor of `start_counting` count another stage."""
         stage = uuid.uuid4().hex
         actor.begin.remote(stage, tasks)
         return cls(name, stage, max(_INTERVAL, workers / _A_SECOND), actor)
@@ -113,7 +113,7 @@ class ActorCounters:
     def begin(self, slot: int) -> NDArray[np.int64]:
         """Counts in this worker's memory, reported now and then."""
         counts = np.zeros(4, np.int64)
-        with suppress(Exception):  # progress is not worth a task
+        with suppress(Exception):  # a task must not fail because of progress
             if self.stage not in _reporters:
                 for past in _reporters.values():
                     past.is_over = True
@@ -126,7 +126,7 @@ class ActorCounters:
         return counts
 
     def end(self, slot: int) -> None:
-        """Report the last counts; at once where there are few workers, so that the end of a stage is exact."""
+        """Report the last counts; immediately if there are few workers, so that the end of a stage is exact."""
         import ray
 
         reporter = _reporters.get(self.stage)
@@ -151,13 +151,13 @@ class ActorCounters:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_RETRIES = 5  # of a task whose worker or node was lost
-_AHEAD = 4  # tasks in Ray's hands for each CPU: nodes never wait for the next one
-_TOGETHER = 8  # tasks given to a worker at once, where there are many: scheduling one costs a part of a millisecond
+_RETRIES = 5  # retries of a task whose worker or node was lost
+_AHEAD = 4  # tasks submitted per CPU, so that nodes never wait for the next one
+_TOGETHER = 8  # tasks per submission, if there are many: scheduling one costs a fraction of a millisecond
 
 
 def engine(address: str | None = None, *, workers: int | None = None) -> RayEngine:
-    """Where a build or a check is done: `bushel.build(..., run=bushel.Run(engine=bushel.ray.engine("auto")))`.
+    """Where a build or a check runs: `bushel.build(..., run=bushel.Run(engine=bushel.ray.engine("auto")))`.
 
     `address` is what `ray.init` takes: `auto`, `host:port`, `ray://host:10001`. Without one, the cluster that is
     running here is used, or else this machine alone, with `workers` processes.
@@ -166,7 +166,7 @@ def engine(address: str | None = None, *, workers: int | None = None) -> RayEngi
 
 
 class RayEngine:
-    """A cluster, joined when it is first needed. Lost workers and nodes are made good by Ray."""
+    """A cluster, joined when it is first needed. Ray replaces lost workers and nodes."""
 
     is_remote = True
 
@@ -180,7 +180,7 @@ class RayEngine:
         self._counting: tuple[str, Any] | None = None
 
     def join(self) -> None:
-        """Join the cluster, if that was not done."""
+        """Join the cluster, if not done yet."""
         if not self._is_joined:
             self._is_ours = cluster.connect(self.address, workers=self.workers, purpose="--engine ray")
             self._is_joined = True
@@ -194,7 +194,7 @@ class RayEngine:
         """Ask every node whether it sees what it will need."""
         self.join()
         if writes and self._counting is None:
-            self._counting = start_counting()  # it has started by the time the plan is made
+            self._counting = start_counting()  # it has started when the plan is made
         cluster.look(reads, writes, versions)
 
     def counters(self, path: Path, tasks: int) -> ActorCounters:  # noqa: ARG002
@@ -205,7 +205,7 @@ class RayEngine:
         return ActorCounters.make(*self._counting, tasks, workers=self._cpus(0))
 
     def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
-        """Do the tasks on all nodes; a few more than there are CPUs are in Ray's hands at a time."""
+        """Do the tasks on all nodes; a few more than there are CPUs are submitted at a time."""
         import ray
 
         self.join()
@@ -235,7 +235,7 @@ class RayEngine:
                 ray.cancel(ref, force=True)
 
     def _cpus(self, memory: int) -> int:
-        """How many tasks of this size the cluster does at a time; an error where none has room, as Ray would wait."""
+        """How many tasks of this size the cluster does at a time; an error if no node has room, as Ray would wait."""
         there = cluster.nodes()
         if not there:
             raise BushelError("the Ray cluster has no node left with a CPU")
@@ -249,10 +249,10 @@ class RayEngine:
         return max(1, int(sum(fitting)))
 
     def cpu_seconds(self) -> None:
-        """Not known: the nodes' processors are not asked."""
+        """Unknown: nodes are not asked."""
 
     def close(self) -> None:
-        """Leave the cluster, unless the program was in it before."""
+        """Leave the cluster, unless the program had joined it before."""
         self._counting = None
         if self._is_joined and self._is_ours:
             cluster.disconnect()
@@ -260,12 +260,12 @@ class RayEngine:
 
 
 def _together(left: int, cpus: int) -> int:
-    """How many tasks a worker is given at once: one at the end, so that all workers end at about the same time."""
+    """How many tasks a worker gets at once: one near the end, so that all workers finish at about the same time."""
     return max(1, min(_TOGETHER, left // (2 * _AHEAD * cpus)))
 
 
 def _finished(given: list[Any]) -> tuple[list[Any], list[Any]]:
-    """What is done, at least one, and the rest."""
+    """The finished ones, at least one, and the rest."""
     import ray
 
     ray.wait(given, num_returns=1)
@@ -274,7 +274,7 @@ def _finished(given: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _do(folder: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
-    """Do tasks in a worker, until one fails. Errors are given back: Ray would wrap them."""
+    """Do tasks in a worker, until one fails. Errors are returned, since Ray would wrap them."""
     done: list[R] = []
     with _working_in(folder):
         for task in tasks:
@@ -287,7 +287,7 @@ def _do(folder: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R
 
 @contextmanager
 def _working_in(folder: str) -> Iterator[None]:
-    """Be in the folder that the program is in, if there is one here: its paths may be relative."""
+    """Change to the working folder of the program, if it exists here: paths may be relative."""
     before = os.getcwd()  # noqa: PTH109
     with suppress(OSError):
         os.chdir(folder)
@@ -298,7 +298,7 @@ def _working_in(folder: str) -> Iterator[None]:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error with the node's name, as far as it travels."""
+    """The error with the name of the node, in a form that can be pickled."""
     import socket
 
     where = f"On node {socket.gethostname()}."

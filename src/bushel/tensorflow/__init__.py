@@ -1,4 +1,4 @@
-"""Datasets as `tf.data` pipelines, and what it takes to write one by hand. TensorFlow is loaded when first used.
+"""Datasets as `tf.data` pipelines, and helpers to write one by hand. TensorFlow is loaded when first used.
 
 from bushel.tensorflow import dataset
 

@@ -23,8 +23,8 @@ __all__ = ["dataset"]
 
 Engine = Literal["native", "graph"]
 
-_PREFETCHED = 2  # the feed itself reads ahead; this hides the handing over
-_JOINED_BYTES = 2 << 20  # handing over costs a third of a millisecond whatever the size, so small batches go together
+_PREFETCHED = 2  # the feed itself reads ahead; this hides the transfer
+_JOINED_BYTES = 2 << 20  # a transfer costs a third of a millisecond whatever the size, so small batches go together
 _MOST_JOINED = 16
 
 
@@ -46,7 +46,7 @@ def dataset(
     schema: Schema | None = None,
     engine: Engine = "native",
 ) -> Any:
-    """Records as a `tf.data.Dataset` of `(feature, label)`, or of `(dict of features, label)` where there are several.
+    """Records as a `tf.data.Dataset` of `(feature, label)`, or of `(dict of features, label)` if there are several.
 
     Takes what `bushel.batches` takes. Features that only describe a record (`key`, `image/height`) are read if
     `columns` names them; `label` is the dataset's own by default, and there is none if `columns` leaves it out. Rows
@@ -89,7 +89,7 @@ def _options(order: Order) -> Any:
 
 
 def _native_dataset(request: Request, *, skip: int) -> Any:
-    """A dataset of which every iterator has its own feed, each with the epochs after those of the one before."""
+    """A dataset whose iterators each have their own feed, with the epochs after those of the one before."""
     tf = load()
     fields, specs = plan(request)
     joined = _joined(request, specs)
@@ -124,7 +124,7 @@ def _native_dataset(request: Request, *, skip: int) -> Any:
 
 
 def _joined(request: Request, specs: dict[str, Any]) -> int:
-    """How many batches are handed over as one: several where all are plain rows of few bytes."""
+    """How many batches are transferred as one: several if all are plain rows of few bytes."""
     tf = load()
     settings = request.settings
     is_plain = settings.order.world == 1 and settings.on_fault == "raise" and not settings.layout
@@ -136,7 +136,7 @@ def _joined(request: Request, specs: dict[str, Any]) -> int:
 
 
 class _Passes:
-    """Which epochs come next. Iterators may be made in any thread, and be left before their end."""
+    """Which epochs come next. Iterators may be made in any thread, and abandoned early."""
 
     def __init__(self, request: Request, skip: int, joined: int) -> None:
         self._request = request
@@ -147,12 +147,12 @@ class _Passes:
         self._skip = skip
         self._lock = threading.Lock()
         self._begun = 0
-        feed = Feed(request.split, request.settings)  # refuses at once what cannot be read
+        feed = Feed(request.split, request.settings)  # refuses what cannot be read at once
         self._steps = len(feed) if skip or not request.is_packed else None
 
     @property
     def count(self) -> int | None:
-        """How many batches an iterator gives; None if that cannot be known, or is not the same for all."""
+        """How many batches an iterator yields; None if unknown, or not the same for all."""
         settings = self._request.settings
         if settings.epochs is None:
             return int(load().data.INFINITE_CARDINALITY)

@@ -1,4 +1,4 @@
-"""The same dataset made of TensorFlow's ops alone: it serialises, and needs bushel no longer once it is made."""
+"""The same dataset made only of TensorFlow's ops: it can be serialised, and then no longer needs bushel."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _groups(request: Request, steps: Steps) -> Any:
 
 
 def _shuffled(request: Request, steps: Steps) -> Any:
-    """Raw records one by one, as well shuffled as a buffer can."""
+    """Raw records one by one, shuffled as well as a buffer allows."""
     order, paths = request.settings.order, request.split.paths
     buffer = min(order.buffer, steps.size)
     if buffer < steps.size:
@@ -136,7 +136,7 @@ def _shuffled(request: Request, steps: Steps) -> Any:
             BufferedShuffle,
             stacklevel=6,
         )
-    # Blocks are what makes reading several files at once cheap; of a single one, records come cheaper as they are.
+    # Blocks make reading several files at once cheap; from a single file, single records are cheaper.
     records = _blocks(request).unbatch() if len(paths) > 1 else _files(request).flat_map(as_graph(_read))
     return records.shuffle(buffer, order.seed, reshuffle_each_iteration=True)
 
@@ -173,7 +173,7 @@ def _read(path: Any, kind: Any) -> Any:
 
 
 def _share(steps: Steps) -> Callable[[Any], tuple[Any, Any]]:
-    """What one rank takes of a group, as `Steps` lays down, and the weight of each of its rows."""
+    """The part of a group for one rank, as in `Steps`, and the weight of each of its rows."""
     tf = load()
     order, size = steps.order, steps.batch_size
     rest = steps.size % (size * order.world)
@@ -198,7 +198,7 @@ def _share(steps: Steps) -> Callable[[Any], tuple[Any, Any]]:
 
 
 def _as_promised(value: Any, spec: Any) -> Any:
-    """A column with the type and static shape that the dataset tells; other values are an error when they come."""
+    """A column with the type and static shape of the dataset; other values are an error when they come."""
     tf = load()
     if isinstance(spec, tf.TensorSpec):
         value = value.to_tensor() if isinstance(value, tf.RaggedTensor) else value

@@ -1,4 +1,4 @@
-"""Transforms as TensorFlow's ops: the same arithmetic, for the engine that does without bushel."""
+"""Transforms as TensorFlow's ops: the same arithmetic, for the engine that does not need bushel."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ __all__ = [
 ]
 
 
-_BUCKETS = (1 << 63) - 1  # of hashes: as many as there can be
-# What `transforms.texts` takes out, as RE2 writes it.
+_BUCKETS = (1 << 63) - 1  # bits of a hash
+# What `transforms.texts` removes, in RE2 syntax.
 _CONTROL = r"[\x00-\x08\x0e-\x1b\x7f\x{80}-\x{84}\x{86}-\x{9f}]"
 
 
 def clean_texts(texts: Any, *, lower: bool, strip_control: bool) -> Any:
-    """What of cleaning there are ops for."""
+    """The part of cleaning for which there are ops."""
     tf = load()
     if strip_control:
         texts = tf.strings.regex_replace(texts, _CONTROL, "")
     if not lower:
         return texts
-    # tf.strings.lower ends a text at its first NUL; this character is none, and in no text.
+    # tf.strings.lower ends a text at its first NUL; this stands in for it, and is in no text.
     held = tf.strings.regex_replace(texts, r"\x00", "\ufdd0")
     return tf.strings.regex_replace(tf.strings.lower(held, encoding="utf-8"), "\ufdd0", "\x00")
 
@@ -87,14 +87,14 @@ def between_spaces(texts: Any, unit: str) -> Any:
 
 @lru_cache
 def _gaps(unit: str) -> str:
-    """What lies between tokens, as RE2 writes it: characters by number, so that its own Unicode does not matter."""
+    """What separates tokens, in RE2 syntax: characters by number, so that its Unicode version does not matter."""
     ranges = _native.word_ranges() if unit == "word" else _native.space_ranges()
     body = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in ranges)
     return f"[{'^' if unit == 'word' else ''}{body}]+"
 
 
 class Table:
-    """Finds the place of each of a list of texts, by ops alone: a table of TensorFlow's would not serialise."""
+    """Finds the place of texts in a list, with ops only: a table of TensorFlow's could not be serialised."""
 
     def __init__(self, names: Sequence[str]) -> None:
         tf = load()
@@ -107,7 +107,7 @@ class Table:
             raise ValueError("vocabulary must not hold two texts of the same 63-bit hash")
 
     def places(self, texts: Any) -> Any:
-        """The place of each text of a vector; the number of names where it is none of them."""
+        """The place of each text of a vector; the number of names if it is not one of them."""
         tf = load()
         count = len(self._names)
         if not count:
@@ -157,7 +157,7 @@ def _tokenise(step: Any, texts: Any) -> Any:
 
 
 def _codes(step: Any, values: Any) -> Any:
-    """The code of each category; the number of classes where it is none."""
+    """The code of each category; the number of classes if it is not one."""
     tf = load()
     names, count = step.names, len(step.names)
     if values.dtype == tf.string:
@@ -188,9 +188,9 @@ STRING_OPS: dict[type, Callable[[Any, Any, Any], Any]] = {
 
 
 def text_vectorization(transforms: Transform | Sequence[Transform], feature: str = "text") -> Any:
-    """The `keras.layers.TextVectorization` that gives the ids of `tokenise`, and cleans as `clean` before it does.
+    """The `keras.layers.TextVectorization` with the ids of `tokenise`, which cleans text like `clean` before it.
 
-    `transforms` are those of a dataset, or the one alone. A model that holds the layer is loaded with
+    `transforms` are those of a dataset, or a single one. A model that holds the layer is loaded with
     `keras.models.load_model(path, custom_objects=bushel.tensorflow.keras_objects())`.
 
     >>> layer = text_vectorization(bushel.open("data").transforms())
@@ -221,7 +221,7 @@ def keras_objects() -> dict[str, Any]:
 
 
 def _of_feature(transforms: list[Any], feature: str) -> tuple[Clean | None, Tokenise]:
-    """What cleans the feature, and what cuts it into tokens."""
+    """The steps that clean the feature and split it into tokens."""
     cleaning: Clean | None = None
     for step in transforms:
         if getattr(step, "feature", None) != feature:
@@ -277,7 +277,7 @@ _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.5
 
 
 def decode(step: Any, data: Any, encoding: str) -> Any:
-    """Encoded bytes to pixels, by the accurate kernel that the native engine has too."""
+    """Encoded bytes to pixels, with the accurate kernel, as in the native engine."""
     tf = load()
     if step.at_least is not None:
         raise ValueError('engine must be "native" for decode_image(at_least=...): TensorFlow decodes at one scale')
@@ -321,7 +321,7 @@ def _resize(step: Any, image: Any, _: Any) -> Any:
 
 
 def _to_size(image: Any, step: Any, *, antialias: bool = False) -> Any:
-    """The kernel for floats gives the same bits as that for bytes, in two thirds of the time."""
+    """The kernel for floats gives the same bits as the one for bytes, in two thirds of the time."""
     tf = load()
     return tf.image.resize(tf.cast(image, tf.float32), [step.height, step.width], antialias=antialias)
 
@@ -338,7 +338,7 @@ def _like(changed: Any, image: Any) -> Any:
 
 
 def _crop(step: Any, image: Any, at: tuple[Any, Any] | None) -> Any:
-    """Cut out a part; 0 to 1 down and across say where in the room that is left; None: in its middle."""
+    """Crop a part; `down` and `across`, from 0 to 1, are its place in the free space; None: the centre."""
     tf = load()
     size = tf.constant([step.height, step.width])
     room = tf.shape(image)[:2] - size
@@ -439,15 +439,15 @@ PIXEL_OPS: dict[type, Callable[[Any, Any, Any], Any]] = {
 
 Operation: TypeAlias = Callable[[Any, Any, Any], Any]  # transform, one sample's value, a few numbers of 0 to 1
 
-_UNIFORMS = 4  # that a transform may draw for one sample
+_UNIFORMS = 4  # the most that a transform may draw for one sample
 
 
 def transform_batch(
     transforms: Sequence[Any], schema: Schema, specs: dict[str, Any]
 ) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
-    """A function that applies all transforms to a parsed batch; `seed` says what is drawn for it.
+    """A function that applies all transforms to a parsed batch; `seed` is for its draws.
 
-    Each transform changes one feature, so the chain of each feature is applied on its own.
+    Each transform changes one feature, so the chain of each feature is applied separately.
     """
     chains = chains_of(transforms)
 
@@ -476,7 +476,7 @@ def transform_row(transforms: Sequence[Any], schema: Schema) -> Callable[[dict[s
 
 
 class Chain(NamedTuple):
-    """Transforms that run one after the other on one feature, and what they make of it."""
+    """Transforms that run one after the other on one feature, and their result."""
 
     source: str
     target: str
@@ -484,7 +484,7 @@ class Chain(NamedTuple):
 
 
 def chains_of(transforms: Sequence[Any]) -> list[Chain]:
-    """The transforms of each feature; refuses those that there are no ops for."""
+    """The transforms of each feature; refuses those without ops."""
     chains: list[Chain] = []
     for step in transforms:
         if not (type(step) is decode_image or type(step) in _OPERATIONS):
@@ -499,7 +499,7 @@ def chains_of(transforms: Sequence[Any]) -> list[Chain]:
 
 
 def is_by_row(transforms: Sequence[Any]) -> bool:
-    """Whether any changes one row at a time, as decoding must: rows may have any size until they are resized."""
+    """Whether any works on one row at a time, as decoding must: rows may have any size until they are resized."""
     return any(type(step) not in _ELEMENTWISE for step in transforms)
 
 
@@ -513,7 +513,7 @@ def _make_chain(chain: list[Any], schema: Schema, name: str) -> Callable[[Any, A
         return lambda value, _, __: _map_values(chain, value)
 
     def change(value: Any, spec: Any, seed: Any) -> Any:
-        """Each row on its own, because decoded rows may have any size until they are resized."""
+        """Each row separately, because decoded rows may have any size until they are resized."""
         tf = load()
         rows = value.nrows() if isinstance(value, tf.RaggedTensor) else tf.shape(value)[0]
         drawn = tf.random.stateless_uniform([rows, len(chain), _UNIFORMS], tf.stack(seed))

@@ -43,7 +43,7 @@ def load() -> Any:
 
 
 def as_graph(function: Callable[..., Any]) -> Any:
-    """A function for `Dataset.map` that is made of ops already, so that no time goes into rewriting its source."""
+    """A function for `Dataset.map` that consists of ops already, so that autograph need not rewrite its source."""
     return load().autograph.experimental.do_not_convert(function)
 
 
@@ -53,7 +53,7 @@ def stored_dtype(feature: Feature) -> Any:
 
 
 def value_dtype(feature: Feature) -> Any:
-    """The type of a feature's values once they are parsed: that of raw tensors is their own."""
+    """The type of a feature's values after parsing; raw tensors keep their own."""
     tf = load()
     if feature.encoding == "sparse":
         return tf.dtypes.as_dtype(feature.dtype)
@@ -63,7 +63,7 @@ def value_dtype(feature: Feature) -> Any:
 def plan(request: Request) -> tuple[Fields, dict[str, Any]]:
     """How batches are arranged, and the type of each of their columns.
 
-    Features that nothing changes are what the schema says; the others are what becomes of the first records.
+    Features that nothing changes are as in the schema; for the others, the first records show it.
     """
     settings, schema = request.settings, request.split.schema
     steps = (*settings.transforms, *settings.layout)
@@ -81,7 +81,7 @@ def plan(request: Request) -> tuple[Fields, dict[str, Any]]:
 
 
 def _declared(transforms: tuple[Any, ...]) -> dict[str, Feature]:
-    """What transforms say that they make, where no later one changes it."""
+    """The features that transforms declare, unless a later one changes them."""
     found: dict[str, Feature] = {}
     for step in transforms:
         found = {name: feature for name, feature in found.items() if not _changes(step, name)}
@@ -134,7 +134,7 @@ def _spec_of_column(column: Any, rows: int | None, *, varies: bool) -> Any:
 
 
 def flat_specs(spec: Any) -> list[Any]:
-    """The plain tensors that a column travels as."""
+    """The plain tensors that a column is transferred as."""
     tf = load()
     if isinstance(spec, tf.SparseTensorSpec):
         return [tf.TensorSpec([None, 2], tf.int64), tf.TensorSpec([None], spec.dtype), tf.TensorSpec([2], tf.int64)]
@@ -162,9 +162,9 @@ def components(name: str, column: Any, spec: Any) -> list[NDArray[Any]]:
 
 
 def _flat_values(column: Any, splits: NDArray[Any], spec: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Values of the dimensions of the spec: what a record may lack comes as flat lists, whatever its shape."""
+    """Values with the dimensions of the spec: optional features come as flat lists, whatever their shape."""
     tf = load()
-    if isinstance(column, BytesColumn) and spec.dtype != tf.string:  # raw tensors, of which some rows have none
+    if isinstance(column, BytesColumn) and spec.dtype != tf.string:  # raw tensors that some rows lack
         dtype = np.dtype(spec.dtype.as_numpy_dtype)
         return column.data.view(dtype), column.offsets[splits] // dtype.itemsize
     values = _plain(column)
@@ -191,7 +191,7 @@ def _dense(name: str, column: Any, spec: Any) -> NDArray[Any]:
 
 
 def assemble(spec: Any, tensors: list[Any]) -> Any:
-    """The tensors of `components` as one."""
+    """The tensors of `components` as one value."""
     tf = load()
     if isinstance(spec, tf.SparseTensorSpec):
         indices, values, shape = tensors
@@ -211,8 +211,8 @@ def parse_spec(schema: Schema, columns: Columns | None = None) -> Any:
     """The features of a schema as `tf.io.parse_example` takes them.
 
     For SequenceExamples it is a pair, of context and of sequence features, as `tf.io.parse_sequence_example` takes
-    them. `columns` names the features to parse (default: all), or maps each to the type or the `tf.io` feature that
-    it is believed to be; one that is not in the schema, or is of another type there, is refused.
+    them. `columns` names the features to parse (default: all), or maps each to the expected type or `tf.io`
+    feature; one that is not in the schema, or has another type there, is refused.
 
     >>> tf.io.parse_example(records, parse_spec(schema, ["image", "label"]))
     """
@@ -229,8 +229,8 @@ def parse_spec(schema: Schema, columns: Columns | None = None) -> Any:
 def parse_fn(schema: Schema, columns: Columns | None = None) -> Callable[[Any], Tensors]:
     """A function from records (a vector of strings, or one string) to a dict of tensors, made of TensorFlow's ops.
 
-    Raw tensors are decoded, shapes restored and known before the first record; what varies in length is ragged, what
-    a record may lack is ragged with no value there.
+    Raw tensors are decoded, and shapes are restored and known before the first record. Lists of varying length are
+    ragged, and so are optional features.
 
     >>> tf.data.TFRecordDataset(files).batch(256).map(parse_fn(schema), tf.data.AUTOTUNE)
     """
@@ -257,7 +257,7 @@ def parse_fn(schema: Schema, columns: Columns | None = None) -> Callable[[Any], 
 
 
 def choose(schema: Schema, columns: Columns | None) -> dict[str, Feature]:
-    """The features to parse; refuses names that the schema does not have, and types that are not the schema's."""
+    """The features to parse; refuses names that are not in the schema, and types that differ from it."""
     if isinstance(columns, str):
         raise ValueError(f"columns must be a list of names, got the string {columns!r}")
     if schema.record == "bytes":
@@ -282,7 +282,7 @@ def _is_tf_feature(expected: Any) -> bool:
 
 
 def _check_expected(name: str, feature: Feature, expected: Any) -> None:
-    """Refuse what someone believes a feature to be if it is something else."""
+    """Refuse an expected type that differs from the schema."""
     tf = load()
     is_spec = _is_tf_feature(expected)
     wanted = tf.dtypes.as_dtype(expected.dtype if is_spec else expected)
@@ -307,12 +307,12 @@ def _tf_feature(name: str, feature: Feature) -> Any:
 
 
 def _restore(name: str, feature: Feature, value: Any) -> Any:
-    """What was parsed as what was stored: raw tensors decoded, shapes given back."""
+    """Restore what was stored: decode raw tensors, and restore shapes."""
     tf = load()
     if feature.encoding == "sparse":
         return value
     if feature.sequence:
-        steps = value.values  # one row a step, of all records
+        steps = value.values  # one row per step, of all records
         inner = _restore_lists(name, feature, steps)
         return tf.RaggedTensor.from_row_splits(inner, value.row_splits, validate=False)
     if not feature.required:
@@ -323,7 +323,7 @@ def _restore(name: str, feature: Feature, value: Any) -> Any:
 
 
 def _restore_lists(name: str, feature: Feature, rows: Any) -> Any:
-    """The steps of sequences: ragged rows as what one step is."""
+    """The steps of sequences, each with the shape of one step."""
     tf = load()
     if feature.is_ragged and not feature.is_one_value:
         return _reshape_rows(name, feature, rows)
@@ -337,7 +337,7 @@ def _restore_lists(name: str, feature: Feature, rows: Any) -> Any:
 
 
 def _reshape_rows(name: str, feature: Feature, rows: Any) -> Any:
-    """Rows of flat values as rows of values of more dimensions."""
+    """Rows of flat values as rows with more dimensions."""
     tf = load()
     inner = feature.shape[1:]
     if not inner or feature.kind == BYTES_KIND:
@@ -368,7 +368,7 @@ def _decode_raw(name: str, feature: Feature, value: Any) -> Any:
 
 
 def _flat_raw(name: str, feature: Feature, value: Any) -> Any:
-    """Raw tensors of which some records have none, as flat lists like all that a record may lack."""
+    """Raw tensors that some records lack, as flat lists like all optional features."""
     tf = load()
     decoded = _decode_raw(name, feature, value.values)
     if not feature.is_ragged:

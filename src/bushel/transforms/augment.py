@@ -1,4 +1,4 @@
-"""Images changed at random, each record of each epoch in its own way. Colours are 0 to 255, of uint16 0 to 65535."""
+"""Random changes to images, different for each record and epoch. Colours are 0 to 255, or 0 to 65535 for uint16."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.5
 
 
 class RandomFlip(msgspec.Struct, frozen=True, tag="random_flip"):
-    """Left to right half of the time; with `vertical`, upside down as often."""
+    """Flip images left to right half of the time; with `vertical`, also upside down half of the time."""
 
     feature: str
     vertical: bool = False
     masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Flip the image, or not; boxes and masks with it."""
+        """Flip the image, or not; boxes and masks follow."""
         image = image_of(sample, self.feature)
         across, down = draw.uniforms(2)
         flips = (self.vertical and down < 0.5, across < 0.5)
@@ -66,7 +66,7 @@ class RandomFlip(msgspec.Struct, frozen=True, tag="random_flip"):
 
 
 class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
-    """A part of the image of this size, anywhere."""
+    """A random part of the image of this size."""
 
     feature: str
     height: int
@@ -74,18 +74,18 @@ class RandomCrop(msgspec.Struct, frozen=True, tag="random_crop"):
     masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Cut the image; boxes and masks with it."""
+        """Crop the image; boxes and masks follow."""
         down, across = draw.uniforms(2)
         return cut_sample(sample, self, (down, across))
 
     def paint(self, canvas: Canvas, draws: Draws) -> bool:
-        """Cut all images of a batch."""
+        """Crop all images of a batch."""
         places = draws.uniforms(2)
         return cut_canvas(canvas, self, lambda room: np.minimum((places * (room + 1)).astype(np.int64), room))
 
 
 class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
-    """A part of a random size and shape, resized: the usual augmentation for ImageNet."""
+    """A part of random size and aspect ratio, resized: the usual augmentation for ImageNet."""
 
     feature: str
     height: int
@@ -95,7 +95,7 @@ class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
     masks: tuple[str, ...] = ()
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Cut the image and resize what is left."""
+        """Crop the image and resize the part."""
         image = image_of(sample, self.feature)
         size, shape, down, across = draw.uniforms(4)
         area = image.shape[0] * image.shape[1] * (self.area[0] + size * (self.area[1] - self.area[0]))
@@ -109,7 +109,7 @@ class RandomResizedCrop(msgspec.Struct, frozen=True, tag="random_resized_crop"):
         return moved_sample(sample, self, move, resize_pixels(part, self.height, self.width, image.dtype))
 
     def paint(self, canvas: Canvas, draws: Draws) -> bool:
-        """Cut and resize all images of a batch."""
+        """Crop and resize all images of a batch."""
         if not canvas.is_open:
             return False
         share, shape, *places = draws.uniforms(4).T
@@ -141,7 +141,7 @@ class Brightness(msgspec.Struct, frozen=True, tag="brightness"):
 
 
 class Contrast(msgspec.Struct, frozen=True, tag="contrast"):
-    """Colours moved from, or to, the mean of their channel by a factor of 1 - most to 1 + most."""
+    """Move colours away from or towards the mean of their channel, by a factor from 1 - most to 1 + most."""
 
     feature: str
     most: float = 0.2
@@ -159,7 +159,7 @@ class Contrast(msgspec.Struct, frozen=True, tag="contrast"):
 
 
 class Saturation(msgspec.Struct, frozen=True, tag="saturation"):
-    """Colours moved from, or to, their grey by a factor of 1 - most to 1 + most."""
+    """Move colours away from or towards grey, by a factor from 1 - most to 1 + most."""
 
     feature: str
     most: float = 0.2
@@ -177,7 +177,7 @@ class Saturation(msgspec.Struct, frozen=True, tag="saturation"):
 
 
 class Hue(msgspec.Struct, frozen=True, tag="hue"):
-    """Colours turned round the wheel by up to this share of it, with their lightness (Y of YIQ) kept."""
+    """Rotate colours by up to this share of the colour wheel, keeping lightness (Y of YIQ)."""
 
     feature: str
     most: float = 0.05
@@ -197,7 +197,7 @@ class Hue(msgspec.Struct, frozen=True, tag="hue"):
 
 
 def _turn_of_colours(share: float) -> NDArray[Any]:
-    """The matrix that turns colours by a share of the wheel."""
+    """The matrix that rotates colours by a share of the wheel."""
     angle = 2 * math.pi * share
     cosine, sine = math.cos(angle), math.sin(angle)
     turn = np.array([[1, 0, 0], [0, cosine, -sine], [0, sine, cosine]], np.float32)
@@ -205,7 +205,7 @@ def _turn_of_colours(share: float) -> NDArray[Any]:
 
 
 class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
-    """Turned about its middle by up to so many degrees; what comes from outside is `fill`."""
+    """Rotate the image about its centre by up to this many degrees; `fill` comes in from outside."""
 
     feature: str
     most: float = 15.0
@@ -218,7 +218,7 @@ class Rotate(msgspec.Struct, frozen=True, tag="rotate"):
         angle = draw.between(-self.most, self.most)
         if image.dtype == np.uint8:
             turned = _turned(image[..., 0] if image.shape[2] == 1 else image, angle, self.fill)
-        else:  # Pillow has no other pixels of several channels
+        else:  # Pillow has no other type of pixels with several channels
             channels = np.moveaxis(image.astype(np.float32), 2, 0)
             turned = np.stack([_turned(channel, angle, self.fill) for channel in channels], axis=2)
         changed = follow_rotation(sample, self.feature, angle, image.shape[:2], self.masks)
@@ -239,7 +239,7 @@ def _turned(pixels: NDArray[Any], angle: float, fill: int) -> NDArray[Any]:
 
 
 class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
-    """A square of this side, anywhere in the image, becomes `fill`."""
+    """Fill a random square with sides of this length with `fill`."""
 
     feature: str
     size: int
@@ -265,7 +265,7 @@ class Cutout(msgspec.Struct, frozen=True, tag="cutout"):
 
 
 class Noise(msgspec.Struct, frozen=True, tag="noise"):
-    """Normal noise of this standard deviation, as a share of the full range, added to every colour."""
+    """Add normal noise to every colour; the standard deviation is a share of the full range."""
 
     feature: str
     std: float = 0.02
@@ -295,7 +295,7 @@ noise = Noise
 
 
 class Mixup(msgspec.Struct, frozen=True, tag="mixup"):
-    """Each row becomes a blend with another; labels become shares of `classes`."""
+    """Blend each row with another; labels become shares of `classes`."""
 
     feature: str
     label: str
@@ -316,7 +316,7 @@ class Mixup(msgspec.Struct, frozen=True, tag="mixup"):
 
 
 class Cutmix(msgspec.Struct, frozen=True, tag="cutmix"):
-    """A rectangle of each image comes from another; labels become shares of `classes` by area."""
+    """Paste a rectangle of another image into each; labels become shares of `classes` by area."""
 
     feature: str
     label: str

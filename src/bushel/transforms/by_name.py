@@ -1,4 +1,4 @@
-"""Transforms as a recipe holds them: tables of a name and the values of its fields."""
+"""Transforms by name, as recipes hold them: tables of a name and the values of its fields."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BUILT_IN: dict[str, type] = {
 }
 
 
-# Custom classes that may be made by their name. A file of data names classes too, and must not decide what runs.
+# Custom classes that may be made by name. Data files name classes too, and must not decide what runs.
 _TRUSTED: dict[str, type] = {}
 _TRUST = "BUSHEL_TRUST"  # names, quoted as a shell does, for the processes that this one starts
 _FILES = ("file", "words")  # fields of transforms that name a file
@@ -70,25 +70,25 @@ def _imported(name: str) -> type:
 
 
 def describe_transforms(given: Sequence[Transform | BatchTransform]) -> list[dict[str, Any]]:
-    """Transforms as a recipe or a contract holds them: where their class is, and the values of its fields."""
+    """Transforms in the form of recipes and contracts: the name of the class, and the values of its fields."""
     return [_describe_transform(transform) for transform in given]
 
 
 def _describe_transform(transform: Transform | BatchTransform) -> dict[str, Any]:
     kind = type(transform)
-    _TRUSTED.setdefault(name_of(kind), kind)  # the program has made it
+    _TRUSTED.setdefault(name_of(kind), kind)  # the program itself made it
     if isinstance(transform, msgspec.Struct):
         fields = {name: _plain(value) for name, value in msgspec.structs.asdict(transform).items()}
     else:
         declared: Sequence[Any] = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
         fields = {field.name: _plain(getattr(transform, field.name)) for field in declared}
     if isinstance(transform, Kept) and getattr(transform, "is_given", False):
-        fields.pop("fitted", None)  # it is what a file holds, and the file is named
+        fields.pop("fitted", None)  # it comes from a file, which is named
     return {NAME: name_of(kind), **{name: value for name, value in fields.items() if value is not None}}
 
 
 def _plain(value: Any) -> Any:
-    """As it is read back from a file: tuples are lists there."""
+    """In the form that is read back from a file, where tuples are lists."""
     value = msgspec.to_builtins(value, builtin_types=(bytes,))
     if isinstance(value, dict):
         return {name: _plain(inner) for name, inner in value.items()}
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 def name_of(kind: type) -> str:
-    """What a recipe calls a transform: bushel's own by its name, any other by its module and class."""
+    """The name of a transform in a recipe: for bushel's own the tag, for others the module and class."""
     tag = _tag_of(kind)
     if tag is not None and BUILT_IN.get(tag) is kind:
         return tag
@@ -104,7 +104,7 @@ def name_of(kind: type) -> str:
 
 
 def make_transforms(tables: Sequence[Mapping[str, Any]]) -> list[Transform]:
-    """The transforms that a recipe names. A list of features stands for one transform each."""
+    """The transforms of a recipe. A list of features means one transform per feature."""
     return [_make(table) for given in tables for table in _one_feature_each(given)]
 
 
@@ -195,7 +195,7 @@ def _kind_named(name: str) -> Any:
 
 
 class UntrustedTransform(BushelError, ValueError):
-    """A file names a transform that is not one of bushel's, and nobody said that it may run."""
+    """A file names a transform that is not one of bushel's, and nobody has allowed it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

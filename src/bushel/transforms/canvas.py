@@ -1,4 +1,4 @@
-"""Images of a batch, and what is to become of them: gathered step by step, then painted by the core in one go."""
+"""Images of a batch, and the changes to them: collected step by step, then painted by the core in one pass."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Ints: TypeAlias = NDArray[np.int64]
 Images: TypeAlias = BytesColumn | NDArray[Any] | list[Any]
 Decode: TypeAlias = Callable[[bytes], NDArray[np.uint8]]
 
-_BLOCK = 8  # pixels of a JPEG's blocks: it can be decoded at so many eighths of its size
+_BLOCK = 8  # pixels of a JPEG block: a JPEG can be decoded at n eighths of its size
 _SOURCES, _RESULTS = ("uint8", "float32"), ("uint8", "float32", "float16")
-# How far a canvas has come. What a step wants must not come before what others have asked for already.
+# How far a canvas has come. A step must not need an earlier stage than those before it.
 _MOVED, _CHANGED, _SCALED = 1, 2, 3
 
 
 class Canvas:
-    """Images of one feature, and how they are decoded, cut, resized, flipped, changed, scaled and cast.
+    """Images of one feature, and how they are decoded, cropped, resized, flipped, changed, scaled and cast.
 
-    A method returns False, and leaves all as it was, where the core cannot do this in the same go as what was asked
-    for before. Images that a step cannot use are refused; their rows are painted with anything.
+    A method returns False, and changes nothing, if the core cannot do this in the same pass as the steps before.
+    Images that a step cannot use are refused; the content of their rows is undefined.
     """
 
     def __init__(self, images: Images, feature: str) -> None:
@@ -45,7 +45,7 @@ class Canvas:
         self._stage = 0
         self._is_resized = False
         self.is_open = False
-        self.is_sized = False  # whether sizes may be others than before
+        self.is_sized = False  # whether sizes may have changed
         if not isinstance(images, BytesColumn):
             self.is_open = self._open_pixels(images)
 
@@ -81,7 +81,7 @@ class Canvas:
         return self.is_open and self.channels == 3
 
     def decode(self, channels: int, decode: Decode, *, upright: bool, at_least: tuple[int, int] | None) -> bool:
-        """Encoded images become uint8 pixels; `decode` is for those that the core does not know."""
+        """Decode images to uint8 pixels; `decode` is for those that the core does not know."""
         if self.is_open or not isinstance(self._images, BytesColumn):
             return False
         self._decode = decode
@@ -101,17 +101,17 @@ class Canvas:
         if row not in self._decoded and row not in self.refused:
             try:
                 self._decoded[row] = np.ascontiguousarray(self._decode(self._images[row]))
-            except Exception as error:  # whatever it is, it is of this row alone
+            except Exception as error:  # whatever it is, it only concerns this row
                 self.refused[row] = error
         return self._decoded.get(row)
 
     def refuse(self, is_refused: NDArray[np.bool_], error: Callable[[int], Exception]) -> None:
-        """Take images out; each has an error of its own."""
+        """Refuse images, each with its own error."""
         for row in np.flatnonzero(is_refused).tolist():
             self.refused.setdefault(row, error(row))
 
     def crop(self, part: Ints) -> bool:
-        """Images become a part of them each: top, left, height and width."""
+        """Crop each image to a part: top, left, height and width."""
         if not self.is_open or self._stage > _MOVED:
             return False
         self._stage, self.is_sized = _MOVED, True
@@ -136,7 +136,7 @@ class Canvas:
         into: tuple[int, int] | None = None,
         fill: int = 0,
     ) -> bool:
-        """A part of each image, or all, becomes this large, and is put somewhere in an image that is `into` large."""
+        """Resize each image, or a part of it, to this size, and place it in an image of size `into`."""
         is_placed = self.is_open and (self._at.any() or (self._size != self.sizes).any())
         if not self.is_open or self._stage > _MOVED or self._is_resized or is_placed:
             return False
@@ -155,7 +155,7 @@ class Canvas:
         return True
 
     def flip(self, down: NDArray[np.bool_], across: NDArray[np.bool_]) -> bool:
-        """Images are turned upside down, or left to right, where these say so."""
+        """Flip images vertically or horizontally where these say so."""
         flips = np.stack([down, across], axis=1)
         if not self.is_open or self._stage == _CHANGED:
             return self.is_open and self.change(Change.FLIP, flips)
@@ -167,7 +167,7 @@ class Canvas:
         return True
 
     def change(self, change: Change, numbers: NDArray[Any]) -> bool:
-        """Images change in a way that has these numbers for each."""
+        """Change images, with these numbers for each."""
         if not self.is_open or self._stage > _CHANGED:
             return False
         self._stage = _CHANGED
@@ -175,7 +175,7 @@ class Canvas:
         return True
 
     def normalise(self, mean: Any, std: Any) -> bool:
-        """Images become (value - mean) / std, float32; one number, or one per channel."""
+        """Scale to (value - mean) / std, float32; one number, or one per channel."""
         if not self.is_open or "mean" in self._painting or self.dtype.name not in _SOURCES:
             return False
         numbers = [np.asarray(values, np.float32).reshape(-1) for values in (mean, std)]
@@ -188,7 +188,7 @@ class Canvas:
         return True
 
     def cast(self, dtype: str) -> bool:
-        """Values become floats; other casts cut them, which the core does not."""
+        """Cast values to floats; the core does not do other casts, which would truncate."""
         wanted = np.dtype(dtype)
         if not self.is_open or wanted.name not in _RESULTS or (wanted.kind != "f" and wanted != self.dtype):
             return False
@@ -199,7 +199,7 @@ class Canvas:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Height and width that all images have now; None if they differ."""
+        """The height and width of all images now; None if they differ."""
         sizes = self.sizes
         if self.refused:
             sizes = sizes[np.setdiff1d(np.arange(len(self)), list(self.refused))]
@@ -208,7 +208,7 @@ class Canvas:
         return int(sizes[0, 0]), int(sizes[0, 1])
 
     def paint(self, pool: Any) -> NDArray[Any]:
-        """All images, in memory of the pool; what comes of those that are refused is not defined."""
+        """All images, in memory from the pool; the rows of refused ones are undefined."""
         size = self.size
         assert size is not None
         out = aligned_empty((len(self), *size, self.channels), self.dtype, pool)
@@ -224,7 +224,7 @@ class Canvas:
         return out
 
     def _paint_others(self, rows: Sequence[int], out: NDArray[Any], painting: Painting, moves: Any, flips: Any) -> None:
-        """Images that the core did not decode; where nobody can, the words of the other decoder are the error."""
+        """Images that the core did not decode; if no decoder can, the message of the other one is the error."""
         found = [(row, pixels) for row in rows if (pixels := self._decode_row(row)) is not None]
         if not found:
             return
@@ -244,7 +244,7 @@ class Canvas:
             out[at] = place
 
     def _moves(self) -> NDArray[np.int32] | None:
-        """What the core is told; None where all of each image becomes all of its place."""
+        """The moves for the core; None if each whole image fills its place."""
         is_whole = (self._part[:, 2:] == self._of).all() and not self._at.any() and (self._size == self.sizes).all()
         if is_whole:
             return None
@@ -267,7 +267,7 @@ def decoded_sizes(headers: Headers, *, upright: bool, at_least: tuple[int, int] 
 
 
 def _scale(sizes: Ints, is_jpeg: NDArray[np.bool_], at_least: tuple[int, int]) -> None:
-    """JPEGs as large as they are decoded: the smallest number of eighths, up to a half, that is large enough."""
+    """The size at which JPEGs are decoded: the smallest number of eighths, up to a half, that is large enough."""
     least = np.minimum(sizes, at_least)
     is_left = is_jpeg.copy()
     whole = sizes.copy()

@@ -1,6 +1,6 @@
-"""A chain of transforms, run: on one sample, on whole columns, or on the rows of a batch.
+"""Running a chain of transforms: on one sample, on whole columns, or on the rows of a batch.
 
-Builds, fits, batches, contracts and serving all come here, so that the same chain makes the same of the same record.
+Builds, fits, batches, contracts and serving all use this module, so that a chain always gives the same result.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ __all__ = ["Chain", "Refuse", "Rows", "Spent", "apply_all"]
 
 Columns: TypeAlias = dict[str, Any]
 Step: TypeAlias = tuple[int, Any]  # a transform, by its number in the whole chain
-# Takes the place of a row that a transform failed on, and why; returns if the row is to be left out, raises if not.
+# Takes the place of a row on which a transform failed, and the error; returns to leave the row out, or raises.
 Refuse: TypeAlias = Callable[[int, Exception], None]
 
 
 @dataclass
 class Spent:
-    """What transforms took that run in Python, row by row: seconds of the processor by name, and of waiting."""
+    """What transforms in Python cost, row by row: processor seconds by name, and seconds of waiting."""
 
     by_name: dict[str, float]
     waited: float = 0.0
 
     def add(self, took: dict[str, float], seconds: float, busy: float) -> None:
-        """Count in some rows: how long each transform took by the clock, and all of them by the processor."""
+        """Add some rows: the wall time of each transform, and the processor time of all."""
         whole = sum(took.values()) or 1.0
         for name, part in took.items():
             self.by_name[name] = self.by_name.get(name, 0.0) + busy * part / whole
@@ -59,7 +59,7 @@ class Spent:
 
 
 class Rows(NamedTuple):
-    """The rows of a batch after the chain, and which of those given they are."""
+    """The rows of a batch after the chain, and which of the original rows they are."""
 
     columns: Columns
     kept: NDArray[np.int64]
@@ -67,12 +67,12 @@ class Rows(NamedTuple):
 
 @dataclass
 class Flow:
-    """The rows of a batch on their way through a chain: columns, or samples between transforms in Python and others."""
+    """The rows of a batch on their way through a chain: as columns, or as samples between transforms in Python."""
 
     columns: Columns
     features: Mapping[str, Feature]
     records: NDArray[np.int64]
-    kept: NDArray[np.int64]  # which of those given they are
+    kept: NDArray[np.int64]  # which of the original rows they are
     epoch: int
     pool: Any
     refuse: Refuse | None
@@ -94,7 +94,7 @@ class Flow:
         self.records, self.kept = self.records[rows], self.kept[rows]
 
     def images(self, feature: str, steps: Sequence[Any]) -> Any:
-        """The images of a feature; None if there are none, or other features follow them where they move."""
+        """The images of a feature; None if there are none, or if other features move with them."""
         names = set(self.columns) if self.samples is None else {name for sample in self.samples for name in sample}
         follow = {name for step in steps for name in getattr(step, "masks", ())}
         if names & follow or any(name.startswith(f"{base_of(feature)}/object/") for name in names):
@@ -109,7 +109,7 @@ class Flow:
         return column if all(isinstance(size, np.ndarray) for size in sizes) else None
 
     def take_painted(self, canvas: Canvas) -> None:
-        """Have the images painted, and go on with those that were."""
+        """Paint the images, and continue with those that succeeded."""
         pixels, feature = canvas.paint(self.pool), canvas.feature
         columns = self._others(feature)
         if canvas.is_sized:
@@ -127,7 +127,7 @@ class Flow:
         self.columns, self.samples, self.features = columns, None, known
 
     def _others(self, feature: str) -> Columns:
-        """All columns as they are after transforms: those that are dense stay, the others may become so."""
+        """All columns after transforms: dense ones stay dense, others may become dense."""
         columns = dict(self.columns)
         loose = {name: c for name, c in columns.items() if not isinstance(c, np.ndarray | BytesColumn)}
         if loose or self.samples is not None:
@@ -144,7 +144,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Chain:
-    """Transforms in their order. A part of a chain keeps the numbers of its steps, and so draws what the whole does."""
+    """Transforms in order. A part of a chain keeps the numbers of its steps, so it draws the same as the whole."""
 
     steps: tuple[Step, ...] = ()
     seed: int = 0
@@ -172,7 +172,7 @@ class Chain:
         return replace(self, steps=tuple(step for step in self.steps if step[0] in numbers))
 
     def without(self, feature: str) -> Chain:
-        """All steps but those of a feature: one that is to be predicted need not be there."""
+        """All steps except those of a feature: the label may be missing."""
         return replace(self, steps=tuple(step for step in self.steps if getattr(step[1], "feature", None) != feature))
 
     def apply(self, sample: Sample, *, record: int = 0, epoch: int = 0, counted: Counter[str] | None = None) -> Sample:
@@ -182,7 +182,7 @@ class Chain:
         return sample
 
     def apply_columns(self, columns: Columns, counted: Counter[str] | None = None) -> Columns | None:
-        """Many samples at once, as `apply` would change each; None if some step cannot, or fails on some row."""
+        """Many samples at once, with the same result as `apply`; None if a step cannot do that, or fails on a row."""
         if not all(isinstance(transform, ColumnTransform) for _, transform in self.steps):
             return None
         noted: Counter[str] = Counter()
@@ -192,14 +192,14 @@ class Chain:
                     columns = transform.apply_counted(columns, noted)
                 else:
                     columns = transform.apply_columns(columns)
-        except Exception:  # sample by sample it is found which row is at fault
+        except Exception:  # going sample by sample finds the row at fault
             return None
         if counted is not None:
             counted.update(noted)
         return columns
 
     def vary(self, sample: Sample, *, record: int = 0, counted: Counter[str] | None = None) -> Sample:
-        """One sample that is repeated, after all steps; images are decoded for them, and encoded again as they were."""
+        """A repeated sample after all steps; images are decoded first, and encoded again in their format."""
         forms: dict[str, Any] = {}
         draw = Draw(self.seed, 0, record, 0, counted)
         for number, transform in self.steps:
@@ -225,8 +225,8 @@ class Chain:
     ) -> Rows:
         """The rows of a batch after all steps, those of whole batches last; `records` are the numbers of the rows.
 
-        Steps that the core can do come first, on whole columns, and it paints images a batch at a time. A row that a
-        transform fails on raises, unless `refuse` leaves it out. `spent` is told what runs in Python.
+        First steps that the core can do run on whole columns, and it paints images a batch at a time. A row on which a
+        transform fails is an error, unless `refuse` leaves it out. `spent` counts the cost of transforms in Python.
         """
         numbers = np.asarray(records, np.int64)
         columns, features, rest = self.of_samples.begin(columns, features)
@@ -247,9 +247,9 @@ class Chain:
     def begin(
         self, columns: Columns, features: Mapping[str, Feature], counted: Counter[str] | None = None
     ) -> tuple[Columns, Mapping[str, Feature], Chain]:
-        """The columns after the steps that come first and that the core does, their features, and the other steps.
+        """The columns after the first steps, which the core does, their features, and the remaining steps.
 
-        Where one of them fails nothing is begun: sample by sample it is found which record is at fault.
+        If one of them fails, nothing is done: going sample by sample finds the record at fault.
         """
         first = tuple(takewhile(lambda step: is_in_core(step[1]), self.steps))
         changed = self.cut(0, len(first)).apply_columns(columns, counted) if first else columns
@@ -298,7 +298,7 @@ class Chain:
 
     @cached_property
     def _in_python(self) -> int:
-        """How many steps come before the next one that the core may do; those that it has just declined included."""
+        """How many steps come before the next one that the core may do, including those it has just declined."""
         first = getattr(self.steps[0][1], "feature", "")
         later = [step for _, step in self.steps[1:]]
         declined = len([*takewhile(lambda step: _is_painted(step, first), later)])
@@ -332,7 +332,7 @@ class Chain:
 
 
 def _name(transform: Any) -> str:
-    """What a transform is called: bushel's own by its name, any other by its class."""
+    """The name of a transform: for bushel's own the tag, for others the class."""
     tag = getattr(getattr(transform, "__struct_config__", None), "tag", None)
     return tag if isinstance(tag, str) else type(transform).__qualname__
 
@@ -342,5 +342,5 @@ def _is_painted(transform: Any, feature: str) -> bool:
 
 
 def apply_all(transforms: Sequence[Transform], sample: Sample, *, seed: int = 0, record: int = 0) -> Sample:
-    """One raw sample through a chain, as the build does it."""
+    """Run one raw sample through a chain, as a build does."""
     return Chain.of(transforms, seed).apply(sample, record=record)

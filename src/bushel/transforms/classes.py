@@ -22,22 +22,22 @@ __all__ = ["encode", "multi_hot", "one_hot"]
 
 Name = str | int
 _MOST_CLASSES = 1 << 20
-_FEW = 64  # texts, for which a sort would cost more than it saves
+_FEW = 64  # texts, for which sorting costs more than it saves
 
 
 class Classes(msgspec.Struct, frozen=True):
-    """The classes by code: text by code point, integers by size. `count` is of the values they were learnt from."""
+    """The classes by code: text by code point, integers by size. `count` is how many values they were learned from."""
 
     count: int
     names: tuple[Name, ...]
 
 
 class _Coded(msgspec.Struct, frozen=True):
-    """A transform of one feature's categories; they are given, or those of the train split."""
+    """A transform of the categories of one feature, which are given or learned from the train split."""
 
     @property
     def is_given(self) -> bool:
-        """There is nothing to learn where classes are given."""
+        """Whether classes are given, so that there is nothing to learn."""
         return bool(self.classes)  # type: ignore[attr-defined]
 
     @property
@@ -64,10 +64,10 @@ def _check(transform: Any) -> None:
 
 
 class Encode(_Coded, frozen=True, tag="encode"):
-    """Categories as int64 codes, 0 to classes - 1; of lists, each value.
+    """Categories as int64 codes from 0 to classes - 1; in lists, each value.
 
-    `most` keeps only the most frequent classes, `min_count` those that occur so often in train. A category that is not
-    a class is refused; with `unknown="code"` it gets one code more than the last class has.
+    `most` keeps only the most frequent classes, `min_count` those that occur at least that often in train. A category
+    that is not a class is refused; with `unknown="code"` it gets the code after the last class.
     """
 
     feature: str
@@ -81,7 +81,7 @@ class Encode(_Coded, frozen=True, tag="encode"):
         _check(self)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
-        """Code the value, or the values."""
+        """Encode the value, or the values."""
         if self.feature not in sample:
             return sample
         value = sample[self.feature]
@@ -89,7 +89,7 @@ class Encode(_Coded, frozen=True, tag="encode"):
         return {**sample, self.feature: codes if _is_list(value) else int(codes[0])}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Code the values of many samples."""
+        """Encode the values of many samples."""
         column = _column(columns, self.feature)
         values = column.values if isinstance(column, Ragged) else column
         codes = _codes(values, self.names, self.feature, refuse=self.unknown == "refuse")
@@ -139,7 +139,7 @@ class OneHot(_Coded, frozen=True, tag="one_hot"):
 
 
 class MultiHot(_Coded, frozen=True, tag="multi_hot"):
-    """A list of categories as a vector of int64: 1 where a class is in it, or with `count` how often, else 0.
+    """A list of categories as a vector of int64: 1 for each class in it, or with `count` how often it occurs, else 0.
 
     The rest is as for `one_hot`; `separator` splits text such as `red;round` into a list first.
     """
@@ -225,7 +225,7 @@ class ClassesFit:
             self.counts[value] += count
 
     def merge(self, other: ClassesFit) -> ClassesFit:
-        """Put two together."""
+        """Merge two fits."""
         self._count_all(other.counts)
         return self
 
@@ -277,7 +277,7 @@ def _known(names: tuple[Name, ...]) -> dict[Any, int]:
 
 
 def _codes(values: Any, names: tuple[Name, ...], feature: str, *, refuse: bool) -> NDArray[np.int64]:
-    """The code of each value; the number of classes where it is none of them."""
+    """The code of each value; the number of classes if it is not a class."""
     known = _known(names)
     if isinstance(values, BytesColumn):
         codes = _text_codes(values, known)

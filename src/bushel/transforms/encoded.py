@@ -1,4 +1,4 @@
-"""Encoded images to other encoded images, and pixels to encoded images: what a build stores small."""
+"""Encoded images to other encoded images, and pixels to encoded images, for builds that store small images."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 
 
 class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
-    """An encoded image to one size, encoded again; `FEATURE/height` and the like, boxes and masks follow.
+    """Resize an encoded image and encode it again; `FEATURE/height` and so on, boxes and masks follow.
 
-    It keeps its own format (GIF, BMP and TIFF become PNG), unless `form` says another; "raw" stores the pixels. Images
+    It keeps its format (GIF, BMP and TIFF become PNG) unless `form` names another; "raw" stores pixels. Images
     of 16 bits per channel are cut to 8, unless `dtype="uint16"`: they are stored as PNG, or raw, with all 16 then. With
     `scaled`, a JPEG that is twice as large or more is decoded at half, quarter or eighth size: faster, and not quite
     the same. See `resize` for `fit`, `kernel` and `antialias`.
@@ -64,7 +64,7 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
         check_form(self.form, self.quality, self.dtype)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Decode, resize with every pixel counted, and encode."""
+        """Decode, resize with antialiasing, and encode."""
         data = bytes_of(sample, self.feature)
         at_least = (self.height, self.width) if self.scaled else None
         pixels = decoded(data, self.feature, draw, self.dtype, at_least=at_least)
@@ -81,7 +81,7 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
 
     @property
     def in_core(self) -> bool:
-        """Whether the core does it to the images that it knows."""
+        """Whether the core does it for the images that it knows."""
         return _is_in_core(self.form, self.dtype)
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
@@ -145,7 +145,7 @@ class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
 
     @property
     def in_core(self) -> bool:
-        """Whether the core does it to the images that it knows."""
+        """Whether the core does it for the images that it knows."""
         return _is_in_core(self.form, self.dtype)
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
@@ -168,7 +168,7 @@ _FORMS = {codec: form for form, codec in _CODECS.items()}
 
 
 class _Remaking(NamedTuple):
-    """What the core makes of many images: their sizes and codecs; `OTHER` leaves one to Python."""
+    """How the core should encode many images: their sizes and codecs; `OTHER` leaves one to Python."""
 
     painting: Painting
     sizes: NDArray[np.int32]
@@ -182,13 +182,13 @@ def _is_in_core(form: str | None, dtype: str) -> bool:
 
 
 def _codecs(headers: Headers, form: str | None) -> NDArray[np.uint8]:
-    """What images are encoded as, where the core knows them."""
+    """The formats to encode images in, if the core knows them."""
     wanted = headers.codec if form is None else np.full_like(headers.codec, _CODECS[form])
     return np.where(headers.is_known, wanted, Codec.OTHER).astype(np.uint8)
 
 
 def _images_alone(columns: dict[str, Column], step: ResizeEncoded | Reencode) -> BytesColumn:
-    """The images. Raises NotImplementedError where samples have to be changed one by one."""
+    """The images. Raises NotImplementedError if samples have to be changed one by one."""
     base, images = base_of(step.feature), columns.get(step.feature)
     told = [columns[name] for name in size_names(step.feature) if name in columns]
     is_plain = all(isinstance(size, np.ndarray) for size in told)
@@ -202,7 +202,7 @@ def _images_alone(columns: dict[str, Column], step: ResizeEncoded | Reencode) ->
 def _remade(
     columns: dict[str, Column], step: ResizeEncoded | Reencode, remaking: _Remaking, counted: Counter[str] | None
 ) -> dict[str, Column]:
-    """The columns with other images, and with what is said of them; images that the core cannot do come one by one."""
+    """The columns with the new images and their sizes; images that the core cannot do are done one by one."""
     images, format_name = columns[step.feature], f"{base_of(step.feature)}/format"
     assert isinstance(images, BytesColumn)
     painting, sizes, codecs, quality, moves = remaking
@@ -268,7 +268,7 @@ class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
 
 
 def check_form(form: str | None, quality: int, dtype: str = "uint8") -> None:
-    """Refuse formats and qualities that cannot be."""
+    """Refuse impossible formats and qualities."""
     check_depth(dtype)
     if form is not None and form not in (*ENCODED, "raw"):
         raise ValueError(f"form must be one of {', '.join(ENCODED)}, raw; got {form!r}")
@@ -279,7 +279,7 @@ def check_form(form: str | None, quality: int, dtype: str = "uint8") -> None:
 
 
 def own_form(data: bytes, feature: str, *, exactly: bool = False) -> str:
-    """The format of an encoded image; PNG for one that is not written, unless it is asked for exactly."""
+    """The format of an encoded image; PNG if the format cannot be written, unless `exactly`."""
     try:
         form = format_of(data)
     except ValueError as error:
@@ -292,7 +292,7 @@ def _encoded(pixels: NDArray[Any], form: str, quality: int) -> Any:
 
 
 def _named(sample: Sample, feature: str, out: Any) -> Sample:
-    """The format of an image, where the sample has it, and its channels, where a JPEG dropped one."""
+    """Update the format of an image, if the sample has it, and its channels, if a JPEG dropped one."""
     base = base_of(feature)
     found: Sample = {}
     if f"{base}/format" in sample:

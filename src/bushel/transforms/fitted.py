@@ -1,4 +1,4 @@
-"""What transforms learnt: which of them can learn next, and how it is kept with a dataset."""
+"""Fitted transforms: which can learn next, and how what they learned is stored with a dataset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def needs_fit(transform: Transform) -> bool:
-    """Whether it has yet to learn something."""
+    """Whether it still has to learn."""
     return isinstance(transform, Fittable) and transform.fitted is None and not getattr(transform, "is_given", False)
 
 
@@ -43,9 +43,9 @@ class Layer(NamedTuple):
 
 
 def next_layer(transforms: Sequence[Transform]) -> Layer:
-    """What the next pass can fit: every transform whose features no unfitted one before it changes.
+    """What the next pass can fit: every transform whose features are not changed by an unfitted one before it.
 
-    Whatever touches a feature that an unfitted transform touches waits with it for a later pass.
+    A transform that touches a feature of an unfitted transform waits for a later pass, too.
     """
     runs: list[int] = []
     fits: list[int] = []
@@ -75,7 +75,7 @@ def check_features(transforms: Sequence[Transform], known: Iterable[str]) -> Non
 
 
 def touched(transform: Transform) -> set[str] | None:
-    """The features that a transform reads or writes; None where nobody knows."""
+    """The features that a transform reads or writes; None if unknown."""
     declared = getattr(transform, "touches", None)
     if declared is not None:
         return set(declared)
@@ -90,7 +90,7 @@ def _overlap(some: set[str], others: set[str]) -> bool:
 
 
 def merge_in_order(fits: Iterable[Fit]) -> Fit:
-    """Merge as a tree over their order: neighbours first. So rounding does not depend on who came first."""
+    """Merge as a tree, neighbours first, so that rounding does not depend on which fit came first."""
     heights: list[tuple[int, Fit]] = []
     for fit in fits:
         height, merged = 0, fit
@@ -107,19 +107,19 @@ def merge_in_order(fits: Iterable[Fit]) -> Fit:
 
 
 class Keepsakes(msgspec.Struct, frozen=True):
-    """What a chain of transforms learnt: plain values by the transform's id, and the files that go with them."""
+    """What a chain of transforms learned: plain values by the transform's id, and their files."""
 
     statistics: dict[str, dict[str, Any]]
     files: dict[str, bytes]
 
 
 def identity_of(place: int, transform: Transform) -> str:
-    """What a manifest calls a transform: its place in the chain and its name."""
+    """The id of a transform in a manifest: its place in the chain and its name."""
     return f"{place}:{name_of(type(transform))}"
 
 
 def keep(transforms: Sequence[Transform]) -> Keepsakes:
-    """What is to be kept of fitted transforms."""
+    """What to store of fitted transforms."""
     found = Keepsakes({}, {})
     for place, transform in enumerate(transforms):
         if not isinstance(transform, Fittable) or transform.fitted is None:
@@ -145,7 +145,7 @@ def _saved(transform: Any) -> tuple[Any, dict[str, bytes]]:
 def restore(
     transforms: Sequence[Transform], statistics: Mapping[str, Mapping[str, Any]], read: Callable[[str], bytes]
 ) -> list[Transform]:
-    """Transforms with what they learnt; `read` gives the bytes of a file that was kept."""
+    """Transforms with what they learned; `read` returns the bytes of a stored file."""
     found: list[Transform] = []
     for place, transform in enumerate(transforms):
         entry = statistics.get(identity_of(place, transform))
@@ -154,7 +154,7 @@ def restore(
 
 
 def restore_all(transforms: Sequence[Transform], manifest: Manifest, folder: AnyPath) -> list[Transform]:
-    """Transforms with what they learnt when the dataset in a folder was built."""
+    """Transforms with what they learned when the dataset in a folder was built."""
     return restore(transforms, manifest.statistics, lambda name: _read_artifact(as_path(folder) / ARTIFACTS_NAME, name))
 
 

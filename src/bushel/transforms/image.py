@@ -25,30 +25,30 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def base_of(feature: str) -> str:
-    """What the features about an image begin with: `image` for `image` and for `image/encoded`."""
+    """The prefix of the features of an image: `image` for `image` and for `image/encoded`."""
     return feature.removesuffix("/encoded")
 
 
 def sized(sample: Sample, feature: str, shape: Sequence[int]) -> Sample:
-    """Height, width and channels of an image, where the sample has them."""
+    """Update height, width and channels of an image, if the sample has them."""
     return {name: int(size) for name, size in zip(size_names(feature), shape, strict=False) if name in sample}
 
 
 def size_names(feature: str) -> tuple[str, str, str]:
-    """The features that tell the height, width and channels of an image."""
+    """The names of the features for height, width and channels of an image."""
     base = base_of(feature)
     return f"{base}/height", f"{base}/width", f"{base}/channels"
 
 
 def follow(sample: Sample, feature: str, move: Move, masks: Sequence[str] = ()) -> Sample:
-    """What changes in a sample when its image moves: its boxes, everything known of their objects, its masks."""
+    """Move everything that belongs to an image with it: boxes, what is known about their objects, and masks."""
     return _follow(sample, feature, masks, move.boxes, move.mask, move.shares)
 
 
 def follow_rotation(
     sample: Sample, feature: str, degrees: float, size: tuple[int, int], masks: Sequence[str]
 ) -> Sample:
-    """The same for an image that is turned about its middle: a box becomes the one round its turned corners."""
+    """The same for an image that is rotated about its centre: a box becomes the one around its rotated corners."""
 
     def turn_mask(mask: NDArray[Any]) -> NDArray[Any]:
         from PIL import Image
@@ -62,7 +62,7 @@ def follow_rotation(
 
 
 def turned_boxes(boxes: Boxes, degrees: float, size: tuple[int, int]) -> Boxes:
-    """The boxes round boxes that are turned counter-clockwise about the middle, clipped to the image."""
+    """The boxes around boxes that are rotated counterclockwise about the centre, clipped to the image."""
     height, width = size
     angle = math.radians(degrees)
     x = (boxes[:, [0, 2, 0, 2]] - 0.5) * width
@@ -106,7 +106,7 @@ def _follow(
 
 
 def _pick(value: Any, kept: NDArray[np.int64], count: int, name: str) -> Any:
-    """What is known of objects, for those that are left."""
+    """What is known about objects, for those that remain."""
     values = value.to_list() if hasattr(value, "to_list") else value
     if len(values) != count:
         raise SchemaMismatch(f"there are {count} boxes and {len(values)} values", at=name)
@@ -145,12 +145,12 @@ WHITE = (255, 255, 255)
 class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
     """Encoded bytes (JPEG, PNG, WebP and all that Pillow reads) to pixels, height x width x channels.
 
-    They are uint8: of images of 16 bits a channel the upper 8 are kept, and a build counts them. With
-    `dtype="uint16"`, all 16 are; images of 8 are multiplied by 257 then, so that white is 65535 in all.
+    Pixels are uint8: images with 16 bits per channel keep the upper 8, and a build counts them. With `dtype="uint16"`
+    they keep all 16, and values of 8 bits are multiplied by 257, so that white is always 65535.
 
-    What is transparent is put on a background, white unless `background` says another colour, where the channels asked
-    for have no alpha. Turned upright where EXIF data ask for it. With `at_least`, a JPEG that is twice this height and
-    width or more is decoded at half, quarter or eighth size: that is faster, and not quite the same.
+    If the requested channels have no alpha, transparent pixels get a background: white, or the colour `background`.
+    Images are turned upright by their EXIF data. With `at_least`, a JPEG that is twice this height and width or more is
+    decoded at half, quarter or eighth size, which is faster, but not exactly the same.
     """
 
     feature: str = "image"
@@ -168,7 +168,7 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
         check_depth(self.dtype)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Decode the image; the frames of a clip become one array of as many steps."""
+        """Decode the image; the frames of a clip become one array, one step per frame."""
         frames = value_of(sample, self.feature)
         if isinstance(frames, list) and frames and all(isinstance(frame, bytes) for frame in frames):
             alone = [self.apply({self.feature: frame}, draw)[self.feature] for frame in frames]
@@ -197,7 +197,7 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
 
 
 def check_depth(dtype: str) -> None:
-    """Refuse dtypes that encoded images do not have."""
+    """Refuse dtypes that encoded images cannot have."""
     if dtype not in DEPTHS:
         raise ValueError(f"dtype must be one of {', '.join(DEPTHS)}; got {dtype!r}")
 
@@ -212,7 +212,7 @@ def decoded(
     upright: bool = True,
     at_least: tuple[int, int] | None = None,
 ) -> NDArray[Any]:
-    """The pixels of an encoded image; one that loses bits is noted."""
+    """The pixels of an encoded image; one that loses bits is counted."""
     try:
         if dtype == "uint16":
             return decode_wide(data, channels, upright=upright)
@@ -232,10 +232,10 @@ def bytes_of(sample: Sample, feature: str) -> bytes:
 
 
 class Resize(msgspec.Struct, frozen=True, tag="resize"):
-    """Pixels to one size. `antialias` counts every pixel when shrinking. Boxes and masks follow.
+    """Resize pixels. With `antialias`, every pixel counts when shrinking. Boxes and masks follow.
 
-    `fit` says what happens where the shape is another: "stretch" changes it, "fit" makes an image that is smaller on
-    one side, "pad" fills that side up with `fill`, "crop" takes the largest middle part of the shape. Kernels:
+    `fit` says what to do if the aspect ratio differs: "stretch" changes it, "fit" makes the image smaller on one side,
+    "pad" fills that side with `fill`, "crop" takes the largest central part with the right aspect ratio. Kernels:
     "bilinear" as `tf.image.resize`, "area" as cv2's INTER_AREA, "bicubic" as Pillow's and `tf.image.resize`'s.
     """
 
@@ -243,7 +243,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
     height: int
     width: int
     antialias: bool = False
-    dtype: Literal["uint8", "float32"] | None = None  # None: as it was; uint16 keeps its range as float32
+    dtype: Literal["uint8", "float32"] | None = None  # None: unchanged; uint16 keeps its range as float32
     fit: Fit = "stretch"
     kernel: Kernel = "bilinear"
     fill: int = 0
@@ -273,7 +273,7 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
 
 
 def places(sizes: Ints, step: Any) -> list[Move]:
-    """Where images of these sizes go; most have one of few sizes."""
+    """The moves for images of these sizes, of which there are usually few."""
     known: dict[tuple[int, int], Move] = {}
     found = []
     for tall, wide in sizes.tolist():
@@ -284,7 +284,7 @@ def places(sizes: Ints, step: Any) -> list[Move]:
 
 
 def check_size(step: Any) -> None:
-    """Refuse sizes and words that cannot be."""
+    """Refuse impossible sizes and choices."""
     for name in ("height", "width"):
         if getattr(step, name) < 1:
             raise ValueError(f"{name} must be at least 1, got {getattr(step, name)}")
@@ -296,14 +296,14 @@ def check_size(step: Any) -> None:
 
 
 def moved_sample(sample: Sample, step: Any, move: Move, pixels: Any) -> Sample:
-    """The sample with other pixels, and all that follows them."""
+    """The sample with the new pixels, and everything that follows them."""
     shape = (*move.whole, *pixels.shape[2:]) if isinstance(pixels, np.ndarray) else move.whole
     changed = follow(sample, step.feature, move, step.masks)
     return {**sample, **changed, **sized(sample, step.feature, shape), step.feature: pixels}
 
 
 class CenterCrop(msgspec.Struct, frozen=True, tag="center_crop"):
-    """The middle of the image, where it must be the upper or left pixel of two, as Keras. Boxes and masks follow."""
+    """The centre of the image; of two possible pixels, the upper or left one, as in Keras. Boxes and masks follow."""
 
     feature: str
     height: int
@@ -336,14 +336,14 @@ class ConvertColour(msgspec.Struct, frozen=True, tag="convert_colour"):
 
 
 def with_channels(image: NDArray[Any], channels: int, feature: str) -> NDArray[Any]:
-    """Pixels with so many channels; alpha is dropped, or full."""
+    """Pixels with this many channels; alpha is dropped, or opaque."""
     if image.shape[2] not in MODES:
         raise SchemaMismatch(f"expected 1, 3 or 4 channels, got {image.shape[2]}", at=feature)
     return to_channels(image, channels)
 
 
 def cut_sample(sample: Sample, step: Any, at: tuple[float, float] | None = None) -> Sample:
-    """A sample whose image is cut to the size of a step; `at` says where in the room there is, 0 to 1; None: middle."""
+    """Crop the image of a sample to the size of a step; `at` is the place in the free space, 0 to 1; None: centre."""
     image = image_of(sample, step.feature)
     move = cut(image.shape[:2], step, at)
     top, left, height, width = move.part
@@ -351,7 +351,7 @@ def cut_sample(sample: Sample, step: Any, at: tuple[float, float] | None = None)
 
 
 def cut_canvas(canvas: Canvas, step: Any, corner: Callable[[Ints], Ints]) -> bool:
-    """The images of a batch cut to the size of a step; `corner` says where, by the room that there is."""
+    """Crop the images of a batch to the size of a step; `corner` returns the position, given the free space."""
     if not canvas.is_open:
         return False
     room = canvas.sizes - (step.height, step.width)
@@ -368,7 +368,7 @@ def _too_small(size: Sequence[int], step: Any) -> SchemaMismatch:
 
 
 def cut(size: tuple[int, int], step: Any, at: tuple[float, float] | None) -> Move:
-    """How an image is cut."""
+    """The move that crops an image."""
     down, across = size[0] - step.height, size[1] - step.width
     if down < 0 or across < 0:
         raise _too_small(size, step)

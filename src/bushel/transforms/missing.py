@@ -1,4 +1,4 @@
-"""Values that are missing: refused, or filled in, and marked. A NaN is missing, as an empty cell of a table is."""
+"""Missing values: refused, or filled in and marked. NaN counts as missing, like an empty cell of a table."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from bushel.transforms.scaling import MomentsFit
 __all__ = ["fill", "require"]
 
 Value = float | int | str
-_DISTINCT = 1 << 20  # values of which the most frequent is looked for
+_DISTINCT = 1 << 20  # distinct values among which the most frequent is searched
 
 
 class Require(msgspec.Struct, frozen=True, tag="require"):
-    """A sample that lacks the feature, or has NaN in it, is refused."""
+    """Refuse samples that lack the feature or have NaN in it."""
 
     feature: str
 
@@ -51,13 +51,13 @@ class Require(msgspec.Struct, frozen=True, tag="require"):
 class Filling(msgspec.Struct, frozen=True):
     """What is filled in."""
 
-    count: int  # values it was learnt from
+    count: int  # values it was learned from
     value: Value
-    rank_error: float = 0.0  # of a median, where it is not exact
+    rank_error: float = 0.0  # of a median that is not exact
 
 
 class Fill(msgspec.Struct, frozen=True, tag="fill"):
-    """A missing value becomes `value`, or the mean, median or most frequent value of the train split.
+    """Replace missing values by `value`, or by the mean, median or most frequent value of the train split.
 
     With `indicator`, the feature `FEATURE/missing` is 1 where something was filled in, otherwise 0. It is for features
     of one value; in arrays, each NaN is filled. The median is exact for a million values; see `robust_scale`.
@@ -77,7 +77,7 @@ class Fill(msgspec.Struct, frozen=True, tag="fill"):
 
     @property
     def is_given(self) -> bool:
-        """There is nothing to learn where the value is given."""
+        """Whether the value is given, so that there is nothing to learn."""
         return self.value is not None
 
     @property
@@ -112,7 +112,7 @@ class Fill(msgspec.Struct, frozen=True, tag="fill"):
         return {**columns, self.feature: column, **marked}
 
     def _without_nan(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Numbers with each NaN filled; floats where what fills in is one, since another sample may lack its value."""
+        """Numbers with each NaN filled in; floats if the fill value is one, since other samples may need it."""
         filling = self._filling
         if values.dtype.kind != "f":
             return values.astype(np.float64) if isinstance(filling, float) else values
@@ -135,13 +135,13 @@ class Fill(msgspec.Struct, frozen=True, tag="fill"):
         return np.where(np.isnan(out), value, out) if out.dtype.kind == "f" else out
 
     def begin_fit(self) -> Fit:
-        """Begin to learn what is to be filled in."""
+        """Begin to learn what to fill in."""
         return FillFit(self)
 
 
 @dataclass
 class FillFit:
-    """What is known of the values that are there."""
+    """What is known about the values that are present."""
 
     of: Any
     moments: MomentsFit | None = None
@@ -190,7 +190,7 @@ class FillFit:
             raise BushelError(f"{self.of.feature!r} has more than {_DISTINCT:,} values: none is frequent")
 
     def merge(self, other: FillFit) -> FillFit:
-        """Put two together."""
+        """Merge two fits."""
         if self.moments is None or other.moments is None:
             self.moments = self.moments or other.moments
         else:

@@ -37,30 +37,30 @@ __all__ = [
 ]
 
 
-EXACT = 1 << 20  # values that are all kept
-BUFFER = 1 << 17  # values of one buffer beyond that
+EXACT = 1 << 20  # up to this many values, all are kept
+BUFFER = 1 << 17  # values per buffer beyond that
 
 Floats = NDArray[np.float64]
 
 
 @dataclass
 class Quantiles:
-    """What is known of the distribution of values, mergeable in any order that is always the same.
+    """A summary of the distribution of values, which can be merged in any fixed order.
 
-    Up to `EXACT` values all are kept. Beyond, sorted buffers of `BUFFER` values stand for 2^level values each; two of
-    one level become one of the next by leaving out every other value. Each time, no rank moves by more than the weight
-    of one value, so `error` bounds how far any rank can be off: about log2(n / BUFFER) / (2 * BUFFER) of all values,
-    which is 0.005% for a thousand million.
+    Up to `EXACT` values, all are kept. Beyond that, values in sorted buffers of `BUFFER` stand for 2^level values each;
+    two buffers of one level become one of the next by dropping every other value. Each time, no rank moves by more than
+    the weight of one value, so `error` bounds how far any rank can be off: about log2(n / BUFFER) / (2 * BUFFER) of all
+    values, which is 0.005% for a billion.
     """
 
     count: int = 0
     error: int = 0  # ranks
-    _whole: list[Floats] = field(default_factory=list)  # values not in buffers yet
-    _buffers: dict[int, Floats] = field(default_factory=dict)  # sorted, at most one a level
+    _whole: list[Floats] = field(default_factory=list)  # values not yet in buffers
+    _buffers: dict[int, Floats] = field(default_factory=dict)  # sorted, at most one per level
     _odd: dict[int, bool] = field(default_factory=dict)  # which of two values was kept last, by level
 
     def add(self, values: Floats) -> None:
-        """Learn more values; those that are not finite are passed over."""
+        """Learn more values; those that are not finite are skipped."""
         values = values[np.isfinite(values)]
         if not len(values):
             return
@@ -70,7 +70,7 @@ class Quantiles:
             self._collapse()
 
     def merge(self, other: Quantiles) -> Quantiles:
-        """Take what another learnt."""
+        """Merge what another has learned."""
         self.count += other.count
         self.error += other.error
         self._whole += other._whole
@@ -97,7 +97,7 @@ class Quantiles:
         self._buffers[level] = buffer
 
     def at(self, shares: list[float]) -> list[float]:
-        """The quantiles at these shares: interpolated as NumPy does while all values are kept, then the nearest."""
+        """The quantiles at these shares: interpolated like NumPy's while all values are kept, else the nearest."""
         if not self.count:
             return [0.0 for _ in shares]
         flat = np.concatenate([*self._whole, np.empty(0)])
@@ -113,12 +113,12 @@ class Quantiles:
 
     @property
     def rank_error(self) -> float:
-        """The share of all values by which any rank may be off; 0 where quantiles are exact."""
+        """The share of all values by which any rank may be off; 0 if quantiles are exact."""
         return self.error / self.count if self.count else 0.0
 
 
 class Cast(msgspec.Struct, frozen=True, tag="cast"):
-    """Numbers of another dtype."""
+    """Cast numbers to another dtype."""
 
     feature: str
     dtype: str
@@ -133,7 +133,7 @@ class Cast(msgspec.Struct, frozen=True, tag="cast"):
 
 
 class Normalise(msgspec.Struct, frozen=True, tag="normalise"):
-    """(value - mean) / std as float32; one number, or one for each of the last axis."""
+    """(value - mean) / std as float32; one number, or one per position of the last axis."""
 
     feature: str
     mean: float | tuple[float, ...] = 0.0
@@ -156,7 +156,7 @@ class Normalise(msgspec.Struct, frozen=True, tag="normalise"):
 
 
 class Jitter(msgspec.Struct, frozen=True, tag="jitter"):
-    """Normal noise of this standard deviation, added to every value."""
+    """Add normal noise with this standard deviation to every value."""
 
     feature: str
     std: float
@@ -169,7 +169,7 @@ class Jitter(msgspec.Struct, frozen=True, tag="jitter"):
 
 
 class Scale(msgspec.Struct, frozen=True, tag="scale"):
-    """All values times one factor of 1 - most to 1 + most."""
+    """Multiply all values by one factor from 1 - most to 1 + most."""
 
     feature: str
     most: float = 0.1
@@ -181,7 +181,7 @@ class Scale(msgspec.Struct, frozen=True, tag="scale"):
 
 
 class Window(msgspec.Struct, frozen=True, tag="window"):
-    """So many steps of a series, from anywhere in it; from its middle where not `random`."""
+    """Cut a series to this many steps, at a random place, or in the middle unless `random`."""
 
     feature: str
     length: int
@@ -207,7 +207,7 @@ class Elementwise(msgspec.Struct, frozen=True):
     """A transform of the numbers of one feature. A sample that lacks the feature is left as it is."""
 
     def change(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values of any number of samples, changed; positions are along the last axis."""
+        """Change the values of any number of samples; positions are along the last axis."""
         raise NotImplementedError
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
@@ -245,7 +245,7 @@ def change_column(column: NDArray[Any] | Ragged, change: Callable[[NDArray[Any]]
 
 
 def _width(column: Ragged) -> int:
-    """How many values each row has that has any, where they are as many in one line; otherwise 1."""
+    """How many values each row that has any has, if it is the same number in all; otherwise 1."""
     assert isinstance(column.values, np.ndarray)
     if column.values.ndim > 1:
         return 1
@@ -254,12 +254,12 @@ def _width(column: Ragged) -> int:
 
 
 def line_up(values: tuple[float, ...]) -> Any:
-    """Statistics of one position or several, to compute with values whose last axis is these positions."""
+    """Statistics per position as an array to compute with, along the last axis of values."""
     return np.array(values) if len(values) != 1 else np.float64(values[0])
 
 
 def by_position(samples: Sequence[Sample], feature: str, *, each: bool) -> Floats | None:
-    """The values of samples that have the feature, one column per position; None where none has it."""
+    """The values of samples that have the feature, one column per position; None if no sample has it."""
     arrays = [array_of(sample, feature) for sample in samples if feature in sample]
     if not arrays:
         return None
@@ -272,7 +272,7 @@ def by_position(samples: Sequence[Sample], feature: str, *, each: bool) -> Float
 
 
 def columns_by_position(columns: dict[str, Column], feature: str, *, each: bool) -> Floats | None:
-    """As `by_position`, of columns."""
+    """The same as `by_position`, for columns."""
     column = numbers_column(columns, feature)
     values = column.values if isinstance(column, Ragged) else column
     assert isinstance(values, np.ndarray)
@@ -290,7 +290,7 @@ def columns_by_position(columns: dict[str, Column], feature: str, *, each: bool)
 
 
 def check_width(one: int, other: int, feature: str) -> None:
-    """Refuse to put together what was learnt of rows that differ in their positions."""
+    """Refuse to merge fits of rows with different numbers of positions."""
     if one != other:
         raise _varies(feature, {one, other})
 
@@ -303,7 +303,7 @@ def _varies(feature: str, widths: set[int]) -> SchemaMismatch:
 
 
 class Clip(Elementwise, frozen=True, tag="clip"):
-    """Values below `low` become `low`, those above `high` become `high`. Integers stay integers if the edges are."""
+    """Set values below `low` to `low`, and those above `high` to `high`. Integers stay integers if the limits are."""
 
     feature: str
     low: float | None = None
@@ -347,10 +347,10 @@ class Edges(msgspec.Struct, frozen=True):
 
 
 class Bucketise(Elementwise, frozen=True, tag="bucketise"):
-    """The number of the bucket that each value is in, as int64: 0 below the first edge, and from each edge on one more.
+    """The number of the bucket of each value, as int64: 0 below the first edge, and one more from each edge on.
 
-    Edges are those given, or those that put the values of the train split into `buckets` buckets of the same count
-    (fewer, where many values are the same). NaN is in no bucket: such a sample is refused.
+    Edges are given, or put the values of the train split into `buckets` buckets of equal count (fewer if many values
+    are the same). NaN is in no bucket: such a sample is refused.
     """
 
     feature: str
@@ -368,7 +368,7 @@ class Bucketise(Elementwise, frozen=True, tag="bucketise"):
 
     @property
     def is_given(self) -> bool:
-        """There is nothing to learn where edges are given."""
+        """Whether edges are given, so that there is nothing to learn."""
         return bool(self.edges)
 
     def change(self, values: NDArray[Any]) -> NDArray[np.int64]:
@@ -404,7 +404,7 @@ class EdgesFit:
             self.known.add(values[:, 0])
 
     def merge(self, other: EdgesFit) -> EdgesFit:
-        """Put two together."""
+        """Merge two fits."""
         self.known.merge(other.known)
         return self
 

@@ -48,17 +48,17 @@ _WORD = 2**64 - 1
 
 
 def note(counted: Counter[str] | None, what: str, count: int = 1) -> None:
-    """Count what a transform changed in a way that loses something; nothing happens where nobody counts."""
+    """Count a change that loses something; does nothing if nobody counts."""
     if counted is not None and count:
         counted[what] += count
 
 
 @dataclass(frozen=True, init=False)
 class Draw:
-    """Where the randomness of one sample comes from, and where what is lost of it is counted.
+    """The source of randomness for one sample, and the place to count what is lost.
 
-    A transform that draws from it changes the same record in the same epoch the same way, whatever the number of
-    threads or workers. `step` is the number of the transform.
+    A transform that draws from it changes the same record in the same epoch in the same way, for any number of threads
+    or workers. `step` is the number of the transform.
     """
 
     seed: int
@@ -68,32 +68,32 @@ class Draw:
     counted: Counter[str] | None = field(default=None, compare=False, repr=False)
 
     def __init__(self, seed: int, epoch: int, record: int, step: int = 0, counted: Counter[str] | None = None) -> None:
-        # One is made for each transform of each sample, and the way of frozen dataclasses takes three times as long.
+        # One is made per transform and sample, and the usual way of frozen dataclasses takes three times as long.
         self.__dict__.update(seed=seed, epoch=epoch, record=record, step=step, counted=counted)
 
     def note(self, what: str, count: int = 1) -> None:
-        """Count what a transform cut, left out or did not know, where somebody wants to know."""
+        """Count what a transform cut, left out or did not know."""
         note(self.counted, what, count)
 
     def generator(self, salt: int = 0) -> np.random.Generator:
-        """Make a generator of this draw's own."""
+        """Make a generator for this draw."""
         key = (self.seed & _WORD) | ((self.record & _WORD) << 64)
         return np.random.Generator(np.random.Philox(key=key, counter=[0, self.step, salt, self.epoch]))
 
     def uniforms(self, count: int) -> list[float]:
-        """A few numbers of 0 to 1, much cheaper than a generator's."""
+        """A few numbers from 0 to 1, much cheaper than those of a generator."""
         values = (self.seed, self.epoch, self.record, self.step)
         key = struct.pack("<4Q", *(value & _WORD for value in values))
         return [(_native.xxh64(key, number) >> 11) / 2.0**53 for number in range(count)]
 
     def between(self, low: float, high: float) -> float:
-        """One number of `low` to `high`."""
+        """One number from `low` to `high`."""
         return low + (high - low) * self.uniforms(1)[0]
 
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of many records for one step: each row has the numbers that its own `Draw` gives."""
+    """The draws of many records for one step: each row has the numbers of its own `Draw`."""
 
     seed: int
     epoch: int
@@ -101,14 +101,14 @@ class Draws:
     step: int = 0
 
     def uniforms(self, count: int) -> NDArray[np.float64]:
-        """A few numbers of 0 to 1 per record."""
+        """A few numbers from 0 to 1 per record."""
         own = self.records.astype(np.uint64)[:, None]
         seed, epoch, step = (np.uint64(value & _WORD) for value in (self.seed, self.epoch, self.step))
         with np.errstate(over="ignore"):
             return np.asarray((_xxh64((seed, epoch, own, step), np.arange(count, dtype=np.uint64)) >> _BITS) / 2.0**53)
 
     def between(self, low: float, high: float) -> NDArray[np.float64]:
-        """One number of `low` to `high` per record."""
+        """One number from `low` to `high` per record."""
         return low + (high - low) * self.uniforms(1)[:, 0]
 
 
@@ -117,7 +117,7 @@ _PRIMES = [np.uint64(p) for p in (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x1656
 
 
 def _xxh64(words: tuple[Any, Any, Any, Any], seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """XXH64 of four words, many at once: what `_native.xxh64` gives for one."""
+    """XXH64 of four words, for many at once; the same as `_native.xxh64` for each."""
     one, two, three, four = _PRIMES
     lanes = [seeds + one + two, seeds + two, seeds, seeds - one]
     lanes = [_turn(lane + word * two, 31) * one for lane, word in zip(lanes, words, strict=True)]
@@ -139,13 +139,13 @@ class Transform(Protocol):
     """A value, picklable and comparable, that changes samples."""
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Return the changed sample; the one given is left as it was."""
+        """Return the changed sample; the original stays as it was."""
         ...
 
 
 @runtime_checkable
 class PaintedTransform(Protocol):
-    """A transform of images that the core can also do to a whole batch, together with others; both ways give the same.
+    """A transform of images that the core can also apply to a whole batch, together with others, with the same result.
 
     Values may be up to 1/255 apart.
     """
@@ -162,39 +162,39 @@ class BatchTransform(Protocol):
     """A transform of whole batches, which mixes their rows. It runs after those of samples."""
 
     def apply_batch(self, columns: dict[str, Column], draw: Draw) -> dict[str, Column]:
-        """Return the changed columns; those given are left as they were."""
+        """Return the changed columns; the originals stay as they were."""
         ...
 
 
 @runtime_checkable
 class ColumnTransform(Protocol):
-    """A transform that can also change many samples at once, where they come as columns; both ways give the same.
+    """A transform that can also change many samples at once, as columns, with the same result.
 
-    It draws nothing at random. What it raises is found again, sample by sample, by `apply`.
+    It is not random. If it raises an error, `apply` finds the sample at fault.
     """
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Return the changed columns; those given are left as they were."""
+        """Return the changed columns; the originals stay as they were."""
         ...
 
 
 @runtime_checkable
 class CountingTransform(Protocol):
-    """A `ColumnTransform` that counts what it cuts, leaves out or does not know, as `apply` does by `Draw.note`."""
+    """A `ColumnTransform` that counts what it cuts, leaves out or does not know, as `apply` does with `Draw.note`."""
 
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
-        """Return what `apply_columns` does."""
+        """Return the same as `apply_columns`."""
         ...
 
 
 def is_in_core(transform: Any) -> bool:
-    """Whether it is a `ColumnTransform` of which Python does next to nothing: threads do it as well as processes."""
+    """Whether it is a `ColumnTransform` that does almost nothing in Python, so that threads are good enough."""
     return getattr(transform, "in_core", False)
 
 
 @runtime_checkable
 class Declaring(Protocol):
-    """A transform that says what it makes, where the samples probed may show only half of it."""
+    """A transform that declares its features, since the probed samples may not show all of them."""
 
     def makes(self) -> Mapping[str, Feature]:
         """The features that it makes, as they are stored."""
@@ -203,11 +203,11 @@ class Declaring(Protocol):
 
 @runtime_checkable
 class Fittable(Protocol):
-    """A transform that learns something from the train split. `fitted` is what it learnt; None: nothing yet.
+    """A transform that learns from the train split. `fitted` is what it learned; None before that.
 
-    The features that it reads or writes are `feature`, or whatever `touches` says: transforms that touch different
-    features are fitted in the same pass. One that was given what others learn says so in `is_given`. What was learnt is
-    kept in the manifest, as plain values; see also `Kept`.
+    The features that it reads or writes are `feature`, or those in `touches`: transforms of different features are
+    fitted in the same pass. `is_given` says that there is nothing to learn, because the user gave it. What was learned
+    is stored in the manifest, as plain values; see also `Kept`.
     """
 
     fitted: Any
@@ -218,7 +218,7 @@ class Fittable(Protocol):
 
 
 class Fit(Protocol):
-    """What was learnt from some samples. It pickles, since workers return it.
+    """What was learned from some samples. It can be pickled, since workers return it.
 
     Fits are merged in an order that does not depend on the number of workers, so floating-point sums do not either.
     """
@@ -228,17 +228,17 @@ class Fit(Protocol):
         ...
 
     def merge(self, other: Self) -> Self:
-        """What both have learnt; `other` saw samples that come later. Either may be used up."""
+        """What both have learned; `other` saw later samples. Either may be modified."""
         ...
 
     def finish(self) -> Transform:
-        """The transform with its `fitted` filled."""
+        """The transform with `fitted` set."""
         ...
 
 
 @runtime_checkable
 class ColumnFit(Protocol):
-    """A `Fit` that can also learn from columns, which gives the same."""
+    """A `Fit` that can also learn from columns, with the same result."""
 
     def add_columns(self, columns: dict[str, Column]) -> None:
         """Learn from more samples."""
@@ -247,14 +247,14 @@ class ColumnFit(Protocol):
 
 @runtime_checkable
 class Kept(Protocol):
-    """A fitted transform that keeps more than a manifest should hold: vocabularies, matrices."""
+    """A fitted transform that stores more than a manifest should hold, such as vocabularies and matrices."""
 
     def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What the manifest keeps, and files by name (`vocabulary.txt`)."""
+        """What goes into the manifest, and files by name (`vocabulary.txt`)."""
         ...
 
     def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> Transform:
-        """The fitted transform again."""
+        """The fitted transform, restored."""
         ...
 
 

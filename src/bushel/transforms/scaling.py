@@ -1,4 +1,4 @@
-"""Numbers brought to one scale by what the train split says of them. The values are those of scikit-learn's scalers."""
+"""Scaling numbers by statistics of the train split, with the values of scikit-learn's scalers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["min_max", "robust_scale", "standardise"]
 
 
 class Moments(msgspec.Struct, frozen=True):
-    """Mean and standard deviation (of the population) of each position; `count` is of that with fewest values."""
+    """Mean and standard deviation (of the population) of each position; `count` is the smallest number of values."""
 
     count: int
     mean: tuple[float, ...]
-    std: tuple[float, ...]  # 1 where all values are the same
+    std: tuple[float, ...]  # 1 if all values are the same
 
 
 class Standardise(Elementwise, frozen=True, tag="standardise"):
     """(value - mean) / standard deviation, as float32, with mean and deviation of the train split.
 
     Each position of the last axis has its own (each channel of an image, each sensor of a series); with `each=False`
-    all values have one. NaN is not counted, and stays NaN.
+    they are common to all values. NaN is not counted, and stays NaN.
     """
 
     feature: str
@@ -69,9 +69,9 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 class MinMax(Elementwise, frozen=True, tag="min_max"):
-    """Values moved so that the smallest of the train split becomes `low` and the largest `high`, as float32.
+    """Scale values so that the smallest of the train split becomes `low` and the largest `high`, as float32.
 
-    Values of other splits may fall outside, unless `clip` puts them on the edge. `each` is as for `standardise`.
+    Values of other splits may fall outside, unless `clip` limits them. `each` is as for `standardise`.
     """
 
     feature: str
@@ -99,19 +99,19 @@ class MinMax(Elementwise, frozen=True, tag="min_max"):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Median, and the distance of two quantiles, of each position; `rank_error` is 0 where they are exact."""
+    """Median, and the distance between two quantiles, of each position; `rank_error` is 0 if they are exact."""
 
     count: int
     median: tuple[float, ...]
-    spread: tuple[float, ...]  # 1 where the quantiles are the same
+    spread: tuple[float, ...]  # 1 if the quantiles are the same
     rank_error: float = 0.0
 
 
 class RobustScale(Elementwise, frozen=True, tag="robust_scale"):
     """(value - median) / (distance of the quantiles `low` and `high`), as float32: outliers of train do not matter.
 
-    Quantiles are exact for a million values per position; beyond that, `fitted.rank_error` bounds by what share of all
-    values a rank may be off (0.005% for a thousand million). `each` is as for `standardise`.
+    Quantiles are exact for a million values per position; beyond that, `fitted.rank_error` bounds the share of all
+    values by which a rank may be off (0.005% for a billion). `each` is as for `standardise`.
     """
 
     feature: str
@@ -159,7 +159,7 @@ class _ByPosition:
 
 @dataclass
 class MomentsFit(_ByPosition):
-    """Counts, means and sums of squared distances from them, of each position."""
+    """Counts, means, and sums of squared deviations, of each position."""
 
     counts: NDArray[np.int64] | None = None
     means: Floats = field(default_factory=lambda: np.empty(0))
@@ -172,7 +172,7 @@ class MomentsFit(_ByPosition):
         counts = is_finite.sum(axis=0)
         means = kept.sum(axis=0) / np.maximum(counts, 1)
         apart = np.where(is_finite, kept - means, 0.0)
-        # The second term is what rounding of the mean adds; it would be 0 in exact arithmetic.
+        # The second term corrects the rounding of the mean; it would be 0 in exact arithmetic.
         squares = (apart**2).sum(axis=0) - apart.sum(axis=0) ** 2 / np.maximum(counts, 1)
         self._take(counts, means, squares)
 
@@ -189,7 +189,7 @@ class MomentsFit(_ByPosition):
         self.counts = total
 
     def merge(self, other: MomentsFit) -> MomentsFit:
-        """Put two together."""
+        """Merge two fits."""
         if other.counts is not None:
             self._take(other.counts, other.means, other.squares)
         return self
@@ -206,7 +206,7 @@ class MomentsFit(_ByPosition):
 
 
 def _rounding(counts: Any, means: Floats, variance: Floats) -> Floats:
-    """The variance that rounding alone can make of values that are all the same (Chan, Golub and LeVeque, 1983)."""
+    """The variance that rounding alone can cause if all values are the same (Chan, Golub and LeVeque, 1983)."""
     epsilon = np.finfo(np.float64).eps
     return np.asarray(counts * epsilon * variance + (counts * means * epsilon) ** 2)
 
@@ -234,7 +234,7 @@ class ExtentFit(_ByPosition):
         self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
 
     def merge(self, other: ExtentFit) -> ExtentFit:
-        """Put two together."""
+        """Merge two fits."""
         if other.count is not None:
             self._take(other.count, other.low, other.high)
         return self
@@ -263,7 +263,7 @@ class SpreadFit(_ByPosition):
             known.add(values[:, position])
 
     def merge(self, other: SpreadFit) -> SpreadFit:
-        """Put two together."""
+        """Merge two fits."""
         if not self.positions or not other.positions:
             return self if self.positions else other
         check_width(len(self.positions), len(other.positions), self.of.feature)

@@ -42,7 +42,7 @@ _FILE = "terms.json"
 
 
 class Terms(msgspec.Struct, frozen=True, dict=True):
-    """The terms of a vector by their place, in how many texts of the train split each is, and of how many."""
+    """The terms of a vector by place, how many texts of the train split contain each, and the number of texts."""
 
     terms: tuple[str, ...]
     texts: tuple[int, ...]
@@ -50,7 +50,7 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def lookup(self) -> _native.Vocabulary:
-        """What finds places."""
+        """The lookup of places."""
         column = BytesColumn.of(self.terms)
         return _native.Vocabulary(column.offsets, column.data)
 
@@ -64,9 +64,9 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
 class Tfidf(msgspec.Struct, frozen=True, tag="tfidf"):
     """Text to a sparse vector: how often each term occurs, times how rare it is in the train split.
 
-    The terms are runs of `ngrams` tokens: the `size` most frequent of those that `min_texts` texts have. They are
-    ordered by code point, and weighed as scikit-learn's TfidfVectorizer does with `token_pattern=r"\\w+"` and
-    `lowercase=False`; lower with `clean` before.
+    The terms are runs of `ngrams` tokens: the `size` most frequent of those in at least `min_texts` texts. They are
+    ordered by code point, and weighted like scikit-learn's TfidfVectorizer with `token_pattern=r"\\w+"` and
+    `lowercase=False`; to lower text, use `clean` first.
     """
 
     in_core: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class Tfidf(msgspec.Struct, frozen=True, tag="tfidf"):
         return TermsFit(self)
 
     def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """The terms and their weights as a file."""
+        """The terms and their weights, as a file."""
         terms = self._terms()
         return {"size": len(terms.terms), "count": terms.count}, {_FILE: msgspec.json.encode(terms)}
 
@@ -164,11 +164,11 @@ class TermsFit:
         return self
 
     def finish(self) -> Tfidf:
-        """The terms that are in enough texts, the most frequent of them, by code point."""
+        """The most frequent terms that are in enough texts, ordered by code point."""
         offsets, data, _, texts = self.counts.ranked()
         kept = np.flatnonzero(texts >= self.transform.min_texts)[: self.transform.size]
         terms = BytesColumn(offsets, data).take(kept)
-        # UTF-8 sorts as the characters that it encodes do.
+        # UTF-8 sorts in the order of code points.
         by_term = sorted(zip(terms.to_list(), texts[kept].tolist(), strict=True))
         fitted = Terms(
             terms=tuple(term.decode() for term, _ in by_term),
@@ -179,10 +179,10 @@ class TermsFit:
 
 
 class HashNgrams(msgspec.Struct, frozen=True, tag="hash_ngrams"):
-    """Text to a sparse vector of `size`: how often terms occur whose hash is that place. Nothing is learnt.
+    """Text to a sparse vector of `size`: how often terms occur, at the place of their hash. Nothing is learned.
 
     As scikit-learn's HashingVectorizer (MurmurHash3) with `token_pattern=r"\\w+"` and `lowercase=False`. With
-    `signed`, half of the terms count downwards, so that those that meet in one place cancel out on average.
+    `signed`, half of the terms count negatively, so that collisions cancel out on average.
     """
 
     in_core: ClassVar[bool] = True
@@ -238,7 +238,7 @@ tfidf, hash_ngrams = Tfidf, HashNgrams
 
 
 class Sparse(msgspec.Struct, frozen=True, tag="sparse"):
-    """A vector as the places and values that are not 0; NaN is not 0. All samples must have vectors of one size."""
+    """A vector as the places and values that are not 0 (NaN is not). All samples must have vectors of one size."""
 
     feature: str
 
@@ -278,7 +278,7 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
 
     `file` is text as GloVe and word2vec write it (a word and its numbers per line), or `.npy` with the words of its
     rows in `words` (one per line, or bushel's own `vocabulary.json`, whose first two rows are pad and unknown). Words
-    that the file does not have are counted, and are zeros, or left out, or refused.
+    that the file does not have are counted, and become zeros, are left out, or are refused.
     """
 
     feature: str = "text"
@@ -317,12 +317,12 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
         return {self.out or self.feature: Feature(dtype=self.dtype, shape=shape, encoding="raw")}
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Look the words of the text up."""
+        """Look up the words of the text."""
         rows = self._rows(BytesColumn.of([text_of(sample, self.feature)]), draw.counted)
         return {**sample, self.out or self.feature: rows[0]}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Look the words of all texts up."""
+        """Look up the words of all texts."""
         return self.apply_counted(columns, None)
 
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
@@ -418,7 +418,7 @@ def _read_npy(path: Path, words: str | None) -> tuple[list[bytes], NDArray[np.fl
 
 
 def _read_text(path: Path) -> tuple[list[bytes], NDArray[np.float32]]:
-    """Lines of a word and its numbers; a first line of two numbers, as word2vec writes it, is passed over."""
+    """Lines of a word and its numbers; a first line of two numbers, as word2vec writes it, is skipped."""
     lines = path.read_bytes().splitlines()
     if lines and len(head := lines[0].split()) == 2 and all(part.isdigit() for part in head):
         lines = lines[1:]

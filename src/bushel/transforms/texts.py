@@ -1,4 +1,4 @@
-"""Text made uniform, and text to ids: cut into tokens, each looked up in a vocabulary learnt from the train split."""
+"""Cleaning text, and turning it into ids: tokens, looked up in a vocabulary that is learned from the train split."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ __all__ = [
 ]
 
 
-# Control characters that are not whitespace: those would join the words on both sides.
+# Control characters except whitespace, whose removal would join words.
 CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"
 _CONTROL = re.compile(f"[{CONTROL}]")
 _IS_CONTROL = np.array([byte < 9 or 14 <= byte < 28 or byte == 127 for byte in range(256)])
 
 
 class Clean(msgspec.Struct, frozen=True, tag="clean"):
-    """Text in one Unicode form; small letters, without accents or control characters where that is asked for.
+    """Text in one Unicode form; on request in lower case, and without accents or control characters.
 
-    `form="none"` leaves the form as it is. Whitespace stays, that of the control characters (tabs, line ends, form
-    feeds) too. Without accents means without the marks that a letter decomposes into: é to e, but ø stays.
+    `form="none"` leaves the form as it is. Whitespace stays, including control characters such as tabs and
+    newlines. Without accents means without the marks that a letter decomposes into: é becomes e, but ø stays.
     """
 
     in_core: ClassVar[bool] = True
@@ -87,7 +87,7 @@ class Clean(msgspec.Struct, frozen=True, tag="clean"):
         return text if self.form == "none" else unicodedata.normalize(self.form, text)
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Clean all texts; ASCII needs no Unicode, and is most of most text."""
+        """Clean all texts, with a fast path for ASCII, which most text is."""
         column = texts_of(columns, self.feature)
         lowered, others = _native.lower_ascii(column.offsets, column.data)
         data = lowered if self.lower else column.data
@@ -145,7 +145,7 @@ def texts_of(columns: dict[str, Column], feature: str) -> BytesColumn:
 
 
 def learnt_texts(columns: dict[str, Column], feature: str) -> BytesColumn:
-    """The texts of a column to learn from: without the rows that hold none, which a build refuses."""
+    """The texts of a column to learn from, without rows that have none, which a build refuses."""
     column = columns.get(feature)
     if isinstance(column, Ragged) and isinstance(column.values, BytesColumn):
         column = column.values.take(column.row_splits[:-1][column.lengths == 1])
@@ -158,7 +158,7 @@ def learnt_texts(columns: dict[str, Column], feature: str) -> BytesColumn:
 
 
 def sample_texts(samples: Sequence[Sample], feature: str) -> BytesColumn:
-    """The texts of samples to learn from: without those that are none, which a build refuses."""
+    """The texts of samples to learn from, without values that are not text, which a build refuses."""
     found = []
     for sample in samples:
         try:
@@ -186,21 +186,21 @@ _FILE = "vocabulary.json"
 
 
 class Vocabulary(msgspec.Struct, frozen=True, dict=True):
-    """Tokens by their id less 2, and how often each was seen: the most frequent first, then by code point.
+    """Tokens by id minus 2, and how often each occurred: the most frequent first, then by code point.
 
-    0 fills rows up, 1 is every token that is not here. They are numbers only, so no text can be taken for them.
+    0 is padding, 1 is any other token. These two are only numbers, so no text can be mistaken for them.
     """
 
     tokens: tuple[str, ...]
     counts: tuple[int, ...]
-    count: int | None = None  # tokens that were seen in all
+    count: int | None = None  # number of all tokens
 
     def __len__(self) -> int:
         return RESERVED + len(self.tokens)
 
     @cached_property
     def lookup(self) -> _native.Vocabulary:
-        """What finds ids."""
+        """The lookup of ids."""
         column = BytesColumn.of(self.tokens)
         return _native.Vocabulary(column.offsets, column.data)
 
@@ -213,12 +213,12 @@ class Vocabulary(msgspec.Struct, frozen=True, dict=True):
             raise BushelError(f"{name}: not a vocabulary: {error}") from None
 
     def to_json(self) -> bytes:
-        """As FORMAT.md lays it down."""
+        """As JSON, which FORMAT.md describes."""
         return msgspec.json.encode(self)
 
 
 class Counts:
-    """How often each term occurs, and in how many texts; it pickles and merges."""
+    """How often each term occurs, and in how many texts; it can be pickled and merged."""
 
     def __init__(self, unit: Unit, ngrams: tuple[int, int] = (1, 1)) -> None:
         self.unit: Unit = unit
@@ -232,7 +232,7 @@ class Counts:
         self.texts += len(column)
 
     def merge(self, other: Counts) -> None:
-        """Take over what was counted elsewhere."""
+        """Add what was counted elsewhere."""
         self._counter.add_counts(*other._counter.counted())
         self.texts += other.texts
 
@@ -252,9 +252,9 @@ class Counts:
 class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
     """Text to int64 ids, of one length or ragged, under the same name or as the feature `out`.
 
-    `word` is a run of letters, marks, numbers and underscores of any script; `whitespace` a run of anything else than
-    whitespace. At most `size` ids, pad and unknown among them, for tokens seen `min_count` times or more in the train
-    split. Bytes are their value plus 2 and need no vocabulary.
+    `word` is a run of letters, marks, digits and underscores of any script; `whitespace` splits at whitespace. At most
+    `size` ids, including pad and unknown, stand for tokens that occur at least `min_count` times in the train split.
+    The id of a byte is its value plus 2, without a vocabulary.
     """
 
     in_core: ClassVar[bool] = True
@@ -273,7 +273,7 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
 
     @property
     def is_given(self) -> bool:
-        """There is nothing to learn where bytes are the tokens."""
+        """Whether tokens are bytes, so that there is nothing to learn."""
         return self.unit == "byte"
 
     @property
@@ -299,12 +299,12 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         return msgspec.structs.replace(self, fitted=Vocabulary.from_json(files[_FILE]))
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
-        """Cut the text and look its tokens up."""
+        """Split the text and look up its tokens."""
         ids, _ = self._ids(BytesColumn.of([text_of(sample, self.feature)]), draw.counted)
         return {**sample, self.out or self.feature: ids}
 
     def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Cut all texts and look their tokens up."""
+        """Split all texts and look up their tokens."""
         return self.apply_counted(columns, None)
 
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
@@ -328,7 +328,7 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What was learnt, which must have been."""
+        """What was learned; an error if nothing was."""
         if self.fitted is None:
             raise BushelError(
                 f"tokenise({self.feature!r}) has no vocabulary yet",
@@ -358,7 +358,7 @@ class VocabularyFit:
         return self
 
     def finish(self) -> Tokenise:
-        """The tokens that are frequent enough, as many as there may be."""
+        """The tokens that are frequent enough, up to the largest number."""
         offsets, data, counts, _ = self.counts.ranked()
         most = len(counts) if self.transform.size is None else self.transform.size - RESERVED
         kept = min(most, int((counts >= self.transform.min_count).sum()))
@@ -372,7 +372,7 @@ class VocabularyFit:
 
 
 def check_sizes(transform: Any) -> None:
-    """Refuse settings of text transforms that mean nothing."""
+    """Refuse settings of text transforms that make no sense."""
     if transform.unit not in UNITS:
         raise ValueError(f"unit must be one of {', '.join(UNITS)}; got {transform.unit!r}")
     for name in ("size", "min_count", "length"):
@@ -389,8 +389,8 @@ _FILE_tokenizer_files = "tokenizer.json"
 class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
     """Text to the int64 ids that a `tokenizers` file gives, of one length or ragged.
 
-    The file becomes an artifact of the dataset, so that it is not needed again. `special` adds the tokens that the file
-    puts around a text. Rows are filled up with its own pad token, or with `pad`.
+    The file becomes an artifact of the dataset, so it is not needed again. `special` adds the tokens that the file puts
+    around a text. Rows are padded with its pad token, or with `pad`.
     """
 
     feature: str = "text"
@@ -488,7 +488,7 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
 
 
 def digest_of(path: str, data: bytes, expected: str | None) -> str:
-    """The SHA-256 of a file, which must be the one that was noted."""
+    """The SHA-256 of a file, which must be the recorded one."""
     found = hashlib.sha256(data).hexdigest()
     if expected is not None and found != expected:
         raise ValueError(f"sha256 of {path} must be {expected}, got {found}: the file was changed")
