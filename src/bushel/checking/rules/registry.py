@@ -207,7 +207,7 @@ def rules_as_they_were() -> Iterator[None]:
 
 def all_rules() -> list[Rule]:
     """Every rule, custom ones included, by id."""
-    rooms = ("bushel.checking.rules", "bushel.checking.script", "bushel.checking.running")
+    rooms = tuple(f"bushel.checking.{room}" for room in ("rules", "script_rules", "running"))
     for room in rooms:  # importing a module registers its rules
         for module in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
             if module.name.endswith("_rules"):

@@ -28,11 +28,7 @@ def _main(job: dict[str, Any]) -> None:
     seen.file = (Path(top) / "seen.jsonl").open("w", encoding="utf-8")
     seen.roots = tuple(dict.fromkeys((job["copy"] + os.sep, job["root"] + os.sep)))
     allowed = [top, "/dev/shm", "/proc/self"]
-    seen.tell(
-        "sandbox",
-        files=forbid_writing_outside(allowed, ["/dev/null", "/dev/tty"]),
-        network=forbid_network(),
-    )
+    seen.tell("sandbox", files=forbid_writing_outside(allowed, ["/dev/null", "/dev/tty"]), network=forbid_network())
     signal.signal(signal.SIGTERM, _stopped)
     begun = time.monotonic()
     _prepare(job)

@@ -112,10 +112,7 @@ def raises(run: Execution) -> Iterator[Finding]:
         return
     cause = cause_of(run, error)
     yield run.found(
-        cause.message,
-        *cause.spots,
-        help=cause.help,
-        error=f"{error['type']}: {_one_line(error['message'])}"[:300],
+        cause.message, *cause.spots, help=cause.help, error=f"{error['type']}: {_one_line(error['message'])}"[:300]
     )
 
 

@@ -252,6 +252,7 @@ def does_not_learn(run: Execution) -> Iterator[Finding]:
                 f"the loss of one small batch is {losses[-1]} {at}",
                 spot,
                 loss_spot(run, model),
+                (model.get("last") or {}).get("place"),
                 fit["place"],
                 severity="error",
             )

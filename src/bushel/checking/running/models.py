@@ -109,6 +109,7 @@ def describe_loss(loss: Any) -> dict[str, Any] | None:
 def _optimizer_facts(optimizer: Any, steps: int | None) -> dict[str, Any] | None:
     if optimizer is None:
         return None
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
     rate = getattr(optimizer, "_learning_rate", None)
     facts: dict[str, Any] = {"class": type(optimizer).__name__, "place": place_of(optimizer)}
     if callable(rate) and not hasattr(rate, "numpy"):

@@ -12,13 +12,7 @@ from typing import Any
 import numpy as np
 
 from bushel.checking.running import links, watched_steps
-from bushel.checking.running.batches import (
-    Look,
-    array_facts,
-    label_facts,
-    look_at,
-    overlap,
-)
+from bushel.checking.running.batches import Look, array_facts, label_facts, look_at, overlap
 from bushel.checking.running.failures import tell_failure
 from bushel.checking.running.loops import steps
 from bushel.checking.running.models import model_facts, probe

@@ -17,7 +17,8 @@ RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")
 
 
 def _map_places(run: Execution, look: Event) -> list[Spot]:
-    maps = [link for link in run.chain(look) if link["name"] == "map"]
+    chain = run.chain(look)
+    maps = [link for link in chain if link["name"] == "map"] or chain[:1]
     return [spot for link in maps[::-1] for spot in (link["place"], link["function"]) if spot][:3]
 
 
@@ -90,7 +91,7 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
             continue
         yield run.found(
             f"{look['label_in']} is the label itself",
-            *_map_places(run, look),
+            *(_map_places(run, look) or [fit["place"]]),
             help="take it out of the inputs" if not is_copy else "shift the targets by one",
         )
 

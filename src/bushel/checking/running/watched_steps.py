@@ -13,14 +13,7 @@ from typing import Any
 import numpy as np
 
 from bushel.checking.running import links
-from bushel.checking.running.batches import (
-    Look,
-    inputs_and_labels,
-    label_facts,
-    look_at,
-    overlap,
-    tell_look,
-)
+from bushel.checking.running.batches import Look, inputs_and_labels, label_facts, look_at, overlap, tell_look
 from bushel.checking.running.downloads import replace_everywhere
 from bushel.checking.running.loops import steps
 from bushel.checking.running.models import behaving_layers, describe_loss, model_facts, outputs_of

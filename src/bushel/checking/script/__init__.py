@@ -1,4 +1,4 @@
-"""PIP: pipeline code, parsed and followed over what the data really holds, never run."""
+"""Pipeline code, parsed and followed over what the data really holds, never run."""
 
 from __future__ import annotations
 

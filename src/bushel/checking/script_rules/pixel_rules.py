@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.fixes import At, Edit, at, placed, replaced, with_keyword
 from bushel.checking.script.known_values import Dataset, Made, Mapping, Seq, Tensor, layers_of, tensors_in
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace
+from bushel.checking.script_rules.fixes import At, Edit, at, placed, replaced, with_keyword
 
 # How pixels are to be scaled for the applications of Keras, by how their names begin, longest first.
 FAMILIES = {

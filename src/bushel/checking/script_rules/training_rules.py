@@ -11,7 +11,6 @@ from bushel.checking.collect.facts import split_of
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.pairing import Misfit, Pair, loss_called, metric_misfit, misfits
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.fixes import At, Edit, at, placed, replaced, with_argument, with_keyword
 from bushel.checking.script.keras_calls import FITTED, REMOVED_NAMES
 from bushel.checking.script.known_values import (
     Const,
@@ -27,10 +26,11 @@ from bushel.checking.script.known_values import (
     flat_layers,
     layers_of,
 )
-from bushel.checking.script.pixel_rules import inputs_of
 from bushel.checking.script.shapes import declared, fits, followed, shown
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Event, Trace, Use
+from bushel.checking.script_rules.fixes import At, Edit, at, placed, replaced, with_argument, with_keyword
+from bushel.checking.script_rules.pixel_rules import inputs_of
 
 
 @dataclass(frozen=True)

@@ -10,22 +10,12 @@ from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.amount_rules import batches_of
-from bushel.checking.script.fixes import At, at, placed
-from bushel.checking.script.known_values import (
-    Const,
-    Instance,
-    Made,
-    Model,
-    Seq,
-    Tensor,
-    Value,
-    flat_layers,
-    layers_of,
-)
+from bushel.checking.script.known_values import Const, Instance, Made, Model, Seq, Tensor, Value, flat_layers, layers_of
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Event, Trace
-from bushel.checking.script.training_rules import in_training
+from bushel.checking.script_rules.amount_rules import batches_of
+from bushel.checking.script_rules.fixes import At, at, placed
+from bushel.checking.script_rules.training_rules import in_training
 from bushel.errors import nearest
 
 _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__path__", "__builtins__", "__package__"}

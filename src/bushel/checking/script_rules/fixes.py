@@ -18,9 +18,12 @@ class Placed(Protocol):
     """Anything of a script that stands at one place: an event, a use, a call of a chain, a layer, a writer."""
 
     @property
-    def node(self) -> ast.AST | None: ...
+    def node(self) -> ast.AST | None:
+        """What stands there."""
+
     @property
-    def source(self) -> Source: ...
+    def source(self) -> Source:
+        """The file that it is in."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""PIP and KER: rules about a script that was read."""
