@@ -61,8 +61,8 @@ TEST(decode_png, a_part_is_that_part_of_the_whole) {
 TEST(decode_png, grey_and_alpha_become_the_channels_that_are_wanted) {
   const std::string file = Png{1, 2, 4}.file(std::string("\0\x0a\x80\xc8\xff", 5));  // grey 10 and 200
   CHECK(decode(file).pixels == pictures::Pixels{10, 10, 10, 128, 200, 200, 200, 255});
-  CHECK(decode(file, channels(1)).pixels == pictures::Pixels{10, 200});
-  CHECK(decode(file, channels(3)).pixels == pictures::Pixels{10, 10, 10, 200, 200, 200});
+  CHECK(decode(file, channels(1)).pixels == pictures::Pixels{132, 200});  // half of white shows through the first
+  CHECK(decode(file, channels(3)).pixels == pictures::Pixels{132, 132, 132, 200, 200, 200});
   const std::string colours = Png{1, 1}.file(std::string("\0\xff\x00\x00", 4));
   CHECK(decode(colours, channels(1)).pixels == pictures::Pixels{76});
   CHECK(decode(colours, channels(4)).pixels == pictures::Pixels{255, 0, 0, 255});
@@ -75,6 +75,8 @@ TEST(decode_png, a_palette_may_be_transparent) {
   CHECK(plain.size.channels == 3 && plain.pixels == pictures::Pixels{1, 2, 3, 10, 20, 30});
   const Got clear = decode(Png{1, 2, 3, 8, 0, palette + pictures::chunk("tRNS", "\x07")}.file(rows));
   CHECK(clear.size.channels == 4 && clear.pixels == pictures::Pixels{1, 2, 3, 7, 10, 20, 30, 255});
+  const Got white = decode(Png{1, 2, 3, 8, 0, palette + pictures::chunk("tRNS", "\x07")}.file(rows), channels(3));
+  CHECK(white.pixels == pictures::Pixels{248, 248, 248, 10, 20, 30});
   CHECK(decode(Png{1, 2, 3, 8, 0, palette}.file(std::string("\0\0\2", 3))).outcome == Outcome::other);
   CHECK(decode(Png{1, 2, 3}.file(rows)).outcome == Outcome::other);
 }
