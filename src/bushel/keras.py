@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bushel.data.columns import Ragged
 from bushel.data.schema import Schema
 from bushel.errors import FileProblem, missing_package
 from bushel.feeding.preparation import dense_array
@@ -70,7 +71,14 @@ dataset = py_dataset
 
 
 def _dense(name: str, column: Any) -> Any:
-    return dense_array(name, column, [f"Give it one length: layout=[Pad({name!r})]; or leave it out: columns=[...]"])
+    values = column.values if isinstance(column, Ragged) else column
+    if isinstance(values, Ragged) or getattr(values, "ndim", 1) > 1:
+        help = (
+            f"If these are images, give them one size: transforms=[decode_image({name!r}), resize({name!r}, 224, 224)]"
+        )
+    else:
+        help = f"Give it one length: layout=[Pad({name!r})]; or leave it out: columns=[...]"
+    return dense_array(name, column, [help])
 
 
 def _make(request: Request, threads: int) -> Any:

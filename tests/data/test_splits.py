@@ -1,6 +1,7 @@
 """Splits: stable, stratified, grouped, by column, or exact."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,3 +164,9 @@ def test_splits_whose_names_begin_alike_are_counted_and_read_apart(tmp_path):
     for place, name in enumerate(["foo", "foo_bar", "foo.bar"]):
         found = sorted(int(sample["number"]) for sample in dataset[name])
         assert found == list(range(place, 300, 3))
+
+
+@pytest.mark.parametrize("split", [0.8, [0.8, 0.2], 80])
+def test_shares_of_another_kind_are_refused_with_the_form_that_works(split: Any) -> None:
+    with pytest.raises(ValueError, match=r"split must be as '80/20' or \{'train': 0.8, 'val': 0.2\}, got"):
+        splits.parse_shares(split)

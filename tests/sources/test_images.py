@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from gather import keys_of, listed, read_all
+from pictures import encode_image, photo
 from PIL import Image
 
 from bushel.data.columns import BytesColumn
 from bushel.errors import FileProblem
 from bushel.pixels.headers import BadImage, parse_header
-from bushel.sources import images
+from bushel.sources import images, open_source
 from bushel.sources.images.image_checks import ImageCheck
 
 
@@ -505,3 +506,16 @@ def test_a_file_that_changed_or_went_since_it_was_listed_does_not_take_others_wi
     assert block.rows.tolist() == [0, 2]
     assert block.columns["image"][0] == other
     assert [(bad.row, bad.stage, bad.reason) for bad in block.refused] == [(1, "read", "no such file or directory")]
+
+
+def test_an_image_without_a_suffix_is_one_by_its_bytes(tmp_path: Path) -> None:
+    for label in ("cat", "dog"):
+        (tmp_path / label).mkdir()
+        for number in range(3):
+            (tmp_path / label / f"img{number}").write_bytes(encode_image(photo(number, 8, 8), "JPEG"))
+    (tmp_path / "cat" / "LICENSE").write_text("free")
+    source = open_source(tmp_path)
+    assert listed(source, "label") == [b"cat"] * 3 + [b"dog"] * 3
+    assert source.list(0, []).counted == {"files that are not images": 1}
+    columns, refused = read_all(source)
+    assert (columns["image/height"], refused) == ([8] * 6, [])

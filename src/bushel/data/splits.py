@@ -175,6 +175,8 @@ def parse_shares(split: Mapping[str, float] | str | None) -> Shares | str:
         return {TRAIN: Fraction(1)}
     if isinstance(split, str) and not _is_shares(split):
         return split
+    if not isinstance(split, str | Mapping):
+        raise ValueError(f"split must be as '80/20' or {{'train': 0.8, 'val': 0.2}}, got {split!r}")
     named = {check_name(name): Fraction(str(share)) for name, share in named_shares(split, "split").items()}
     return shares_of_one(named, split)
 

@@ -28,6 +28,7 @@ __all__ = [
     "FolderSource",
     "classes_of",
     "files_of",
+    "images_or_bare",
     "is_file_of",
     "told_by_folders",
     "walk",
@@ -70,6 +71,11 @@ def _left_out(source: str, name: bytes) -> str | None:
     return "images in formats that are not read" if is_unread else _NOT_TAKEN[source]
 
 
+def images_or_bare(name: bytes) -> str | None:
+    """Leaves out all files but images, and those without a suffix, of which the bytes say what they are."""
+    return None if b"." not in name else _left_out("images", name)
+
+
 @dataclass(frozen=True)
 class FileList:
     """Files below a folder, in the order of their names, as columns."""
@@ -83,6 +89,13 @@ class FileList:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    def but(self, rows: list[int], what: str) -> FileList:
+        """The same without some files, which are counted."""
+        kept = np.setdiff1d(np.arange(len(self)), rows)
+        counted = {**self.counted, what: self.counted.get(what, 0) + len(rows)}
+        own = (self.paths.take(kept), self.folder[kept], self.sizes[kept], self.times[kept])
+        return FileList(*own, self.folders, counted)
 
     def columns(self) -> dict[str, Column]:
         """What other processes map."""

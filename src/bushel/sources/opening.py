@@ -33,7 +33,7 @@ from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts.text_files import text
 from bushel.sources.videos.clips import video
-from bushel.storage import AnyPath, as_path, list_files, names_below
+from bushel.storage import AnyPath, as_path, list_files, names_below, paths_below
 from bushel.storage.file_kinds import KINDS, kind_of_bytes, kind_of_name, what_is
 
 __all__ = ["SOURCES", "kind_of", "open_source"]
@@ -56,6 +56,7 @@ SOURCES: dict[str, Callable[..., Any]] = {
 }
 _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
 _LOOKED_INTO = 1 << 16  # bytes of a file whose name says nothing
+_LOOKED_INTO_FILES = 20  # of a folder
 _LOOKED_AT = 10_000  # files that are looked at to find what is in a folder
 
 
@@ -165,8 +166,10 @@ def _kind_of_folder(folder: Path) -> str:
     if not names:
         raise FileProblem(folder, "there are no files in this folder")
     kinds: dict[str, int] = {}
+    bare = _kind_of_bare(folder) if any("." not in name for name in names) else None
     for name in names:
-        if (kind := _kind_of_name(name)) is not None:
+        kind = bare if bare and "." not in name else _kind_of_name(name)
+        if kind is not None:
             kinds[kind] = kinds.get(kind, 0) + 1
     if kinds:
         # Text beside other files is captions, notes and licences; a table beside many images holds their labels.
@@ -177,6 +180,16 @@ def _kind_of_folder(folder: Path) -> str:
         f"there is nothing in this folder that bushel reads: {shown}",
         help=["bushel looked for images, texts, videos, tables, TFRecords and tars."],
     )
+
+
+def _kind_of_bare(folder: Path) -> str | None:
+    """The kind of the first files without a suffix, if their bytes say one and the same."""
+    found = set()
+    for path in islice((path for path in paths_below(folder) if "." not in path.name), _LOOKED_INTO_FILES):
+        with path.open("rb") as file:
+            kind = kind_of_bytes(file.read(512))
+        found |= {kind.source} if kind is not None and kind.source else set()
+    return found.pop() if len(found) == 1 else None
 
 
 def _kind_of_name(name: str) -> str | None:

@@ -63,6 +63,13 @@ def options_of(make: Callable[..., Any]) -> dict[str, Option]:
     return found
 
 
+# How the command line says what a source needs, where that is not --set.
+_AS_FLAGS = {
+    "series": "; on the command line: --windows N --time COL",
+    "tiles": "; on the command line: --tiles 256x256",
+}
+
+
 def check_names(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
     """Refuse options that a source does not have, or that it needs and lacks."""
     options = options_of(make)
@@ -74,7 +81,7 @@ def check_names(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
     missing = [option for option in options.values() if option.is_required and option.name not in given]
     if missing:
         needed = ", ".join(f"{option.name} ({option.help.lower()})" for option in missing)
-        raise ValueError(f"{make.__name__} needs {needed}")
+        raise ValueError(f"{make.__name__} needs {needed}{_AS_FLAGS.get(make.__name__, '')}")
 
 
 def check_values(make: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ from bushel.sources.folders import (
     FolderSource,
     as_keys,
     digest_of,
-    files_of,
+    images_or_bare,
     told_by_folders,
     walk,
 )
@@ -41,6 +41,7 @@ from bushel.sources.images.label_files import find_label_file, read_label_file
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, fingerprint_of
 from bushel.storage import AnyPath, as_path, read_each, read_together
+from bushel.storage.file_kinds import kind_of_bytes
 
 __all__ = ["ImageSource", "images"]
 
@@ -91,6 +92,18 @@ def images(
     return source
 
 
+def _but_other_files(folder: Path, found: FileList) -> FileList:
+    """The images among files; what a file without a suffix is, its first bytes say."""
+    others = []
+    for row, name in enumerate(found.paths.to_list()):
+        if b"." not in name.rpartition(b"/")[2]:
+            with (folder / os.fsdecode(name)).open("rb") as file:
+                kind = kind_of_bytes(file.read(16))
+            if kind is None or kind.source != "images":
+                others.append(row)
+    return found.but(others, "files that are not images") if others else found
+
+
 @dataclass(eq=False, kw_only=True)
 class ImageSource(FolderSource):
     """Samples from image files; reads at random, in one partition."""
@@ -103,7 +116,7 @@ class ImageSource(FolderSource):
 
     def find_files(self, helpers: Helpers = None) -> FileList:
         """Look for the images; in another process, they must be those that were there when it was pickled."""
-        found = walk(as_path(self.path), files_of("images"), helpers)
+        found = _but_other_files(as_path(self.path), walk(as_path(self.path), images_or_bare, helpers))
         if self.spooled is not None and digest_of(found) != self.digest:
             raise FileProblem(self.path, "has changed since it was listed")
         return found
