@@ -250,12 +250,17 @@ def _print_splits(folder: Path) -> None:
 
 def _print_info(found: Any) -> None:
     from bushel.errors import CorruptRecord, quantity, readable_size
+    from bushel.records.messages import not_examples
+    from bushel.storage import as_path
 
     kinds = {"example": "Example", "sequence_example": "SequenceExample", "bytes": "other bytes than Examples"}
     compressions = sorted({file.compression or "not compressed" for file in found.files})
     held = f"{quantity(found.records, 'record')} in {quantity(len(found.files), 'file')}"
     click.echo(f"{held}, {readable_size(found.bytes)}, {', '.join(compressions)}")
-    click.echo(f"records are {kinds[found.schema.record]}")
+    said = kinds[found.schema.record]
+    if found.records and (what := not_examples(as_path(found.files[0].path))) is not None:
+        said = f"not Examples but {what}"
+    click.echo(f"records are {said}")
     if found.schema.features:
         click.echo()
         _print_features(found.schema)
@@ -369,12 +374,12 @@ def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> 
 
 def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:
     import bushel
-    from bushel.records.files import open_file
+    from bushel.records.messages import not_examples
     from bushel.storage import list_files
 
     names = columns.split(",") if columns else None
     files = list_files(paths)
-    if not _holds_examples(open_file(files[0])):
+    if not_examples(files[0]) is not None:
         yield from (_dump({"record": data}, is_short) for data in bushel.payloads(files, on_fault=on_fault))
         return
     _check_names(files, names or [])
@@ -393,16 +398,6 @@ def _check_names(files: list[Path], names: list[str]) -> None:
     for name in names:
         if name not in known:
             raise MissingName("feature", name, known, where=files[0])
-
-
-def _holds_examples(file: Any) -> bool:
-    from bushel import _native
-
-    for chunk in file.chunks(on_fault=lambda _: None):
-        survey = _native.Survey()
-        bad = survey.add(chunk.memory, chunk.extents[:16], True)
-        return bool(survey.result()["features"]) or not bad
-    return True
 
 
 def _dump(sample: dict[str, Any], is_short: bool) -> str:
@@ -466,11 +461,15 @@ def schema(paths: tuple[str, ...], as_tf: bool, as_json: bool) -> None:
     Exit: 0 printed, 2 unreadable, or no record is intact.
     """
     import bushel
+    from bushel.records.messages import refuse_others
     from bushel.records.survey import tf_description
+    from bushel.storage import as_path
 
     looked_at = bushel.info(paths)
     _say_damage(looked_at)
     found = looked_at.schema
+    if looked_at.records:
+        refuse_others(as_path(looked_at.files[0].path))
     if as_tf:
         click.echo(tf_description(found), nl=False)
     elif as_json:

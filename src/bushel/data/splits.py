@@ -92,16 +92,21 @@ def split_of_shard(name: str) -> str | None:
 
 def split_of_file(path: PurePath) -> str | None:
     """The split in the name of a file, or in the name of its folder."""
-    return split_of_shard(path.name) or split_of_name(path.parent.name)
+    return split_of_shard(path.name) or split_of_name(path.parent.name.removeprefix("Split-"))
 
 
 def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
     """Files by the split in their names; if one name has none, all files are `all`."""
-    names = [split_of_shard(file.name) for file in files]
+    names = [split_of_shard(file.name) or _split_of_tfx(file.parent.name) for file in files]
     groups: dict[str, list[Any]] = {}
     for file, name in zip(files, names, strict=True):
         groups.setdefault(ALL if None in names else str(name), []).append(file)
     return groups
+
+
+def _split_of_tfx(folder: str) -> str | None:
+    """The split that a folder of TFX says: `Split-eval`."""
+    return split_of_name(folder.removeprefix("Split-")) if folder.startswith("Split-") else None
 
 
 def split_named(name: str) -> str | None:

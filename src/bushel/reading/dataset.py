@@ -31,6 +31,7 @@ from bushel.reading.shards import (
 from bushel.records.index import hash_keys, row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, has_manifest, read_manifest
 from bushel.records.manifest import Shard as Promised
+from bushel.records.messages import refuse_others
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
@@ -203,6 +204,8 @@ class Split:
     @cached_property
     def schema(self) -> Schema:
         """What the records hold."""
+        if self._schema is None:
+            refuse_others(self.paths[0])
         return self._schema or probe_schema(self.paths[0])
 
     @property
@@ -316,7 +319,9 @@ class Split:
         """The same error, with the record that it is about."""
         row = int(error.at.removeprefix("record ").split("/")[0]) if error.at.startswith("record ") else 0
         shard, record = self.shards.locate(int(rows[row]))
-        help = [] if self._schema else [f"Only the first records were looked at; for all: bushel schema {shard.path}"]
+        where = str(shard.path)
+        look = f"bushel.open({where!r}, schema=bushel.infer_schema({where!r}))"
+        help = [] if self._schema else [f"Only the first records were looked at; this looks at all: {look}"]
         return SchemaMismatch(error.what, at=f"{shard.path}: record {record}/{name}", help=help)
 
     def values(self, name: str) -> Column:

@@ -93,6 +93,7 @@ class Feed:
         self._error: Exception | None = None  # to be raised after the batches that are ready
         self._report = Report(threads=threads_of(settings), processes=settings.workers.processes)
         self._report.add_missing(split.shards.shards)
+        self._fruitful = 0  # the last epoch that gave a batch
         self._begun: float | None = None
         self._returned = 0.0
         self._lock = threading.Lock()
@@ -135,6 +136,8 @@ class Feed:
             self._wait()
         if not self._ready:
             self._is_through = True
+            if not self._report.batches and self._report.damaged:
+                raise self._nothing_intact()
             raise StopIteration
         batch, self._place = self._ready.popleft()
         report = self._report
@@ -161,13 +164,22 @@ class Feed:
                 self._report.add(made.tally)
                 self._ready.extend(made.batches)
                 self._error = made.error
-                if not made.batches:
+                if made.batches:
+                    self._fruitful = made.end.epoch
+                else:
                     self._place = made.end
+                    if made.end.epoch > self._fruitful + 1:  # one whole epoch lies between
+                        raise self._nothing_intact()
         except BaseException:
             self.close()
             raise
         finally:
             self._report.waited += perf_counter() - begin
+
+    def _nothing_intact(self) -> BushelError:
+        where = self.split.paths[0]
+        help = [f"To see what is damaged: bushel check {where}"]
+        return BushelError(f"{where}: an epoch has no intact record", help=help)
 
     def _start(self) -> Ahead[Made] | ProcessesAhead:
         until = None if self.settings.epochs is None else self._epochs_done + self.settings.epochs
@@ -202,6 +214,7 @@ class Feed:
         self.close()
         self._is_through = False
         self._place = Place(*(int(state[name]) for name in Place._fields))
+        self._fruitful = self._place.epoch
         self._epochs_done = int(state["pass"])
 
     def report(self) -> Report:

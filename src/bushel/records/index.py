@@ -161,7 +161,11 @@ def build_index(
     for chunk in file.chunks():
         offsets.append(chunk.extents[:, 0] + np.uint64(chunk.base))
         sizes.append(chunk.extents[:, 1])
-        found, bad, _ = _native.decode(chunk.memory, chunk.extents, [(name, False, 0) for name in features])
+        found: Any = []
+        if features:
+            found, bad, _ = _native.decode(chunk.memory, chunk.extents, [(name, False, 0) for name in features])
+        else:  # offsets need no Examples
+            bad = _native.verify(chunk.memory, chunk.extents, 1)
         for row, fault, _ in bad:
             raise CorruptRecord(file.path, record=chunk.first + row, offset=chunk.offset(row), fault=fault)
         for name, column in zip(features, found, strict=True):

@@ -14,6 +14,7 @@ from bushel.errors import FileProblem, nearest
 from bushel.parallel import Helpers
 from bushel.records.files import open_file
 from bushel.records.manifest import has_manifest
+from bushel.records.messages import ELWC, not_examples, refuse_others
 from bushel.sources.detection.box_tables import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
 from bushel.sources.detection.coco import coco_files, is_coco
@@ -25,6 +26,7 @@ from bushel.sources.images.tiles import tiles
 from bushel.sources.memory.arrays import arrays
 from bushel.sources.options import check_names
 from bushel.sources.protocol import Source
+from bushel.sources.ranked_lists import elwc
 from bushel.sources.record_files import records
 from bushel.sources.series.series import series
 from bushel.sources.tables.dialect import is_delimited
@@ -42,6 +44,7 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "arrays": arrays,
     "boxes": boxes,
     "coco": coco,
+    "elwc": elwc,
     "huggingface": huggingface,
     "images": images,
     "records": records,
@@ -106,9 +109,18 @@ def _kind_of_file(path: Path) -> str:
         return _kind_by_bytes(path)
     if path.suffix.lower() == ".json" and is_coco(path):
         return "coco"
+    if kind.source == "records":
+        return _kind_of_records(path)
     if kind.name in ("csv", "tsv") and has_boxes(_header(path)):
         return "boxes"
     return kind.source
+
+
+def _kind_of_records(path: Path) -> str:
+    what = not_examples(path)
+    if what is not None and what != ELWC:
+        refuse_others(path)
+    return "elwc" if what == ELWC else "records"
 
 
 def _header(path: Path) -> list[str]:
@@ -130,7 +142,7 @@ def _kind_by_bytes(path: Path) -> str:
         next(iter(open_file(path).chunks()), None)
     except (FileProblem, LookupError, ValueError):
         raise _unknown(path, head) from None
-    return "records"
+    return _kind_of_records(path)
 
 
 def _is_table(head: bytes) -> bool:

@@ -56,8 +56,8 @@ def without_compression(name: str) -> str:
 
 
 def compression_named(name: str) -> str | None:
-    """The compression that the suffix of a file tells."""
-    suffix = Path(name).suffix.lower()
+    """The compression that the suffix of a file tells; the number of a shard may follow: `x.gz-00000-of-00003`."""
+    suffix = Path(re.sub(r"-\d+-of-\d+$", "", name)).suffix.lower()
     return next((name for name, codec in CODECS.items() if suffix in codec.suffixes), None)
 
 

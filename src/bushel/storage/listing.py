@@ -66,7 +66,8 @@ def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
 
 def _files_of(path: Path) -> list[Path]:
     if path.is_dir():
-        found = [file for file in path.iterdir() if not _BESIDE.search(file.name) and file.is_file()]
+        found = _but_notes([file for file in path.iterdir() if not _BESIDE.search(file.name) and file.is_file()])
+        found = found or _in_known_folders(path)
         if not found:
             raise FileProblem(path, "there are no files in this folder")
         return sorted(found, key=natural_order)
@@ -80,6 +81,27 @@ def _files_of(path: Path) -> list[Path]:
             raise FileProblem(path, "no file matches this pattern", help=[f"The search began in {Path.cwd()}"])
         return sorted(found, key=natural_order)
     raise FileProblem(path, "there is no such file", help=similar_names(path))
+
+
+_NOTES = (".json", ".txt", ".md", ".pbtxt", ".yaml", ".yml", ".html")
+
+
+def _but_notes(files: list[Path]) -> list[Path]:
+    """Files without those that only describe TFRecords, if there are some: TensorFlow Datasets keeps both together."""
+    if not any(".tfrec" in file.name.lower() for file in files):
+        return files
+    return [file for file in files if not file.name.lower().endswith(_NOTES)]
+
+
+def _in_known_folders(path: Path) -> list[Path]:
+    """The files in `Split-train` and its like, as TFX writes them, or in the one version of TensorFlow Datasets."""
+    inside = [folder for folder in path.iterdir() if folder.is_dir()]
+    splits = [folder for folder in inside if folder.name.startswith("Split-")]
+    if splits:
+        return [file for folder in splits for file in folder.iterdir() if file.is_file()]
+    if len(inside) == 1 and (inside[0] / "dataset_info.json").exists():
+        return _files_of(inside[0])
+    return []
 
 
 def _objects_of(path: ObjectPath) -> list[Path]:

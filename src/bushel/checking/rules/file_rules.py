@@ -14,6 +14,7 @@ from bushel.errors import Fault, fault_words, readable_size
 from bushel.parallel import map_in_threads
 from bushel.records.files import Skipped
 from bushel.records.manifest import Shard
+from bushel.storage import as_path
 from bushel.storage.file_kinds import compression_named
 
 __all__: list[str] = []
@@ -221,6 +222,7 @@ def _missing_shards(paths: list[Path]) -> Iterator[Finding]:
             sets.setdefault(key, set()).add(int(found[2]))
     for (stem, of, tail), numbers in sorted(sets.items()):
         missing = sorted(set(range(int(of))) - numbers)
+        missing = [number for number in missing if not as_path(f"{stem}-{number:0{len(of)}d}-of-{of}{tail}").exists()]
         if missing:
             names = [f"{stem}-{number:0{len(of)}d}-of-{of}{tail}" for number in missing]
             yield Finding(

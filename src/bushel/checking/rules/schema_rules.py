@@ -10,6 +10,8 @@ from bushel.checking.rules.registry import rule
 from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND
 from bushel.errors import nearest
+from bushel.records.messages import not_examples
+from bushel.storage import as_path
 
 __all__: list[str] = []
 
@@ -244,7 +246,15 @@ def not_an_example(data: Data) -> Iterator[Finding]:
     """
     for split in data.splits.values():
         count = split.malformed[0]
-        if count:
+        what = None if data.features or not data.files else not_examples(as_path(data.files[0].path))
+        if what is not None:
+            yield Finding(
+                f"all {count_of_things(count + split.records, 'record')} in {split.name} are not Examples but {what}",
+                locations=data.locations(split.malformed),
+                evidence={"measured": count + split.records, "expected": 0, "subject": split.name},
+                help=["tf.io.parse_example cannot read them: use the library that wrote them"],
+            )
+        elif count:
             yield Finding(
                 f"{count_of_things(count, 'record')} of {count + split.records:,} in {split.name} are not Examples",
                 locations=data.locations(split.malformed),

@@ -1,0 +1,144 @@
+"""Records that are not Examples: every command gives the same verdict, and ExampleListWithContext is read."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support import flip, write_records
+
+import bushel
+from bushel.cli import cli
+from bushel.errors import BushelError, FileProblem
+from bushel.records.messages import not_examples, parse_elwc
+
+
+def field(number: int, data: bytes) -> bytes:
+    assert len(data) < 128
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def example(**features: list[float] | list[int]) -> bytes:
+    entries = b""
+    for name, values in features.items():
+        if isinstance(values[0], float):
+            held = field(2, field(1, struct.pack(f"<{len(values)}f", *values)))
+        else:
+            held = field(3, field(1, bytes(values)))  # type: ignore[arg-type]
+        entries += field(1, field(1, name.encode()) + field(2, held))
+    return field(1, entries)
+
+
+def ranked(number: int) -> bytes:
+    context = field(2, example(query=[number], size=[1.0, 2.0]))
+    return b"".join(field(1, example(score=[0.5 * n], rel=[n])) for n in range(1 + number % 3)) + context
+
+
+EVENT = b"\x09" + struct.pack("<d", 1.5) + field(3, b"brain.Event:2")
+KINDS = {
+    "TensorBoard events": [EVENT, b"\x09" + struct.pack("<d", 2.5) + b"\x10\x01"],
+    "ExampleListWithContext messages": [ranked(number) for number in range(6)],
+    "serving logs (PredictionLog)": [field(1, field(1, b"m")) + field(6, field(1, field(1, b"m")))] * 3,
+    "text": [b"hello world", b"a second line"],
+    "other bytes": [bytes([255, 254, 253, number]) for number in range(5)],
+    "files: a PNG image each": [b"\x89PNG\r\n\x1a\n" + bytes(20)] * 3,
+}
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_every_command_gives_one_verdict(tmp_path: Path, what: str) -> None:
+    path = write_records(tmp_path / "x.tfrecord", KINDS[what])
+    assert not_examples(path) == what
+    said = f"its records are not Examples but {what}"
+    for command in (["schema"], ["schema", "--tf"], ["schema", "--json"], ["bench"]):
+        result = CliRunner().invoke(cli, [*command, str(path)])
+        assert (result.exit_code, said in result.output) == (2, True), command
+    assert f"records are not Examples but {what}" in CliRunner().invoke(cli, ["info", str(path)]).output
+    checked = CliRunner().invoke(cli, ["check", str(path)])
+    assert (checked.exit_code, f"are not Examples but {what}" in checked.output) == (1, True)
+    printed = CliRunner().invoke(cli, ["cat", str(path)]).output.splitlines()
+    assert len(printed) == len(KINDS[what])
+    assert all(line.startswith('{"record": ') for line in printed)
+    assert CliRunner().invoke(cli, ["index", str(path)]).exit_code == 0  # which needs only framing
+    with pytest.raises(FileProblem, match=r"its records are not Examples but"):
+        next(iter(bushel.batches(bushel.open(path), batch_size=2)))
+
+
+def test_examples_are_examples(tmp_path: Path) -> None:
+    for name, records in {"some": [example(x=[1.0])], "empty": [b""]}.items():
+        assert not_examples(write_records(tmp_path / name, records)) is None
+    assert parse_elwc(example(x=[1.0], label=[1])) is None
+
+
+def test_lists_with_context_become_examples(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "ranking.tfrecord", KINDS["ExampleListWithContext messages"])
+    built = bushel.build(path, tmp_path / "out", order="source")
+    schema = built.manifest.schema
+    assert {name: schema[name].describe() for name in schema} == {
+        "query": "int64",
+        "rel": "int64[?]",
+        "score": "float32[?]",
+        "size": "float32[2]",
+    }
+    rows: list[Any] = list(bushel.open(tmp_path / "out")["train"])
+    assert [row["query"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert rows[2]["score"].tolist() == [0.0, 0.5, 1.0]
+    assert bushel.build(path, tmp_path / "out", order="source").records == 0  # the same recipe: nothing to do
+
+
+@pytest.mark.parametrize("epochs", [1, None])
+def test_an_epoch_without_an_intact_record_is_an_error(tmp_path: Path, epochs: int | None) -> None:
+    path = tmp_path / "x.tfrecord"
+    with bushel.Writer(path) as writer:
+        writer.write({"x": 1.0})
+    schema = bushel.infer_schema(path)
+    flip(path, at=16)
+    feed = bushel.batches(bushel.open(path, schema=schema), batch_size=1, epochs=epochs, on_fault="skip")
+    with pytest.raises(BushelError, match="an epoch has no intact record"):
+        list(feed)
+
+
+def test_folders_of_tfx_are_splits(tmp_path: Path) -> None:
+    for split, count in (("train", 3), ("eval", 2)):
+        folder = tmp_path / "examples" / f"Split-{split}"
+        folder.mkdir(parents=True)
+        write_records(folder / "data_tfrecord-00000-of-00001", [example(x=[float(n)]) for n in range(count)])
+    data = bushel.open(tmp_path / "examples")
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 3, "val": 2}
+
+
+def test_a_folder_of_tensorflow_datasets_opens(tmp_path: Path) -> None:
+    folder = tmp_path / "mnist" / "3.0.1"
+    folder.mkdir(parents=True)
+    for split in ("train", "test"):
+        write_records(folder / f"mnist-{split}.tfrecord-00000-of-00001", [example(x=[1.0])])
+    for name in ("dataset_info.json", "features.json"):
+        (folder / name).write_text("{}")
+    for path in (folder, tmp_path / "mnist"):
+        assert set(bushel.open(path).splits) == {"train", "test"}
+
+
+def test_a_feature_that_a_late_record_lacks_is_named_with_the_line_that_helps(tmp_path: Path) -> None:
+    path = write_records(
+        tmp_path / "x.tfrecord", [example(x=[1.0], y=[1]) if n != 2925 else example(y=[1]) for n in range(3000)]
+    )
+    with pytest.raises(BushelError) as caught:
+        list(bushel.batches(bushel.open(path), batch_size=64))
+    line = str(caught.value).rpartition("looks at all: ")[2]
+    data = eval(line, {"bushel": bushel})
+    assert sum(len(batch["y"]) for batch in bushel.batches(data, batch_size=64)) == 3000
+
+
+def test_files_that_were_not_named_are_not_missing(tmp_path: Path) -> None:
+    for number in range(3):
+        write_records(tmp_path / f"a.tfrecord-{number:05d}-of-00003", [example(x=[1.0 * number])])
+    found = bushel.check(tmp_path / "a.tfrecord-00000-of-00003", select=["FIL006"])
+    assert found.findings == []
+
+
+def test_the_number_of_a_shard_may_follow_its_compression() -> None:
+    from bushel.storage.file_kinds import compression_named
+
+    assert compression_named("x.tfrecord.gz-00000-of-00003") == "gzip"
+    assert compression_named("x.tfrecord-00000-of-00003") is None
