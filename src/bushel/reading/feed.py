@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from bushel.data.schema import IMAGE_ENCODINGS
-from bushel.errors import MissingName
+from bushel.errors import BushelError, MissingName
 from bushel.parallel import Ahead
 from bushel.pixels.codecs import decoders
 from bushel.reading.batch import Batch, Made, OnFault, Place, Report
