@@ -1,6 +1,7 @@
 """The listing of src/bushel is the data flow: a room imports only from rooms above its own."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -122,6 +123,31 @@ def test_importing_bushel_loads_no_framework_and_no_numpy() -> None:
     code = "import sys, bushel; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {*FRAMEWORKS, "numpy", "msgspec", "click", "rich"} & set(loaded)
+
+
+def test_the_path_of_a_record_in_the_design_names_what_exists() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    path = page[page.index("### The path of a record") : page.index("## 4. ")]
+    names = [name for name in re.findall(r"`([\w.]+)`", path) if "." in name]
+    assert len(names) > 20
+    assert not [name for name in names if not is_there(name)]
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name below bushel is a function, a class or a method."""
+    parts = name.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        module = SOURCE.joinpath(*parts[:length]).with_suffix(".py")
+        if module.is_file():
+            scope: ast.AST = ast.parse(module.read_text())
+            for part in parts[length:]:
+                kinds = (ast.FunctionDef, ast.ClassDef)
+                found = [node for node in ast.iter_child_nodes(scope) if isinstance(node, kinds) and node.name == part]
+                if not found:
+                    return False
+                scope = found[0]
+            return True
+    return False
 
 
 def test_the_design_names_every_room() -> None:
