@@ -208,7 +208,7 @@ def _left_out(counted: Counter[str]) -> list[str]:
 def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     """Refuse a source in which two samples have the same key: splits and additions could not distinguish them."""
     order: Rows = _native.order_of(listed.hashes, available_cores())  # type: ignore[assignment]
-    ordered = listed.hashes[order]
+    ordered = plans.taken(listed.hashes, order)
     twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(twice):
         return
@@ -412,7 +412,7 @@ class Draft:
         codes, names = column.codes(), column.names()
         counts = {}
         for split, rows in self.ordered.items():
-            found = np.bincount(codes[rows] + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
+            found = np.bincount(plans.taken(codes, rows) + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
             counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
         return counts
 
