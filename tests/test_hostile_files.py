@@ -44,7 +44,7 @@ class Place:
         """The numbers in its records, past what is damaged; None if it is refused."""
         try:
             feed = bushel.batches(bushel.open(self.folder)["train"], batch_size=5, on_fault="skip")
-            return sorted(number for batch in feed for number in batch["number"].tolist())
+            return sorted(number for batch in feed if "number" in batch for number in batch["number"].tolist())
         except bushel.BushelError:
             return None
 

@@ -255,7 +255,8 @@ void grow(Buffer& buffer, std::size_t size) {
 bool PngDecoder::take(const PngChunk& chunk) {
   if (chunk.is("IDAT")) {
     parts_.push_back(chunk.data);
-    return true;
+    is_other_ = is_other_ || crc32_of(chunk.checked) != chunk.crc;
+    return !is_other_;
   }
   if (!parts_.empty()) return false;
   if (crc32_of(chunk.checked) != chunk.crc || chunk.is("acTL")) is_other_ = true;

@@ -1,10 +1,12 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from support import DATA, example, flip, run, sequence_example, write_records
 
+import bushel
 from bushel.cli import cli
 
 JPEG = b"\xff\xd8\xff\xe0" + bytes(60)
@@ -148,3 +150,55 @@ def test_hostile_bytes_are_one_clear_line(tmp_path: Path, command: str, data: by
     assert done.exit_code in (1, 2) or command == "schema"
     assert done.exception is None or isinstance(done.exception, SystemExit)
     assert "Traceback" not in done.output
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    rows = [{"x": float(i), "label": "ab"[i % 2]} for i in range(40)]
+    bushel.build(rows, tmp_path / "data", label="label", shards=2, run=bushel.Run(workers=1))
+    return tmp_path / "data"
+
+
+def change(folder: Path, **fields: Any) -> None:
+    manifest = json.loads((folder / "dataset.json").read_text())
+    manifest["splits"]["train"]["shards"][0] |= {name: n for name, n in fields.items() if name in ("records", "bytes")}
+    manifest["splits"]["train"] |= {name: value for name, value in fields.items() if name == "label_counts"}
+    (folder / "dataset.json").write_text(json.dumps(manifest))
+
+
+def test_info_of_a_dataset_that_is_as_its_manifest_says(labelled: Path) -> None:
+    done = call("info", labelled)
+    assert done.exit_code == 0
+    assert "\ntrain: 40 records in 2 shards: a 20, b 20" in done.stdout
+    assert "manifest" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (
+            {"records": 2_000_000},
+            "has 20 records in {size} bytes, and the manifest says 2,000,000 records in {size} bytes",
+        ),
+        ({"bytes": 5}, "has 20 records in {size} bytes, and the manifest says 20 records in 5 bytes"),
+        ({"label_counts": {"a": 39, "b": 1}}, "train has 20 records of 'a', and the manifest says 39"),
+    ],
+)
+def test_info_prints_no_count_of_a_manifest_as_a_fact_where_files_say_otherwise(
+    labelled: Path, changed: dict[str, Any], said: str
+) -> None:
+    first = labelled / "train-00000-of-00002.tfrecord"
+    change(labelled, **changed)
+    done = call("info", labelled)
+    assert done.exit_code == 1
+    assert said.format(size=first.stat().st_size) in done.stdout
+    assert "\nby the manifest, train: " in done.stdout
+    assert json.loads(call("info", labelled, "--json").stdout)["disagreements"]
+
+
+def test_info_names_a_shard_that_is_missing_and_one_that_the_manifest_does_not_know(labelled: Path) -> None:
+    (labelled / "train-00001-of-00002.tfrecord").rename(labelled / "more.tfrecord")
+    done = call("info", labelled)
+    assert done.exit_code == 1
+    assert "train-00001-of-00002.tfrecord is not there" in done.stdout
+    assert "more.tfrecord is not in the manifest" in done.stdout

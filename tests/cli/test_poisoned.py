@@ -95,6 +95,7 @@ def test_what_is_not_trusted_is_named_with_the_way_to_allow_it(place: Path) -> N
         ("path", "/etc/hostname", "path must be in the folder of the dataset"),
         ("path", "../rows.csv", "path must be in the folder of the dataset"),
         ("path", "a\0b", "path must be the name of a file"),
+        ("path", "x" * 300, "path must be the name of a file"),
         ("path", "link.tfrecord", "is a link that leaves the folder of the dataset"),
         ("records", -1, "records must be a count, got -1"),
         ("bytes", -5, "bytes must be the size of a file, got -5"),

@@ -97,6 +97,9 @@ TEST(decode_png, what_is_rare_or_damaged_is_left_to_others) {
   std::string wrong = Png{2, 2, 2, 8, 0, pictures::chunk("gAMA", "abcd")}.file(rows);
   wrong[kPngHeader + 8] ^= 1;  // and so its checksum is another
   CHECK(decode(wrong).outcome == Outcome::other);
+  wrong = Png{2, 2}.file(rows);
+  wrong[wrong.size() - 13] ^= 1;  // the checksum of the pixels, which are right
+  CHECK(decode(wrong).outcome == Outcome::other);
 }
 
 TEST(decode_png, every_cut_and_every_flipped_byte_is_survived) {

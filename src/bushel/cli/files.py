@@ -191,7 +191,7 @@ def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
     PATH is a TFRecord file, a folder of them, or a pattern; plain, gzip or zlib, whatever its suffix.
     Every record is read, and its checksums are verified.
 
-    Exit: 0 intact, 1 damage was found, 2 unreadable.
+    Exit: 0 intact, 1 damaged or not as the manifest says, 2 unreadable.
     """
     import bushel
     from bushel.storage import as_path
@@ -210,8 +210,8 @@ def info(paths: tuple[str, ...], read_at: str | None, as_json: bool) -> None:
         if spent is not None:
             print_savings(spent)
         for path in paths:
-            _print_splits(as_path(path))
-    sys.exit(1 if found.faults else 0)
+            _print_splits(as_path(path), found)
+    sys.exit(1 if found.faults or found.disagreements else 0)
 
 
 def print_savings(spent: Costs) -> None:
@@ -225,7 +225,7 @@ def print_savings(spent: Costs) -> None:
         )
 
 
-def _print_splits(folder: Path) -> None:
+def _print_splits(folder: Path, found: Any) -> None:
     from bushel.errors import quantity
     from bushel.records.manifest import has_manifest, read_manifest
 
@@ -233,6 +233,11 @@ def _print_splits(folder: Path) -> None:
         return
     manifest = read_manifest(folder)
     click.echo()
+    for told in found.disagreements[:5]:
+        click.echo(_printable(told))
+    if found.disagreements:
+        left = len(found.disagreements) - 5
+        click.echo((f"and {left:,} more. " if left > 0 else "") + "The files are not those that the manifest is about:")
     for name, feature in manifest.schema.features.items():
         if feature.encoding == "sparse":
             shown = _printable(name)
@@ -241,7 +246,8 @@ def _print_splits(folder: Path) -> None:
         counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
         more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""
         click.echo(
-            f"{name}: {quantity(split.records, 'record')} in {quantity(len(split.shards), 'shard')}"
+            ("by the manifest, " if found.disagreements else "")
+            + f"{name}: {quantity(split.records, 'record')} in {quantity(len(split.shards), 'shard')}"
             + (f": {counts}{more}" if counts else "")
         )
     if manifest.refused:

@@ -330,6 +330,9 @@ def read(path: AnyPath) -> Contract:
                 help=["Install the bushel that wrote it, or a later one."],
             )
         contract = msgspec.json.decode(text, type=Contract)
+        for name in contract.prepared_by["features"]:
+            if name not in contract.schema:
+                raise ValueError(f"prepared_by.features names {name!r}, which its schema does not have")
         try:
             _ = contract.preparation, contract.samples()  # made now, so that an error in them names the file
         except FormatError:

@@ -141,7 +141,8 @@ def _without(path: Path) -> str:
 def _why_not(shard: Shard, folder: Path) -> str | None:
     """Why a shard cannot be one of a dataset in this folder; a manifest may come from anybody."""
     parts = PurePosixPath(shard.path).parts
-    if not parts or not shard.path.isprintable() or "\\" in shard.path:
+    is_name = parts and max(map(len, parts)) < 256 and shard.path.isprintable()
+    if not is_name or "\\" in shard.path:
         return f"path must be the name of a file, got {shard.path!r}"
     if shard.path.startswith("/") or ".." in parts or "://" in shard.path:
         return f"path must be in the folder of the dataset, got {shard.path!r}"

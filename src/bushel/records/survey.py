@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.data.categories import Label
 from bushel.data.samples import Sample
 from bushel.data.schema import (
     BYTES_KIND,
@@ -27,11 +28,11 @@ from bushel.data.schema import (
     Schema,
     read_sidecar,
 )
-from bushel.errors import Fault
+from bushel.errors import Fault, quantity
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.records.files import RecordFile, Skipped, open_file
-from bushel.records.manifest import has_manifest, read_manifest
-from bushel.records.scan import scan
+from bushel.records.manifest import Split, has_manifest, read_manifest
+from bushel.records.scan import read, scan
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.file_kinds import CORE_IMAGES
 
@@ -60,6 +61,7 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     schema: Schema
     faults: list[Skipped]
+    disagreements: list[str] = []  # what a manifest says otherwise of the files
 
 
 def infer_schema(paths: AnyPath | Iterable[AnyPath]) -> Schema:
@@ -72,7 +74,8 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
     survey = _native.Survey()
     files: list[FileInfo] = []
     faults: list[Skipped] = []
-    for path in list_files(paths):
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    for path in list_files(given):
         file = open_file(path)
         records, found = _survey_file(file, survey)
         files.append(
@@ -86,7 +89,45 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         bytes=sum(file.bytes for file in files),
         schema=schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults)),
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
+        disagreements=[told for path in given if has_manifest(path) for told in _disagreements(as_path(path), files)],
     )
+
+
+def _disagreements(folder: Path, files: Sequence[FileInfo]) -> list[str]:
+    """In words, where files are others than the manifest of their folder says."""
+    manifest = read_manifest(folder)
+    known = {file.path: file for file in files}
+    found = []
+    for name, split in manifest.splits.items():
+        for shard in split.shards:
+            file = known.pop(path := str(folder / shard.path), None)
+            if file is None:
+                found.append(f"{path} is not there")
+            elif file.bytes != shard.bytes or (file.records != shard.records and not file.faults):
+                is_, told = (f"{quantity(x.records, 'record')} in {quantity(x.bytes, 'byte')}" for x in (file, shard))
+                found.append(f"{path} has {is_}, and the manifest says {told}")
+        if not found and manifest.label is not None and split.label_counts:
+            found += _other_counts(name, split, manifest.label, folder)
+    inside = [path for path in known if as_path(path).parent == folder]
+    return [*found, *(f"{path} is not in the manifest" for path in inside)]
+
+
+def _other_counts(name: str, split: Split, label: Label, folder: Path) -> list[str]:
+    """Whether classes have other numbers of records than the manifest says, by the labels in the records."""
+    paths = [folder / shard.path for shard in split.shards if shard.records]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # damage is reported
+        column: Any = read(paths, [label.feature], on_fault="skip")[label.feature] if paths else np.empty(0)
+    values = np.asarray(getattr(column, "values", column)).reshape(-1)
+    codes, counts = np.unique(values, return_counts=True)
+    classes = dict(enumerate(label.names)) if label.names else {}
+    real = {str(classes.get(int(code), int(code))): int(n) for code, n in zip(codes, counts, strict=True)}
+    other = [key for key in {**split.label_counts, **real} if split.label_counts.get(key, 0) != real.get(key, 0)]
+    return [
+        f"{name} has {quantity(real.get(key, 0), 'record')} of {key!r}, and the manifest says "
+        f"{split.label_counts.get(key, 0):,}"
+        for key in other[:3]
+    ]
 
 
 def probe_schema(path: AnyPath, *, records: int = 1024) -> Schema:
