@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -37,15 +38,51 @@ class _Terminal:
     Colours that bushel prints, and the codes of its progress bar, pass.
     """
 
+    is_needed = True
+
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self._lost: _ResultsLost | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write text."""
-        return int(self._stream.write(_CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)))
+        shown = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+        return int(self._try(lambda: self._stream.write(shown)) or len(text))
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._try(self._stream.flush)
+
+    def _try(self, write: Callable[[], Any]) -> Any:
+        try:
+            done = write()
+        except OSError as error:
+            self._lost = _ResultsLost(error)
+            # What waits to be written would fail again when the program ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+        else:
+            if self._lost is None:
+                return done
+        if self.is_needed:  # each time: some callers try to write, and do without
+            raise self._lost
+        return None
+
+
+class _Log(_Terminal):
+    """Where progress and messages go: whoever stops reading them does not stop the work."""
+
+    is_needed = False
+
+
+class _ResultsLost(Exception):
+    """Results cannot be written: nobody reads them any more, or the disk is full."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the results cannot be written: {(error.strerror or str(error)).lower()}")
+        self.is_unread = isinstance(error, BrokenPipeError)
 
 
 _CONTROL = re.compile(r"(?!\x1b\[(?:[0-9;]{0,20}m|\?25[hl]|K|2K|\d*[AG]))[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -76,11 +113,17 @@ class _Commands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
 
     def invoke(self, ctx: click.Context) -> Any:
+        with contextlib.redirect_stdout(_Terminal(sys.stdout)), contextlib.redirect_stderr(_Log(sys.stderr)):
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         from bushel.errors import BushelError
 
         try:
-            with contextlib.redirect_stdout(_Terminal(sys.stdout)), contextlib.redirect_stderr(_Terminal(sys.stderr)):
+            try:
                 return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
         except (BushelError, ValueError, ImportError) as error:
             if os.environ.get("BUSHEL_DEBUG"):
                 raise
@@ -88,9 +131,10 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("bushel: stopped", err=True)
             sys.exit(130)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            ctx.exit(0)
+        except _ResultsLost as lost:
+            if not lost.is_unread:
+                click.echo(f"bushel: {lost}", err=True)
+            sys.exit(1)
         except OSError as error:
             fail(f"{error.filename or 'bushel'}: {(error.strerror or str(error)).lower()}")
 
