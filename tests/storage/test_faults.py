@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flaky_proxy import FAULTS, FlakyProxy
+from flaky_proxy import FAULTS, REFUSALS, FlakyProxy
 from storage_server import SECRET, forget_clients, put_many
 from test_building_objects import digests, names_below
 
@@ -114,6 +114,7 @@ def test_a_store_that_refuses_is_said_in_one_line_and_at_once(
     for verb in (lambda: as_path(f"{bucket}/x").read_bytes(), lambda: list(as_path(f"{bucket}/x").iterdir())):
         with pytest.raises(FileProblem) as caught:
             verb()
-        assert str(caught.value).splitlines()[0] == f"{bucket}/x: " + words.format(bucket=bucket[5:])
+        said = "" if code == "PermanentRedirect" else f" ({code}: {REFUSALS[code][1].rstrip('.')})"
+        assert str(caught.value).splitlines()[0] == f"{bucket}/x: {words.format(bucket=bucket[5:])}{said}"
         assert SECRET not in str(caught.value)
     assert flaky.requests == 2  # nothing was tried again

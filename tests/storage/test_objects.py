@@ -224,7 +224,7 @@ def test_no_secret_is_in_what_fails_or_in_what_was_left(bucket: str, tmp_path: P
 def test_azure_without_an_account_is_said_with_the_names_of_variables(bucket: str) -> None:
     done = bushel("info", "az://box/data")
     assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == "bushel: az://box: there are no credentials for bucket 'box'"
+    assert done.stderr.splitlines()[0] == "bushel: az://box: there are no credentials for container 'box'"
 
 
 def test_missing_credentials_are_said_with_their_names(bucket: str) -> None:

@@ -71,28 +71,28 @@ class Holding:
         self._lock = threading.Lock()
         self._is_lost = False
         try:
-            self._etag = self._take()
+            self._held: Status | None = self._take()
         except NotImplementedError:  # a store that cannot do that: nobody is refused there
-            self._etag = ""
+            self._held = None
         else:
             threading.Thread(target=self._beat, daemon=True).start()
 
-    def _take(self) -> str:
+    def _take(self) -> Status:
         data = msgspec.json.encode(self.claim)
         while True:
             if (made := put_new(self.path.key, data)) is not None:
-                return made.etag
+                return made
             found = _read(self.path)
             if found is None:  # its build ended in the meantime
                 continue
             other, status = found
             if other.token == self.claim.token:  # the answer to the first attempt was lost
-                return status.etag
+                return status
             lives = _lives(other, status)
             if lives is False or (lives is None and _stays(self.path, status)):
-                made = put_over(self.path.key, data, status.etag)
+                made = put_over(self.path.key, data, status)
                 if made is not None:
-                    return made.etag
+                    return made
             if _read(self.path) is not None:
                 raise _taken(self.out, other)
 
@@ -103,18 +103,19 @@ class Holding:
                 if self._is_over.is_set():
                     return
                 claim = msgspec.structs.replace(claim, beat=claim.beat + 1)
-                made = put_over(self.path.key, msgspec.json.encode(claim), self._etag)
+                assert self._held is not None
+                made = put_over(self.path.key, msgspec.json.encode(claim), self._held)
                 if made is not None:
-                    self._etag = made.etag
+                    self._held = made
                 elif (found := _read(self.path)) is not None and found[0].token == self.claim.token:
-                    self._etag = found[1].etag
+                    self._held = found[1]
                 else:
                     self._is_lost = True
                     return
 
     def check(self) -> None:
         """Raise if another build took over because this one was silent for too long."""
-        if not self._etag:
+        if self._held is None:
             return
         found = None if self._is_lost else _read(self.path)
         if found is None or found[0].token != self.claim.token:
@@ -127,7 +128,7 @@ class Holding:
     def release(self) -> None:
         """Release the folder."""
         self._is_over.set()
-        if not self._etag:
+        if self._held is None:
             return
         with self._lock, suppress(FileProblem, FileNotFoundError):
             found = None if self._is_lost else _read(self.path)

@@ -227,8 +227,8 @@ class ObjectPath(PosixPath):
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As of a file: size and time of an object; a folder has neither."""
         try:
-            size, _, time = self.status()
-            mode = stat.S_IFREG | 0o444
+            status = self.status()
+            size, time, mode = status.size, status.mtime_ns, stat.S_IFREG | 0o444
         except FileNotFoundError:
             if not self.is_dir():
                 raise

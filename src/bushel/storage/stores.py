@@ -1,7 +1,7 @@
 """Object stores: one client for S3, Google Cloud Storage and Azure, retried where that helps, errors in one line.
 
 Credentials are found by each store's own conventions and handed to its client; nothing here keeps, prints or returns
-them, and what a client says is never passed on as it is.
+them. Of what a store answers, only the code and the message of an error are passed on.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+
+import msgspec
 
 from bushel.errors import FileProblem, missing_package
 
@@ -41,8 +44,9 @@ class Status(NamedTuple):
     """What a store says of an object without giving it."""
 
     size: int
-    etag: str
+    etag: str  # in quotes, as headers have it
     mtime_ns: int
+    version: str = ""  # Google's generation, on which its conditions are
 
 
 class Key(NamedTuple):
@@ -65,8 +69,19 @@ class Found(NamedTuple):
 
 def head(key: Key) -> Status:
     """Size and entity tag of an object. Raises FileNotFoundError if it is not there."""
+    from obstore.exceptions import BaseError
+
     obs, store = _client(), _store(key.scheme, key.bucket)
-    return _status(_ask(key, lambda: obs.head(store, key.name)))
+
+    def asked() -> Any:
+        try:
+            return obs.head(store, key.name)
+        except BaseError as error:
+            if _LASTING.search(str(error)):
+                obs.get(store, key.name)  # fails too, with the store's words: the answer to a HEAD has none
+            raise
+
+    return _status(_ask(key, asked))
 
 
 def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
@@ -78,7 +93,7 @@ def get(key: Key, start: int, stop: int, etag: str = "") -> memoryview:
 
     def whole() -> memoryview:
         answer = obs.get(store, key.name, options=options)
-        if etag and (answer.meta["e_tag"] or etag) != etag:  # not every server heeds the condition
+        if etag and (_quoted(answer.meta["e_tag"]) or etag) != etag:  # not every server heeds the condition
             raise _changed(key)
         data = memoryview(answer.bytes())
         if len(data) != stop - start:
@@ -99,7 +114,7 @@ def stream(key: Key, start: int, stop: int, status: Status) -> Iterator[memoryvi
         if (start, stop) != (0, status.size):  # a whole object costs some servers less than a range of it
             options["range"] = (start, stop)
         answer = _ask(key, lambda options=options: obs.get(store, key.name, options=options))  # type: ignore[misc]
-        if etag and (answer.meta["e_tag"] or etag) != etag:
+        if etag and (_quoted(answer.meta["e_tag"]) or etag) != etag:
             raise _changed(key)
         error: Exception = _ShortRead()
         try:
@@ -128,7 +143,7 @@ def put(key: Key, data: bytes | Path) -> Status:
     obs, store = _client(), _store(key.scheme, key.bucket)
     size = len(data) if isinstance(data, bytes) else data.stat().st_size
     answer = _ask(key, lambda: obs.put(store, key.name, data, chunk_size=PART_BYTES, max_concurrency=4))
-    return Status(size, answer["e_tag"] or "", 0)
+    return _written(size, answer)
 
 
 def put_new(key: Key, data: bytes) -> Status | None:
@@ -136,9 +151,9 @@ def put_new(key: Key, data: bytes) -> Status | None:
     return _put_if(key, data, "create")
 
 
-def put_over(key: Key, data: bytes, etag: str) -> Status | None:
-    """Write a small object in place of the one that `etag` names; None if it is no longer that."""
-    return _put_if(key, data, {"e_tag": etag})
+def put_over(key: Key, data: bytes, old: Status) -> Status | None:
+    """Write a small object in place of the one that has this status; None if it is no longer that."""
+    return _put_if(key, data, {"e_tag": old.etag, "version": old.version})
 
 
 def _put_if(key: Key, data: bytes, mode: Any) -> Status | None:
@@ -159,7 +174,7 @@ def _put_if(key: Key, data: bytes, mode: Any) -> Status | None:
     answer = _ask(key, put_it)
     if answer is NotSupportedError:
         raise NotImplementedError
-    return None if answer is None else Status(len(data), answer["e_tag"] or "", 0)
+    return None if answer is None else _written(len(data), answer)
 
 
 def copy(key: Key, name: str) -> None:
@@ -209,7 +224,18 @@ def list_folder(key: Key) -> tuple[list[Found], list[str]]:
 
 def _status(found: Any) -> Status:
     mtime_ns = int(found["last_modified"].timestamp() * 1000) * 1_000_000
-    return Status(found["size"], found["e_tag"] or "", mtime_ns)
+    return Status(found["size"], _quoted(found["e_tag"]), mtime_ns, found["version"] or "")
+
+
+def _written(size: int, answer: Any) -> Status:
+    return Status(size, _quoted(answer["e_tag"]), 0, answer["version"] or "")
+
+
+def _quoted(etag: str | None) -> str:
+    """An entity tag as headers have it: Azure's listings leave the quotes out."""
+    if not etag:
+        return ""
+    return etag if etag.endswith('"') else f'"{etag}"'
 
 
 class _ShortRead(Exception):
@@ -243,7 +269,11 @@ def _pause(attempt: int) -> float:
 
 def no_bucket(key: Key) -> FileProblem:
     """The error for a bucket that is not there."""
-    return FileProblem(str(key), f"there is no bucket {key.bucket!r}", help=_endpoint_help(key))
+    return FileProblem(str(key), f"there is no {_bucket(key)}", help=_endpoint_help(key))
+
+
+def _bucket(key: Key) -> str:
+    return f"{'container' if key.scheme == 'az' else 'bucket'} {key.bucket!r}"
 
 
 _CREDENTIALS = {
@@ -251,7 +281,11 @@ _CREDENTIALS = {
     "gs": "Set GOOGLE_APPLICATION_CREDENTIALS, or log in: gcloud auth application-default login",
     "az": "Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or a SAS token, or AZURE_CLIENT_ID …).",
 }
-_ENDPOINTS = {"s3": "AWS_ENDPOINT_URL", "gs": "GOOGLE_SERVICE_ACCOUNT", "az": "AZURE_STORAGE_ENDPOINT"}
+_ENDPOINTS = {  # the first that is set counts
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL", "STORAGE_EMULATOR_HOST"),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
 # What a client's message contains, and what that means; the first match counts.
 _MEANINGS = (
     (
@@ -263,7 +297,10 @@ _MEANINGS = (
         r"169\.254\.169\.254|169\.254\.170\.2|metadata\.google|[Cc]redential|Account(Name)? must|token request",
         "none",
     ),
-    (r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|status code: 401|Unauthenticated", "wrong"),
+    (
+        r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Authentication|status code: 401|Unauthenticated",
+        "wrong",
+    ),
     (r"AccessDenied|status code: 403|PermissionDenied", "permission"),
     (r"status code: 412|Precondition", "changed"),
     (r"error sending request|dns error|tcp connect|Connect", "reach"),
@@ -273,25 +310,34 @@ _MEANINGS = (
 def _in_words(key: Key, error: Exception) -> FileProblem:
     text = f"{type(error).__name__} {error}"
     meaning = next((meaning for pattern, meaning in _MEANINGS if re.search(pattern, text)), "")
-    where = f"bucket {key.bucket!r}"
-    help = [_CREDENTIALS[key.scheme]]
+    where, said, help = _bucket(key), _own_words(text), [_CREDENTIALS[key.scheme]]
     if meaning == "bucket":
         return no_bucket(key)
     if meaning == "none":
-        return FileProblem(str(key), f"there are no credentials for {where}", help=help)
+        return FileProblem(str(key), f"there are no credentials for {where}{said}", help=help)
     if meaning == "wrong":
-        return FileProblem(str(key), f"the credentials are not accepted for {where}", help=help)
+        return FileProblem(str(key), f"the credentials are not accepted for {where}{said}", help=help)
     if meaning == "permission":
-        return FileProblem(str(key), f"there is no permission for this in {where}", help=help)
+        return FileProblem(str(key), f"there is no permission for this in {where}{said}", help=help)
     if meaning == "region":
-        return FileProblem(str(key), f"{where} is in another region", help=["Set AWS_REGION to the bucket's region."])
+        help = ["Set AWS_REGION to the bucket's region."]
+        return FileProblem(str(key), f"{where} is in another region{said}", help=help)
     if meaning == "changed":
         return _changed(key)
     if meaning == "reach":
         return FileProblem(str(key), "the store cannot be reached", help=_endpoint_help(key))
     found = re.search(r"status code: (\d+)", text)
     what = f"the store answered {found[1]}" if found else "the store did not answer as it should"
-    return FileProblem(str(key), f"{what}, {_ATTEMPTS} times" if not _LASTING.search(text) else what)
+    return FileProblem(str(key), f"{what}{said}" if _LASTING.search(text) else f"{what}, {_ATTEMPTS} times{said}")
+
+
+def _own_words(text: str) -> str:
+    """The code and the message in a store's answer, in brackets. The rest of it may hold what was signed."""
+    code = re.search(r"<Code>\s*([A-Za-z0-9._-]+)\s*</Code>", text)
+    if code is None:
+        return ""
+    message = re.search(r"<Message>\s*([^<\n\\]{1,300})", text)  # Azure adds lines with a number and a time
+    return f" ({code[1]}: {message[1].strip().rstrip('.')})" if message else f" ({code[1]})"
 
 
 def _changed(key: Key) -> FileProblem:
@@ -299,10 +345,11 @@ def _changed(key: Key) -> FileProblem:
 
 
 def _endpoint_help(key: Key) -> list[str]:
-    name = _ENDPOINTS[key.scheme]
-    endpoint = _endpoint() if key.scheme == "s3" else None
-    shown = f"; {name} is {_without_secrets(endpoint)}" if endpoint else f"; {name} names another endpoint"
-    return [f"Is its name right{shown}?"] if key.scheme == "s3" else ["Is its name right?"]
+    names = _ENDPOINTS[key.scheme]
+    name = next((name for name in names if os.environ.get(name)), names[0])
+    endpoint = _endpoint(key.scheme)
+    shown = f"{name} is {_without_secrets(endpoint)}" if endpoint else f"{name} names another endpoint"
+    return [f"Is its name right; {shown}?"]
 
 
 def _without_secrets(url: str) -> str:
@@ -337,14 +384,13 @@ def _store(scheme: str, bucket: str) -> Any:
     retries: dict[str, Any] = {"retry_config": _RETRIES}
     key = Key(scheme, bucket, "")
     try:
+        if (endpoint := _endpoint(scheme)) is not None:
+            _check_reachable(key, endpoint)
+            options["allow_http"] = endpoint.startswith("http://")
         if scheme == "s3":
-            config = _aws_config()
-            if (endpoint := _endpoint() or config.get("endpoint")) is not None:
-                _check_reachable(key, endpoint)
-                options["allow_http"] = endpoint.startswith("http://")
-            return store.S3Store(bucket, config=config, client_options=options, **retries)
+            return store.S3Store(bucket, config=_aws_config(), client_options=options, **retries)
         if scheme == "gs":
-            return store.GCSStore(bucket, client_options=options, **retries)
+            return store.GCSStore(bucket, config=_google_config(), client_options=options, **retries)
         return store.AzureStore(bucket, client_options=options, **retries)
     except FileProblem:
         raise
@@ -352,9 +398,32 @@ def _store(scheme: str, bucket: str) -> Any:
         raise _in_words(key, error) from None
 
 
-def _endpoint() -> str | None:
-    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+def _endpoint(scheme: str) -> str | None:
+    """The address of a store that is not its vendor's."""
+    named = next((os.environ[name] for name in _ENDPOINTS[scheme] if os.environ.get(name)), None)
+    if scheme == "s3":
+        return named or _aws_config().get("endpoint")
+    if scheme == "gs":
+        return os.environ.get("GOOGLE_BASE_URL") or _google_config().get("base_url")
+    return named
+
+
+def _google_config() -> dict[str, Any]:
+    """What Google's own tools read and the client does not: the address of an emulator, which checks no credentials."""
+    if os.environ.get("GOOGLE_BASE_URL"):
+        return {}
+    if emulator := os.environ.get("STORAGE_EMULATOR_HOST"):
+        address = emulator if "://" in emulator else f"http://{emulator}"
+        # The client asks for a token before it writes, even if it is told to sign nothing.
+        return {"base_url": address.rstrip("/"), "bearer_token": "none"}
+    names = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
+    file = next((os.environ[name] for name in names if os.environ.get(name)), None)
+    if file is None:
+        return {}
+    with suppress(OSError, msgspec.MsgspecError):
+        account = msgspec.json.decode(Path(file).read_bytes(), type=dict[str, Any])
+        return {"base_url": account["gcs_base_url"]} if account.get("gcs_base_url") else {}
+    return {}
 
 
 def _aws_config() -> dict[str, Any]:
@@ -382,7 +451,7 @@ def _aws_config() -> dict[str, Any]:
         config |= {name: found[name] for name in names if name in found}
     if not os.environ.get("AWS_REGION") and not os.environ.get("AWS_DEFAULT_REGION") and "region" in found:
         config["region"] = found["region"]
-    if _endpoint() is None and "endpoint_url" in found:
+    if not any(os.environ.get(name) for name in _ENDPOINTS["s3"]) and "endpoint_url" in found:
         config["endpoint"] = found["endpoint_url"]
     return config
 

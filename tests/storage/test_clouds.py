@@ -1,0 +1,160 @@
+"""Google's and Azure's stores: the same verbs and the same bytes as everywhere else."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from cloud_stores import Azure, CloudStore, Google, Refused, Serving, cloud
+from storage_server import forget_clients
+from test_building_objects import KILLED, columns, digests
+
+import bushel
+from bushel.errors import FileProblem
+from bushel.storage import as_path, lock, stores
+from bushel.storage.objects import ObjectPath
+
+ENDPOINTS = {"az": "AZURE_STORAGE_ENDPOINT", "gs": "STORAGE_EMULATOR_HOST"}
+SCHEMES: dict[str, type[CloudStore]] = {"az": Azure, "gs": Google}
+
+
+def environment(scheme: str, address: str, folder: Path) -> dict[str, str]:
+    """What somebody sets who uses a private endpoint."""
+    shared = {"BUSHEL_CACHE": f"{folder}/cache", "XDG_CACHE_HOME": f"{folder}/home-cache"}
+    if scheme == "gs":
+        return {"STORAGE_EMULATOR_HOST": address.removeprefix("http://"), **shared}
+    key = "a2V5LW9mLWEtdGVzdA=="
+    return {
+        "AZURE_STORAGE_ENDPOINT": address,
+        "AZURE_STORAGE_ACCOUNT_NAME": "someone",
+        "AZURE_STORAGE_ACCOUNT_KEY": key,
+        **shared,
+    }
+
+
+@pytest.fixture(params=["az", "gs"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def serving(scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+    forget_clients()
+    for name in [name for name in os.environ if name.startswith(("AZURE_", "GOOGLE_", "STORAGE_EMULATOR"))]:
+        monkeypatch.delenv(name)
+    with cloud(SCHEMES[scheme]) as running:
+        for name, value in environment(scheme, running.address, tmp_path).items():
+            monkeypatch.setenv(name, value)
+        yield running
+    forget_clients()
+
+
+def test_what_is_listed_can_be_read(serving: Serving, scheme: str) -> None:
+    as_path(f"{scheme}://box/a/one.txt").write_text("first")
+    (found,) = as_path(f"{scheme}://box/a").iterdir()
+    with found.open("rb") as file:
+        assert file.read() == b"first"
+    assert found.status()[:2] == as_path(f"{scheme}://box/a/one.txt").status()[:2]
+
+
+def test_a_replaced_object_is_still_noticed(serving: Serving, scheme: str) -> None:
+    path = as_path(f"{scheme}://box/a/one.txt")
+    path.write_text("first")
+    (found,) = as_path(f"{scheme}://box/a").iterdir()
+    path.write_text("other")
+    with found.open("rb") as file, pytest.raises(FileProblem, match="has changed while it was read"):
+        file.read()
+
+
+def test_a_build_has_the_same_bytes_and_can_be_read_and_replaced(serving: Serving, scheme: str, tmp_path: Path) -> None:
+    there, here = f"{scheme}://box/data", tmp_path / "here"
+    for out in (there, here):
+        bushel.build(columns(300), out, shards=3)
+    assert digests(there) == digests(here)
+    feed = bushel.batches(bushel.open(there)["train"], batch_size=50, order=bushel.Order(shuffle=True, seed=1))
+    assert sorted(np.concatenate([batch["x"] for batch in feed]).tolist()) == sorted(columns(300)["x"].tolist())
+    assert bushel.info(there).records == 300
+    for out in (there, here):
+        bushel.build(columns(120), out, shards=2, run=bushel.Run(overwrite=True))
+    assert digests(there) == digests(here)
+
+
+def test_samples_are_added(serving: Serving, scheme: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    for count in (100, 150):
+        rows.write_text("id,x\n" + "".join(f"a{i},{i}\n" for i in range(count)))
+        bushel.build(bushel.sources.table(rows, key="id"), f"{scheme}://box/data", run=bushel.Run(append=count > 100))
+    assert bushel.info(f"{scheme}://box/data").records == 150
+
+
+def test_a_claim_is_renewed_and_that_of_a_killed_build_taken_over(
+    serving: Serving, scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "BEAT", 0.05)
+    path, out = as_path(f"{scheme}://box/data/_journal/claim.json"), as_path(f"{scheme}://box/data")
+    assert isinstance(path, ObjectPath)
+    with lock.hold(path, out) as holding:
+        wait_until(lambda: lock._read(path)[0].beat >= 3)  # type: ignore[index]
+        holding.check()
+        with pytest.raises(FileProblem, match="another build is writing here right now"), lock.hold(path, out):
+            pass
+    assert not path.fresh().exists()
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    dead = lock.Claim("other", lock.Claim.own().host, lock.boot_of_machine(), int(gone.stdout))
+    path.write_bytes(msgspec.json.encode(dead))
+    with lock.hold(path, out) as holding:
+        holding.check()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_killed_build_is_continued(serving: Serving, scheme: str, tmp_path: Path) -> None:
+    there = f"{scheme}://box/there"
+    done = subprocess.run([sys.executable, "-c", KILLED, there, "4"], timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert bushel.build(columns(), there, shard_size="50K").resumed == 4
+    bushel.build(columns(), tmp_path / "here", shard_size="50K")
+    assert digests(there) == digests(tmp_path / "here")
+    assert not any(name.startswith("there/_journal") for name in serving.buckets["box"])
+
+
+def test_a_large_upload_in_parts_is_whole(serving: Serving, scheme: str, tmp_path: Path) -> None:
+    data = os.urandom(40 << 20)
+    (tmp_path / "large").write_bytes(data)
+    path = as_path(f"{scheme}://box/large")
+    assert isinstance(path, ObjectPath)
+    assert path.put(tmp_path / "large").etag == path.status().etag
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("0x8D", '"0x8D"'), ('"0x8D"', '"0x8D"'), ('W/"0x8D"', 'W/"0x8D"'), (None, ""), ("", "")]
+)
+def test_entity_tags_are_kept_with_quotes(given: str | None, kept: str) -> None:
+    assert stores._quoted(given) == kept
+
+
+def test_an_error_has_the_stores_own_code_and_message(serving: Serving, scheme: str) -> None:
+    word = {"az": "container", "gs": "bucket"}[scheme]
+    with pytest.raises(FileProblem) as caught:
+        list(as_path(f"{scheme}://other/a").iterdir())
+    assert str(caught.value).splitlines() == [
+        f"{scheme}://other/a: there is no {word} 'other'",
+        f"  Is its name right; {ENDPOINTS[scheme]} is {serving.address}?",
+    ]
+    serving.refuses = Refused(400, "InvalidName", "The name contains\ncharacters of the wrong kind.")
+    for verb in (lambda path: path.exists(), lambda path: path.write_text("x"), lambda path: list(path.iterdir())):
+        with pytest.raises(FileProblem) as caught:
+            verb(as_path(f"{scheme}://B_ox/a"))
+        assert str(caught.value) == f"{scheme}://B_ox/a: the store answered 400 (InvalidName: The name contains)"
