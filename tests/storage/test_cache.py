@@ -7,8 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from storage_server import forget_clients
+from support import run
 
 import bushel
 from bushel.storage import as_path
@@ -77,12 +79,26 @@ def test_a_size_is_read_as_people_write_it(monkeypatch: pytest.MonkeyPatch, text
     the_cache.cache_clear()
 
 
-def test_a_size_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BUSHEL_CACHE_SIZE", "plenty")
-    the_cache.cache_clear()
-    with pytest.raises(ValueError, match="BUSHEL_CACHE_SIZE must be a size such as 20G, or 0; got 'PLENTY'"):
-        the_cache()
-    the_cache.cache_clear()
+@pytest.mark.parametrize("command", ["info", "check", "bench", "cat"])
+def test_a_size_that_is_none_is_one_line_wherever_a_store_is_used(bucket: str, command: str) -> None:
+    bushel.build({"x": [1.0, 2.0]}, f"{bucket}/data")
+    done = run(command, f"{bucket}/data", BUSHEL_CACHE_SIZE="lots")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "bushel: BUSHEL_CACHE_SIZE must be a size such as 20G, or 0; got 'lots'\n"
+
+
+def test_a_cache_of_size_0_is_not_read_either(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bushel.build({"x": np.arange(100.0)}, f"{bucket}/data")
+    whole = as_path(f"{bucket}/whole")
+    whole.write_bytes(b"as it is")
+    for size in ("1M", "0"):
+        monkeypatch.setenv("BUSHEL_CACHE_SIZE", size)
+        forget_clients()
+        feed = bushel.batches(bushel.open(f"{bucket}/data")["train"], batch_size=10)
+        assert sorted(np.concatenate([batch["x"] for batch in feed]).tolist()) == list(range(100))
+        assert local_copy(as_path(f"{bucket}/whole")).read_bytes() == b"as it is"
+        for file in (tmp_path / "cache").iterdir():  # whatever is read from here again is wrong
+            file.write_bytes(b"\0" * file.stat().st_size)
 
 
 def test_another_version_of_an_object_is_another_file(bucket: str) -> None:
@@ -157,8 +173,6 @@ assert np.array_equal(np.sort(seen), np.repeat(np.arange(1000), 2)), "lost or do
 def test_readers_that_race_for_a_small_cache_lose_and_double_nothing(
     bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import numpy as np
-
     x = np.zeros((1000, 300), np.float32)
     x[:, 0] = np.arange(1000)
     bushel.build({"x": x}, f"{bucket}/data", shards=4)

@@ -11,10 +11,10 @@ import fcntl
 import hashlib
 import mmap
 import os
-import re
 import tempfile
 import threading
 import time
+import uuid
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -26,11 +26,10 @@ from typing import Any, TypeAlias
 from bushel.errors import FileProblem
 from bushel.parallel import Ahead, in_background
 from bushel.storage.objects import ObjectPath
-from bushel.storage.stores import Status, get
+from bushel.storage.stores import Status, cache_limit, get
 
 __all__ = ["BLOCK_BYTES", "Block", "Blocks", "Cache", "is_fetched", "local_copy", "the_cache"]
 
-DEFAULT_SIZE = 16 << 30
 _COPY_RANGE = 32 << 20
 _UNDER_WAY = 4
 _PINNED = 128  # copies that a process holds at most: each takes a descriptor
@@ -38,11 +37,13 @@ _ABANDONED = 3600  # seconds after which a half-written file counts as abandoned
 BLOCK_BYTES = 4 << 20
 _IN_ONE_REQUEST = 8  # blocks
 _HELD_MAPPED, _HELD_IN_MEMORY = 256, 32  # blocks at hand, where there is a cache on disk and where there is none
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class Cache:
-    """Files in a folder, together no larger than `limit` bytes, except for what is in use."""
+    """Files in a folder, together no larger than `limit` bytes, except for what is in use.
+
+    With a limit of 0, nothing that was kept before is read, and whole copies are for one process alone.
+    """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
@@ -53,6 +54,8 @@ class Cache:
 
     def find(self, name: str) -> Any:
         """The bytes of a file, mapped; None if it is not there. It counts as used now."""
+        if not self.limit:
+            return None
         path = self.folder / name
         try:
             with path.open("rb") as file:
@@ -79,7 +82,7 @@ class Cache:
     def copy_of(self, path: ObjectPath) -> Path:
         """An object as a file, which stays for as long as this process is likely to need it."""
         status = path.status()
-        name = f"{name_of(path, status)}.whole"
+        name = f"{name_of(path, status)}{'' if self.limit else f'.{_name_of(os.getpid())}'}.whole"
         while True:
             with self._fetching(name):
                 if not (self.folder / name).exists():
@@ -209,21 +212,17 @@ def name_of(path: ObjectPath, status: Status) -> str:
 
 
 @lru_cache(maxsize=1)
+def _name_of(process: int) -> str:  # noqa: ARG001
+    """A name that no other process has, not even one that was forked from this, or that had its number before."""
+    return uuid.uuid4().hex[:16]
+
+
+@lru_cache(maxsize=1)
 def the_cache() -> Cache:
     """The cache of this machine: in $BUSHEL_CACHE, of $BUSHEL_CACHE_SIZE."""
     folder = os.environ.get("BUSHEL_CACHE")
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Cache(Path(folder) if folder else home / "bushel" / "objects", _limit())
-
-
-def _limit() -> int:
-    text = os.environ.get("BUSHEL_CACHE_SIZE", "").strip().upper()
-    if not text:
-        return DEFAULT_SIZE
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", text)
-    if found is None:
-        raise ValueError(f"BUSHEL_CACHE_SIZE must be a size such as 20G, or 0; got {text!r}")
-    return int(float(found[1]) * _UNITS[found[2]])
+    return Cache(Path(folder) if folder else home / "bushel" / "objects", cache_limit())
 
 
 def local_copy(path: Path) -> Path:

@@ -402,4 +402,5 @@ def parse_object(path: str | os.PathLike[str]) -> ObjectPath | None:
     if not bucket or glob.has_magic(bucket):
         raise ValueError(f"a path must name a bucket, as in {scheme}://bucket/name; got {text!r}")
     stores.require(scheme)
+    stores.cache_limit()
     return ObjectPath(f"{scheme}:", *(part for part in rest.split("/") if part))

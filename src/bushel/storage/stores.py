@@ -30,6 +30,8 @@ SCHEMES = {"s3": "s3", "gs": "gcs", "az": "azure"}  # and the extra that install
 PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
 PIECE_BYTES = 4 << 20  # of a stream
 _PAGE = 1000
+_CACHE_BYTES = 16 << 30
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _ATTEMPTS = 5  # around the few that the client makes for each request
 _RETRIES = {
     "max_retries": 6,
@@ -374,6 +376,17 @@ def require(scheme: str) -> None:
         _client()
     except ImportError:
         raise missing_package("obstore", extra=SCHEMES[scheme], purpose=f"{scheme}://") from None
+
+
+def cache_limit() -> int:
+    """What $BUSHEL_CACHE_SIZE says, in bytes. It is looked at with every path, so that a mistake shows at once."""
+    text = os.environ.get("BUSHEL_CACHE_SIZE", "").strip()
+    if not text:
+        return _CACHE_BYTES
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", text.upper())
+    if found is None:
+        raise ValueError(f"BUSHEL_CACHE_SIZE must be a size such as 20G, or 0; got {text!r}")
+    return int(float(found[1]) * _UNITS[found[2]])
 
 
 @lru_cache(maxsize=64)
