@@ -60,9 +60,9 @@ KINDS = {
     "png256": Kind("PNG", 256, 256, 1_500, to=224, aim=1.5),
     "jpeg128": Kind("JPEG", 128, 128, 10_000, to=112, aim=2),
     "jpeg256": Kind("JPEG", 256, 256, 5_000, to=224, aim=2),
-    "jpeg500": Kind("JPEG", 375, 500, 2_500, to=224, aim=1.4),
-    "scaled": Kind("JPEG", 500, 500, 2_500, to=224, how="scaled", aim=2.5),
-    "crop": Kind("JPEG", 375, 500, 2_500, to=224, how="crop", aim=1.5),
+    "jpeg500": Kind("JPEG", 375, 500, 5_000, to=224, aim=1.4),
+    "scaled": Kind("JPEG", 500, 500, 5_000, to=224, how="scaled", aim=2.5),
+    "crop": Kind("JPEG", 375, 500, 5_000, to=224, how="crop", aim=1.5),
 }
 
 
