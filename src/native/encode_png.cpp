@@ -37,15 +37,12 @@ void deflate_into(Bytes data, std::vector<std::uint8_t>& out, std::size_t at) {
   static thread_local const Deflater deflater;
   if (!deflater.state) throw EncodeError("there is no memory to pack the PNG");
   out.resize(at + libdeflate_zlib_compress_bound(deflater.state, data.size()));
-  out.resize(
-      at + libdeflate_zlib_compress(deflater.state, data.data(), data.size(), out.data() + at, out.size() - at));
+  out.resize(at + libdeflate_zlib_compress(deflater.state, data.data(), data.size(), out.data() + at, out.size() - at));
 }
 
 #else
 
-std::uint32_t crc_of(Bytes data) {
-  return static_cast<std::uint32_t>(crc32_z(0, data.data(), data.size()));
-}
+std::uint32_t crc_of(Bytes data) { return static_cast<std::uint32_t>(crc32_z(0, data.data(), data.size())); }
 
 void deflate_into(Bytes data, std::vector<std::uint8_t>& out, std::size_t at) {
   auto size = compressBound(static_cast<uLong>(data.size()));
@@ -155,13 +152,10 @@ void end_chunk(std::vector<std::uint8_t>& out, std::size_t at) {
 }  // namespace
 
 std::vector<std::uint8_t> encode_png(const std::uint8_t* pixels, ImageSize size) {
-  if (size.channels != 1 && size.channels != 3 && size.channels != 4)
-    throw EncodeError("a PNG has 1, 3 or 4 channels");
+  if (size.channels != 1 && size.channels != 3 && size.channels != 4) throw EncodeError("a PNG has 1, 3 or 4 channels");
   if (size.height == 0 || size.width == 0 || size.height > kMostSide || size.width > kMostSide)
     throw EncodeError("a PNG has 1 to 2147483647 pixels a side");
-  const PngColour colour = size.channels == 1   ? PngColour::grey
-                           : size.channels == 3 ? PngColour::rgb
-                                                : PngColour::rgba;
+  const PngColour colour = size.channels == 1 ? PngColour::grey : size.channels == 3 ? PngColour::rgb : PngColour::rgba;
   std::vector<std::uint8_t> out(std::begin(kPngSignature), std::end(kPngSignature));
   std::size_t chunk = begin_chunk(out, "IHDR");
   std::uint8_t header[13] = {};

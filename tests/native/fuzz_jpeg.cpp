@@ -42,5 +42,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const Move part{height / 3, width / 3, height / 2, width / 2, 5, 6, 0, 0};
   const std::uint8_t flips = size % 4;
   paint({{&image, 1}, wish, true}, target, {{&part, 1}, {&flips, 1}}, bytes, 1);
+  const Side side{4, 3};
+  const Codec codecs[] = {Codec::jpeg, Codec::png};
+  const std::int64_t row = 0;
+  for (const Codec codec : codecs) {
+    RemadeImage made;
+    Target any;
+    any.size = {1, 1, 1};
+    remake({{&image, 1}, {0, 0, 0, kSmall}, true}, any, {}, {{&side, 1}, {&codec, 1}, 90}, {&made, 1}, 1);
+  }
+  verify({{&image, 1}, {0, 0, 0, kSmall}, false}, {&row, 1}, 1);
   return 0;
 }

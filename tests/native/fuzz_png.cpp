@@ -21,12 +21,23 @@ void run(const std::string& file, std::size_t channels) {
   demand(header.orientation >= 1 && header.orientation <= 8);
   DecodedImage whole;
   const bool is_refused = !decode_each({{&image, 1}, {channels, 0, 0, kSmall}, true}, {&whole, 1}, 1).empty();
-  demand(is_refused || (whole.size.height == header.size.height && whole.size.width == header.size.width));
+  const bool is_told = header.codec != Codec::other;  // what lacks its end is not
+  demand(is_refused || !is_told || (whole.size.height == header.size.height && whole.size.width == header.size.width));
   Target target;
   target.size = {5, 6, channels ? channels : 3};
   pictures::Pixels out(target.size.values());
   paint({{&image, 1}, {0, 0, 0, kSmall}, true}, target, {}, out.data(), 1);
-  if (is_refused || channels == 0) return;
+  const Side side{4, 3};
+  const Codec codecs[] = {Codec::jpeg, Codec::png};
+  const std::int64_t row = 0;
+  for (const Codec codec : codecs) {
+    RemadeImage made;
+    Target any;
+    any.size = {1, 1, 1};
+    remake({{&image, 1}, {0, 0, 0, kSmall}, true}, any, {}, {{&side, 1}, {&codec, 1}, 90}, {&made, 1}, 1);
+  }
+  verify({{&image, 1}, {0, 0, 0, kSmall}, false}, {&row, 1}, 1);
+  if (is_refused || !is_told || channels == 0) return;
   const auto height = static_cast<std::int32_t>(header.size.height),
              width = static_cast<std::int32_t>(header.size.width);
   const Move part{height / 2, width / 2, height - height / 2, width - width / 2, 5, 6, 0, 0};

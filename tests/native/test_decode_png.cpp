@@ -1,5 +1,6 @@
 #include "check.h"
 #include "decode_png.h"
+#include "encode_png.h"
 #include "pictures.h"
 
 using namespace bushel;
@@ -47,6 +48,29 @@ TEST(decode_png, every_filter_gives_the_pixels_that_were_filtered) {
         CHECK(got.outcome == Outcome::ok);
         if (step != 2) CHECK(got.pixels == values);
       }
+}
+
+TEST(decode_png, what_is_encoded_comes_back) {
+  for (const std::size_t channels_of : {1u, 3u, 4u})
+    for (const std::size_t width : {1u, 2u, 5u, 33u, 200u}) {
+      const ImageSize size{11, width, channels_of};
+      const pictures::Pixels values = pictures::pixels(size), flat(size.values(), 9);
+      for (const pictures::Pixels& pixels : {values, flat}) {
+        const Exact exact(pictures::text(pixels));  // not a byte may be read beyond
+        const Got got = decode(pictures::text(encode_png(exact.bytes().data(), size)));
+        CHECK(got.outcome == Outcome::ok && got.size == size && got.pixels == pixels);
+      }
+    }
+  const std::uint8_t pixel[4] = {};
+  for (const ImageSize size : {ImageSize{0, 1, 3}, ImageSize{1, 0, 3}, ImageSize{1, 1, 2}}) {
+    bool is_refused = false;
+    try {
+      encode_png(pixel, size);
+    } catch (const EncodeError&) {
+      is_refused = true;
+    }
+    CHECK(is_refused);
+  }
 }
 
 TEST(decode_png, a_part_is_that_part_of_the_whole) {

@@ -50,8 +50,8 @@ TEST(jpeg, what_is_not_a_whole_jpeg_is_left_to_others) {
   JpegFrame header;
   for (const std::string& text :
        {std::string(), std::string("\xff"), std::string("PNG"), kBegin, kBegin + "\xff", kBegin + kEnd,
-        kBegin + frame(8, 9, 9, 3) + "x",
-        kBegin + segment(0xda, "scan first") + frame(8, 9, 9, 3) + kEnd, kBegin + "\xff\xe0\xff\xff" + "cut"})
+        kBegin + frame(8, 9, 9, 3) + "x", kBegin + segment(0xda, "scan first") + frame(8, 9, 9, 3) + kEnd,
+        kBegin + "\xff\xe0\xff\xff" + "cut"})
     CHECK(!read(text, header));
 }
 

@@ -2,6 +2,7 @@
 
 #include "check.h"
 #include "decode_jpeg.h"
+#include "encode_png.h"
 #include "half.h"
 #include "orientation.h"
 #include "paint.h"
@@ -120,6 +121,38 @@ TEST(paint, images_that_cannot_be_used_are_told_by_their_rows) {
         refused[3].row == 4);
   CHECK(refused[0].outcome == Outcome::other && refused[2].outcome == Outcome::outside);
   CHECK(std::memcmp(out.data() + size.values(), pictures::pixels(size).data(), size.values()) == 0);
+}
+
+TEST(paint, images_are_encoded_again_with_the_size_and_the_codec_of_each) {
+  const ImageSize size{12, 9, 3};
+  const std::string file = png(pictures::pixels(size), size), grey = png(pictures::pixels({4, 4, 1}), {4, 4, 1});
+  const Exact first(file), second(grey), none("none");
+  const Bytes images[] = {first.bytes(), second.bytes(), none.bytes(), first.bytes()};
+  const Side sizes[] = {{5, 6}, {4, 4}, {3, 3}, {2, 2}};
+  const Codec codecs[] = {Codec::png, Codec::png, Codec::png, Codec::other};
+  for (const std::size_t threads : {1u, 3u}) {
+    RemadeImage made[4];
+    const std::vector<Refused> refused =
+        remake({images, {}, true}, target({1, 1, 1}), {}, {sizes, codecs, 90}, made, threads);
+    CHECK(refused.size() == 1 && refused[0].row == 2 && refused[0].outcome == Outcome::other);
+    const ImageSize small{5, 6, 3};
+    const pictures::Pixels pixels = painted<std::uint8_t>(pictures::pixels(size), size, target(small));
+    CHECK(made[0].data == encode_png(pixels.data(), small) && made[0].channels == 3);
+    CHECK(made[1].data == encode_png(pictures::pixels({4, 4, 1}).data(), {4, 4, 1}) && made[1].channels == 1);
+    CHECK(made[2].data.empty() && made[3].data.empty());
+  }
+}
+
+TEST(paint, images_are_verified_to_their_last_pixel) {
+  const ImageSize size{12, 9, 3};
+  const std::string file = png(pictures::pixels(size), size);
+  std::string flipped = file;
+  flipped[flipped.size() - 20] = static_cast<char>(flipped[flipped.size() - 20] ^ 1);
+  const Exact whole(file), cut(file.substr(0, file.size() / 2)), damaged(flipped);
+  const Bytes images[] = {whole.bytes(), cut.bytes(), damaged.bytes(), cut.bytes()};
+  const std::int64_t rows[] = {2, 0, 1};
+  const std::vector<Refused> refused = verify({images, {}, false}, rows, 2);
+  CHECK(refused.size() == 2 && refused[0].row == 1 && refused[1].row == 2);
 }
 
 TEST(paint, what_cannot_be_asked_for_is_refused_before_anything_is_done) {

@@ -12,7 +12,7 @@ from bushel.data.columns import BytesColumn
 from bushel.data.samples import sample_at
 from bushel.data.schema import Feature
 from bushel.transforms.by_name import BUILT_IN
-from bushel.transforms.chain import Chain
+from bushel.transforms.chain import Chain, Spent
 
 FEATURES = {"x": Feature(dtype="float32", shape=(3,)), "text": Feature(dtype="str")}
 COLUMNS = {"x": np.arange(12, dtype=np.float32).reshape(4, 3), "text": BytesColumn.of(["A b", "c", "D", "e f g"])}
@@ -93,3 +93,24 @@ def test_every_transform_that_is_offered_has_a_name_in_recipes():
     offered = {name for name in dir(t) if name.islower() and isinstance(getattr(t, name), type)}
     assert offered == BUILT_IN.keys()
     assert all(getattr(t, name) is kind for name, kind in BUILT_IN.items())
+
+
+@dataclass(frozen=True)
+class Inverted:
+    """A custom transform of an image."""
+
+    feature: str = "image"
+
+    def apply(self, sample, draw):
+        return {**sample, self.feature: 255 - sample[self.feature]}
+
+
+def test_a_custom_transform_in_the_middle_is_the_only_one_that_runs_in_python():
+    images = np.random.default_rng(0).integers(0, 256, (5, 8, 6, 3), np.uint8)
+    steps = [t.random_flip("image"), Inverted(), t.brightness("image"), t.center_crop("image", 4, 4)]
+    spent = Spent({})
+    rows = Chain.of(steps, seed=2).apply_rows({"image": images}, {}, range(5), spent=spent)
+    assert spent.by_name.keys() == {"Inverted"}
+    for at in range(5):
+        alone = Chain.of(steps, seed=2).apply({"image": images[at]}, record=at)["image"]
+        assert np.abs(rows.columns["image"][at].astype(int) - alone).max() <= 1

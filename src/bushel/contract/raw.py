@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ __all__ = ["Raw", "read_raw"]
 
 _AT_A_TIME = 256  # records that are read at once
 _TABLE_OPTIONS = ("rename", "types", "encoding", "delimiter", "image_column", "verify", "keep_bytes", "allow")
+_IMAGES_AT_ONCE = 32
 _IMAGE_OPTIONS = ("verify", "keep_bytes", "allow", "max_pixels")
 
 
@@ -137,10 +139,14 @@ def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
     feature = _one_feature(contract, path, "image", IMAGE_ENCODINGS)
     options = _options(contract, _IMAGE_OPTIONS)
     check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
-    for file in _files_below(path, partial(is_file_of, "images")):
-        checked = check.check_all(BytesColumn.of([file.read_bytes()]), feature)
-        sample = None if checked.bad else sample_at(checked.columns, contract.schema.features, 0)
-        yield Raw(str(file), sample, checked.bad.get(0, ""))
+    files = _files_below(path, partial(is_file_of, "images"))
+    while some := list(islice(files, _IMAGES_AT_ONCE)):
+        checked = check.check_all(BytesColumn.of([file.read_bytes() for file in some]), feature)
+        places = {row: at for at, row in enumerate(checked.rows)}
+        for row, file in enumerate(some):
+            is_bad = row in checked.bad
+            sample = None if is_bad else sample_at(checked.columns, contract.schema.features, places[row])
+            yield Raw(str(file), sample, checked.bad.get(row, ""))
 
 
 def _files_below(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:

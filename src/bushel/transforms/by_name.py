@@ -203,6 +203,6 @@ class UntrustedTransform(BushelError, ValueError):
             f"transform {name!r} is not one of bushel's: a file may not run it unless you say so",
             help=[
                 f"If you know what it does: bushel.transforms.trust({name!r})",
-                f"On the command line: bushel build --trust {name} ..., and so for train, predict and check",
+                f"On the command line: bushel build --trust {name} ..., and so for train, predict, check and bench",
             ],
         )

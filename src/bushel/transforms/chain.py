@@ -299,9 +299,8 @@ class Chain:
     @cached_property
     def _in_python(self) -> int:
         """How many steps come before the next one that the core may do, including those it has just declined."""
-        first = getattr(self.steps[0][1], "feature", "")
         later = [step for _, step in self.steps[1:]]
-        declined = len([*takewhile(lambda step: _is_painted(step, first), later)])
+        declined = len(self._painted[1:])
         others = takewhile(lambda step: not isinstance(step, PaintedTransform), later[declined:])
         return 1 + declined + len([*others])
 

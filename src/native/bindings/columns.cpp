@@ -97,7 +97,8 @@ nb::object hash_column(const Int64s& offsets, nb::handle data, std::uint64_t see
   const View view(data);
   const std::size_t rows = offsets.shape(0) == 0 ? 0 : offsets.shape(0) - 1;
   return hash_rows(rows, threads, [&](std::size_t i) {
-    const auto begin = static_cast<std::size_t>(offsets.data()[i]), end = static_cast<std::size_t>(offsets.data()[i + 1]);
+    const auto begin = static_cast<std::size_t>(offsets.data()[i]),
+               end = static_cast<std::size_t>(offsets.data()[i + 1]);
     breathe(end - begin);
     return xxh64(view.bytes().subspan(begin, end - begin), seed);
   });

@@ -219,10 +219,10 @@ nb::object image_headers(const Int64s& offsets, nb::handle data) {
     const Nogil nogil;
     for (const Bytes image : images) {
       const EncodedHeader header = read_header(image);
-      for (const std::size_t number : {static_cast<std::size_t>(header.codec), header.size.height, header.size.width,
-                                       header.size.channels, static_cast<std::size_t>(header.orientation),
-                                       static_cast<std::size_t>(header.bits),
-                                       static_cast<std::size_t>(header.is_animated)})
+      for (const std::size_t number :
+           {static_cast<std::size_t>(header.codec), header.size.height, header.size.width, header.size.channels,
+            static_cast<std::size_t>(header.orientation), static_cast<std::size_t>(header.bits),
+            static_cast<std::size_t>(header.is_animated)})
         found.push_back(static_cast<std::int64_t>(number));
     }
   }
@@ -336,8 +336,8 @@ void bind_pixels(nb::module_& m) {
         "animated, of each image; height and width are those of the image turned upright.");
   m.def("verify_images", &verify_images, "offsets"_a, "data"_a, "rows"_a, "most_pixels"_a = Limits{}.pixels,
         "threads"_a = 1, "(row, outcome, words) of those of the rows whose images do not decode to the last pixel.");
-  m.def("remake_images", &remake_images, "offsets"_a, "data"_a, "painting"_a, "sizes"_a, "codecs"_a,
-        "quality"_a = 95, "moves"_a.none() = nb::none(), "threads"_a = 1,
+  m.def("remake_images", &remake_images, "offsets"_a, "data"_a, "painting"_a, "sizes"_a, "codecs"_a, "quality"_a = 95,
+        "moves"_a.none() = nb::none(), "threads"_a = 1,
         "(data, offsets, channels, refusals) of images that are decoded, moved, and encoded again with the height and "
         "width and the codec (0 to leave it out, 1 JPEG, 2 PNG) of each.");
   m.def("mix_images", &mix_images, "images"_a.noconvert(), "partners"_a, "shares"_a, "out"_a.noconvert(),
@@ -347,7 +347,8 @@ void bind_pixels(nb::module_& m) {
   m.def(
       "encode_jpeg",
       [](const Picture& pixels, int quality) {
-        return encoded_bytes(pixels, [&](const std::uint8_t* p, ImageSize size) { return encode_jpeg(p, size, quality); });
+        return encoded_bytes(pixels,
+                             [&](const std::uint8_t* p, ImageSize size) { return encode_jpeg(p, size, quality); });
       },
       "pixels"_a, "quality"_a = 95, "A JPEG of uint8 pixels of 1 or 3 channels.");
   m.def(
