@@ -449,10 +449,13 @@ DATA_CAUSES = ("labels", "labels of val", "constant", "drift", "contradictions")
 # Which findings name which cause: the only part that follows the rules.
 BLAMES = {
     "RUN010": "labels",
-    "SPL001": "copies",
+    "RUN021": "labels of val",
+    "LBL003": "labels of val",
+    "RUN020": "drift",
     "SPL005": "drift",
     "SPL006": "drift",
     "SPL007": "drift",
+    "SPL001": "copies",
     "LBL009": "leak",
     "RUN008": "scale",
     "MDL001": "scale",
@@ -466,12 +469,23 @@ BLAMES = {
     "MDL003": "head",
     "VAL001": "NaN",
     "RUN001": "NaN",
-    "RUN003": "imbalance",
+    "RUN023": "few records",
+    "RUN024": "imbalance",
+    "RUN022": "contradictions",
     "LBL006": "contradictions",
     "RUN005": "order",
     "ORD001": "order",
     "MDL002": "loss",
+    "RUN014": "no update",
+    "MDL008": "no update",
+    "RUN015": "dead units",
+    "RUN016": "rate too low",
+    "RUN017": "rate too high",
+    "TRN005": "rate too high",
+    "RUN018": "regularisation",
+    "RUN019": "too short",
     "RUN009": "augmentation",
+    "RUN025": "cut",
 }
 LEARNED, NOTHING = "learned, nothing named", "did not learn, nothing named"
 
@@ -652,7 +666,7 @@ def run(job: Job, folder: Path) -> dict[str, Any]:
         more |= fault.options
     try:
         trained = train(folder / "data", Options(**more), out=folder / "run")
-    except bushel.BushelError as error:
+    except Exception as error:  # a refusal, or a traceback that a user would see
         return {**job._asdict(), "named": f"error: {error}", "learned": False, "rules": []}
     rules = [[finding.rule, finding.severity] for finding in trained.findings]
     said = {"named": named(trained), "learned": trained.verdict.learned, "summary": trained.verdict.summary}

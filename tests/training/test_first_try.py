@@ -225,6 +225,32 @@ def test_transfer_learning_with_preprocessing_inside_is_fed_pixels_as_they_are(t
     assert "MDL001" not in {finding.rule for finding in found}
 
 
+def test_a_model_that_ends_with_a_function_is_not_taken_for_one_with_logits(vectors: Path, tmp_path: Path) -> None:
+    def build_model() -> Any:
+        inputs = keras.Input((3,))
+        model = keras.Model(inputs, keras.ops.softmax(keras.layers.Dense(2)(inputs)))
+        model.compile("adam", "sparse_categorical_crossentropy")
+        return model
+
+    trained = train(vectors, Options(epochs=1, model=build_model), out=tmp_path / "run")
+    assert trained.history, trained.verdict.summary
+    assert contract.read(tmp_path / "run").gives == "probabilities"
+
+
+def test_a_model_without_a_gradient_is_a_finding(vectors: Path, tmp_path: Path) -> None:
+    def build_model() -> Any:
+        inputs = keras.Input((3,))
+        stopped = keras.ops.stop_gradient(keras.layers.Dense(1)(inputs))
+        model = keras.Model(inputs, keras.ops.sigmoid(stopped))
+        model.compile("adam", "binary_crossentropy")
+        return model
+
+    trained = train(vectors, Options(epochs=1, model=build_model), out=tmp_path / "run")
+    assert trained.verdict.summary == "Not trained: no gradient of the loss reaches any weight"
+    with pytest.raises(bushel.SchemaMismatch, match="no weight of the model gets a gradient of the loss"):
+        train(vectors, Options(epochs=1, model=build_model, preflight=False), out=tmp_path / "run")
+
+
 def test_a_test_of_few_records_is_not_enough_to_tell(tmp_path: Path) -> None:
     for split, count in (("train", 80), ("val", 20), ("test", 1)):
         with bushel.Writer(tmp_path / f"{split}.tfrecord") as writer:

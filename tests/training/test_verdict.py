@@ -27,6 +27,9 @@ def found(**facts: Any) -> set[str]:
 FALLING = [float(value) for value in np.linspace(1.4, 0.2, 60)]
 SCORES: dict[str, Any] = {"constant_score": 0.25, "linear_score": 0.8, "linear_low": 0.4, "looked_at": 5}
 
+FAILED: dict[str, Any] = {**SCORES, "is_learned": False, "score": 0.25, "gradients": {"kernel": 0.3}}
+UNLIKE: dict[str, Any] = {"linear_score": 0.2, "linear_low": -0.1}  # train and the records that judge
+
 
 @pytest.mark.parametrize(
     ("rule", "bad", "good"),
@@ -68,6 +71,19 @@ SCORES: dict[str, Any] = {"constant_score": 0.25, "linear_score": 0.8, "linear_l
             {**SCORES, "is_learned": True, "score": 0.5, "is_below_linear": True},
             {**SCORES, "is_learned": True, "score": 0.8},
         ),
+        ("RUN014", {"gradients": {"kernel": float("nan")}}, {"gradients": {"kernel": 0.3}}),
+        ("RUN015", {"gradients": {"kernel": 0.0, "bias": 0.2}}, {"gradients": {"kernel": 0.1, "bias": 0.0}}),
+        ("RUN016", {**FAILED, "moved": 1e-6, "steps": 100}, {**FAILED, "moved": 0.2, "steps": 100}),
+        ("RUN017", {**FAILED, "moved": 40.0}, {**FAILED, "moved": 0.2}),
+        ("RUN018", {**FAILED, "dropout": 0.99}, {**FAILED, "dropout": 0.5}),
+        ("RUN018", {**FAILED, "penalty": 1e-6, "losses": [900.0]}, {**FAILED, "penalty": 0.1, "losses": [1.5]}),
+        ("RUN019", {**FAILED, "is_improving": True, "steps": 3}, {**FAILED, "is_improving": True, "steps": 3000}),
+        ("RUN020", {**FAILED, **UNLIKE, "drift": 0.99}, {**FAILED, **UNLIKE, "drift": 0.55}),
+        ("RUN021", {**FAILED, **UNLIKE, "held_low": 0.4}, {**FAILED, **UNLIKE, "held_low": -0.1}),
+        ("RUN022", {**FAILED, "contradicting": 0.9}, {**FAILED, "contradicting": 0.01}),
+        ("RUN023", {**FAILED, "records": 12}, {**FAILED, "records": 1200}),
+        ("RUN024", {**FAILED, "counts": [990, 4, 3, 3], "share": 1.0}, {**FAILED, "share": 1.0}),
+        ("RUN025", {**FAILED, "cut": {"x": 0.9}}, {**FAILED, "cut": {"x": 0.1}}),
     ],
 )
 def test_each_rule_about_runs_finds_its_fault_and_nothing_where_there_is_none(

@@ -56,7 +56,7 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 @_option("sparse_width", "Width of sparse rows  [default: the largest index and one]", _DATA, rare=True)
 @_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras")
 @_option("loss", "Keras loss, by name  [default: one that fits]", _MODEL, rare=True)
-@_option("epochs", "Passes over the train split", _TRAINING)
+@_option("epochs", "Passes over the train split  [default: enough for 1,000 steps]", _TRAINING)
 @_option("batch_size", "Records per step", _TRAINING)
 @_option("learning_rate", "Learning rate  [default: one that fits the optimiser]", _TRAINING, metavar="RATE")
 @_option("schedule", "Schedule of the learning rate", _TRAINING)

@@ -189,6 +189,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 0  # of a vocabulary of tokens
     pad: int = 0  # what fills up rows of tokens
     length: int = 0  # words of a text that are fed
+    cut: float = 0.0  # share of the values of all rows that go beyond its length
     values: list[Any] = []  # of a category, the most frequent first
     mean: list[float] = []
     std: list[float] = []

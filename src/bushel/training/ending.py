@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from bushel import contract
+from bushel.checking import Finding
 from bushel.checking.rules.model_rules import look_at_model
 from bushel.checking.rules.registry import causes_first
 from bushel.checking.rules.run_rules import RunFacts
@@ -50,6 +51,7 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     """Measure the best weights, judge them, and write the folder."""
     begun = time.perf_counter()
     setup, splits, target = training.setup, training.setup.splits, training.setup.target
+    moved = training.moved
     if training.best is not None:
         setup.learner.model.set_weights(training.best)
     found = training.predict(splits.judged)
@@ -59,7 +61,8 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     verdict = judge(target, found, baselines, seed=setup.options.seed)
     early = preflight.findings if preflight is not None else []
     facts = _facts(training, preflight, verdict, baselines)
-    findings = causes_first([*early, *run_findings(facts, setup.options.ignore)])
+    facts.moved = moved
+    findings = causes_first(_once([*early, *run_findings(facts, setup.options.ignore)]))
     causes = [finding.to_json() for finding in findings] if not verdict.learned else []
     training.state.seconds["evaluation"] = time.perf_counter() - begun
     trained = Trained(
@@ -78,11 +81,22 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     return trained
 
 
+def _once(findings: list[Finding]) -> list[Finding]:
+    """Findings, less those that a rule has about the same feature again: some are asked before and after a run."""
+    found = {(finding.rule, *(place.feature for place in finding.locations)): finding for finding in reversed(findings)}
+    return [finding for finding in findings if finding in found.values()]
+
+
 def _facts(training: Training, preflight: Preflight | None, verdict: Verdict, baselines: Baselines) -> RunFacts:
     setup, target = training.setup, training.setup.target
     model = look_at_model(setup.learner.model, None)
     facts = facts_so_far(setup.problem, setup.options, model, training.watch)
-    facts.probe = preflight.probe if preflight is not None else None
+    if preflight is not None:
+        facts.probe, facts.gradients = preflight.probe, preflight.gradients
+    facts.steps, facts.records = training.state.step, len(setup.splits.train)
+    facts.is_improving = training.state.best_epoch == training.state.epoch and training.state.stopped is None
+    facts.cut = {given.name: given.cut for given in setup.problem.inputs if given.cut}
+    facts.dropout, facts.penalty = model.dropout, model.penalty
     some = feed_of(evenly_spread(setup.splits.train, _TRAIN_ROWS), setup.problem, setup.options)
     seen = setup.learner.predictor.over(some, most=_TRAIN_ROWS)
     on_train = measure_of(target, seen.labels, seen.outputs)(np.arange(len(seen)))

@@ -26,7 +26,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `model` is a function that makes a model, `FILE.py:FUNCTION`, or a saved `.keras`. `kinds` says what features are
     fed as, where that is not what you mean. `class_weights` is `balanced` or a weight for each class by name. `augment`
     is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how many epochs may pass without a better
-    validation loss. `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
+    validation loss. Without `epochs`, there are enough for a thousand steps, and training stops early.
+    `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
     """
 
     label: str | None = None
@@ -37,7 +38,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sparse_width: int | None = None  # of rows that are stored as indices and values
     model: Any = None
     loss: str | None = None
-    epochs: int = 10
+    epochs: int | None = None
     batch_size: int = 32
     learning_rate: float | None = None
     schedule: Schedule = "constant"

@@ -27,6 +27,7 @@ Array = NDArray[Any]
 
 _CHECKED_BYTES = 256 << 20
 _PROBED = 32
+_BESIDE = ("SPL", "LBL009")  # rules that are asked too: what they find is why a score is too good, or not good
 _MODEL_ROWS = 256
 _MODEL_VALUES = 2_000_000  # of all inputs together that are looked at
 
@@ -39,11 +40,15 @@ class Preflight:
     probe: Probe | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    gradients: dict[str, float] | None = None  # of the first rows, by weight
 
     @property
     def blocking(self) -> list[Finding]:
-        """What makes it pointless to begin; what is merely likely stops nothing."""
-        return [finding for finding in self.findings if finding.severity == "error" and finding.confidence == "proven"]
+        """What makes it pointless to begin; what is merely likely, or about two splits, stops nothing."""
+        proven = [
+            finding for finding in self.findings if finding.severity == "error" and finding.confidence == "proven"
+        ]
+        return [finding for finding in proven if not finding.rule.startswith(_BESIDE)]
 
 
 def look_before(setup: Setup) -> Preflight:
@@ -55,7 +60,11 @@ def look_before(setup: Setup) -> Preflight:
     rows = int(np.clip(_MODEL_VALUES // max(values, 1), _PROBED, _MODEL_ROWS))
     arrays, labels = rows_of(setup.splits.train, problem, options, most=rows)
     facts = look_at_model(setup.learner.model, None)
-    out.findings += [*_of_model(setup, arrays, labels), *_of_head(setup, facts), *_of_inputs(setup, facts, arrays)]
+    out.findings += [*_of_model(setup, arrays, labels), *_of_head(setup, facts)]
+    if head_problem(setup.learner.model, setup.target) is None:
+        first = {name: array[:_PROBED] for name, array in arrays.items()}
+        out.gradients = setup.learner.gradients(arrange(first), labels[:_PROBED])
+    out.findings += _of_inputs(setup, facts, arrays, out.gradients)
     if not out.blocking:
         out.probe = _probe(setup, facts, arrays, labels, out.notes)
     if out.probe is not None:
@@ -80,7 +89,8 @@ def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
         len(target.classes) or None,
         is_regression=target.kind == "regression",
     )
-    report = check(paths, label=target.label, plan=plan, select=_before("data"), ignore=options.ignore)
+    asked = [*_before("data"), *_BESIDE]
+    report = check(paths, label=target.label, plan=plan, select=asked, ignore=options.ignore)
     return [finding for finding in report if finding.severity != "info"]
 
 
@@ -131,12 +141,15 @@ def _of_head(setup: Setup, facts: ModelFacts) -> list[Finding]:
     return [finding_of(head_does_not_fit_labels, found)]
 
 
-def _of_inputs(setup: Setup, facts: ModelFacts, arrays: dict[str, Array]) -> list[Finding]:
-    """What the first rows alone show: one class, constant inputs, inputs that are nearly nothing."""
+def _of_inputs(
+    setup: Setup, facts: ModelFacts, arrays: dict[str, Array], gradients: dict[str, float] | None
+) -> list[Finding]:
+    """What the first rows alone show: one class, constant inputs, inputs that are nearly nothing, dead weights."""
     watch = Watch.of(setup.target)
     for _ in range(2):  # a rule wants to see it twice
         watch.look(arrays)
     known = facts_so_far(setup.problem, setup.options, facts, watch)
+    known.gradients = gradients
     return [finding for rule in rules_for("run", "before") for finding in rule.run(known)]
 
 

@@ -105,6 +105,8 @@ def train(
         with contextlib.closing(training.logs):
             training.tell = _telling(training, listener)
             training.run()
+        if training.state.best_epoch == training.state.epoch == setup.epochs:
+            listener.note("the validation loss was still falling in the last epoch: more --epochs may help (--resume)")
         return end_run(training, run, preflight, baselines)
 
 
@@ -137,11 +139,12 @@ def _paths(data: Dataset) -> list[str]:
 def _training(setup: Setup, folder: Path, *, resume: bool) -> Training:
     logs = Logs(folder / "logs" if setup.options.tensorboard else None)
     training = Training(setup, folder, Watch.of(setup.target), logs)
+    training.initial = [np.asarray(variable).copy() for variable in setup.learner.model.trainable_variables]
     if resume:
         training.state, training.best = load_checkpoint(folder, setup.learner.model)
         training.watch = Watch.from_json(training.state.watched)
         # A run that came to its end goes on if it was given more epochs; one that was stopped early does not.
-        training.state.is_over = training.state.stopped is not None or training.state.epoch >= setup.options.epochs
+        training.state.is_over = training.state.stopped is not None or training.state.epoch >= setup.epochs
     return training
 
 

@@ -34,6 +34,9 @@ from bushel.transforms import cast, normalise
 __all__ = ["Setup", "set_up"]
 
 _RANGES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
+_STEPS = 1000  # that training takes at least, where its length is not given
+_LEAST_EPOCHS, _MOST_EPOCHS = 10, 200
+_LEAST_PATIENCE = 5  # epochs
 _FIRST_ROWS = 32  # that a model is called with once
 
 
@@ -54,13 +57,21 @@ class Setup:
         splits, model = self.splits, self.learner.model
         named = {"train": splits.train, "val": splits.val, "test": splits.test}
         records = ", ".join(f"{name} {len(split):,}" for name, split in named.items() if split is not None)
+        steps = -(-len(splits.train) // self.options.batch_size)
         kind = "a ready one" if self.options.model is None else _name(self.options)
         return [
             f"task: {describe_target(self.target, splits.train)}",
             f"inputs: {describe_inputs(self.problem.preparation)}",
             f"records: {records}",
             f"model: {kind}, {model.count_params():,} weights; {self.learner.compiled.words}",
+            f"length: {self.epochs:,} epochs of {steps:,} steps{_early(self.options)}",
         ]
+
+    @property
+    def epochs(self) -> int:
+        """How many passes over the train split there are, at most."""
+        assert self.options.epochs is not None
+        return self.options.epochs
 
     @property
     def target(self) -> Target:
@@ -71,6 +82,7 @@ class Setup:
 def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Setup:
     """Open the data, choose inputs and target, and make the model."""
     splits = open_splits(data, seed=options.seed)
+    options = _with_length(options, len(splits.train))
     target = choose_target(splits, label=options.label, task=options.task)
     preparation, notes = choose_inputs(splits, target.label, options)
     augmentation = augmentation_of(options.augment, preparation)
@@ -83,8 +95,8 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
             problem = Problem(_scaled(preparation, model, options, notes), target)
         x, labels = _first_rows(splits, problem, options)
         outputs = _called(model, x, options)
-        epoch = -(-len(splits.train) // options.batch_size)
-        compiled = compile_model(model, target, options, steps=epoch * options.epochs, outputs=outputs)
+        steps = -(-len(splits.train) // options.batch_size) * (options.epochs or 1)
+        compiled = compile_model(model, target, options, steps=steps, outputs=outputs)
         model.optimizer.build(model.trainable_variables)
         if head_problem(model, target) is None:
             _build_metrics(model, x, label_form(compiled.form, target, labels))
@@ -92,6 +104,21 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
             raise SchemaMismatch(str(head_problem(model, target)), at=_name(options))
     learner = Learner(model, problem, compiled, strategy)
     return Setup(splits, problem, learner, options, augmentation, weights, [*splits.notes, *notes])
+
+
+def _early(options: Options) -> str:
+    patience = options.early_stopping
+    return "" if patience is None else f", or until the validation loss has not improved for {patience}"
+
+
+def _with_length(options: Options, records: int) -> Options:
+    """Options with a number of epochs: where none is given, enough for some steps, or until nothing improves."""
+    if options.epochs is not None:
+        return options
+    each = max(1, -(-records // options.batch_size))
+    epochs = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, -(-_STEPS // each)))
+    patience = options.early_stopping or max(_LEAST_PATIENCE, epochs // 8)
+    return msgspec.structs.replace(options, epochs=epochs, early_stopping=patience)
 
 
 def _scaled(preparation: Preparation, model: Any, options: Options, notes: list[str]) -> Preparation:

@@ -53,6 +53,7 @@ class ModelFacts:
     input_shape: tuple[int | None, ...] | None = None
     classes: int | None = None
     activation: str | None = None
+    activated_twice: str | None = None  # what comes before the last activation, where that makes probabilities too
     loss: str | None = None
     from_logits: bool | None = None
     learning_rate: float | None = None
@@ -63,6 +64,19 @@ class ModelFacts:
         """How many classes its output tells apart: a single sigmoid tells two."""
         is_binary = self.activation == "sigmoid" or "binary" in (self.loss or "")
         return self.classes if self.classes != 1 else 2 if is_binary else None
+
+    @property
+    def dropout(self) -> float:
+        """The largest share of units that a layer drops."""
+        return max((float(getattr(layer, "rate", 0.0) or 0.0) for layer in self.layers if _drops(layer)), default=0.0)
+
+    @property
+    def penalty(self) -> float:
+        """What regularisers add to the loss, with the weights as they are."""
+        try:
+            return float(sum(float(np.asarray(loss)) for loss in getattr(self.model, "losses", [])))
+        except (TypeError, ValueError):
+            return 0.0
 
     @cached_property
     def expects(self) -> str | None:
@@ -84,6 +98,10 @@ class ModelFacts:
         fitting = [f for f in features if size is not None and f.length == size]
         widest = sorted(features, key=lambda f: -(f.length or 0))
         return next(iter(fitting or widest), None)
+
+
+def _drops(layer: Any) -> bool:
+    return "Dropout" in type(layer).__name__
 
 
 _SPANS = {"0..255": (0.0, 255.0), "0..1": (0.0, 1.0), "-1..1": (-1.0, 1.0)}
@@ -180,7 +198,9 @@ def look_at_model(model: Any, data: Data | None) -> ModelFacts:
             break
     last = facts.layers[-1] if facts.layers else None
     if type(last).__name__ in ("Softmax", "Activation"):
+        facts.activated_twice = facts.activation if facts.activation in ("softmax", "sigmoid") else None
         facts.activation = "softmax" if type(last).__name__ == "Softmax" else last.activation.__name__  # type: ignore[union-attr]
+    facts.activation = _last_function(model, facts.activation)
     loss = getattr(model, "loss", None)
     facts.loss = loss if isinstance(loss, str) else getattr(loss, "name", None) if loss is not None else None
     facts.from_logits = None if loss is None else bool(_from_logits(loss))
@@ -188,6 +208,15 @@ def look_at_model(model: Any, data: Data | None) -> ModelFacts:
     rate = (facts.optimizer or {}).get("config", {}).get("learning_rate")
     facts.learning_rate = float(rate) if isinstance(rate, int | float) else None
     return facts
+
+
+def _last_function(model: Any, activation: str | None) -> str | None:
+    """The activation of a model that ends with a function, such as `keras.ops.softmax`; None if that is another one."""
+    last = next(iter(reversed(getattr(model, "operations", None) or [])), None)
+    if last is None or hasattr(last, "weights"):  # a layer, which has been looked at
+        return activation
+    name = type(last).__name__.lower()
+    return name if name in ("softmax", "sigmoid", "relu", "tanh") else None
 
 
 def _optimizer_of(model: Any) -> dict[str, Any] | None:
@@ -298,6 +327,10 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
     yield from _unlikely_pairs(facts, place)
     if "crossentropy" not in facts.loss:
         return
+    if facts.activated_twice is not None and facts.activation in ("softmax", "sigmoid"):
+        yield Finding(f"the model's last layers are {facts.activated_twice} and {facts.activation}: one is too many",
+                      locations=place, evidence={"measured": f"{facts.activated_twice}, then {facts.activation}"},
+                      help=["leave one of them out"])  # fmt: skip
     if facts.activation == "linear" and not facts.from_logits:
         yield Finding("the model gives logits, and the loss takes them for probabilities", locations=place,
                       evidence={"measured": "linear", "expected": "softmax or from_logits=True"},

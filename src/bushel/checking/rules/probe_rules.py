@@ -35,6 +35,7 @@ PROBE_STEPS = 120
 LEAST_STEPS = 60  # of large models; fewer say nothing of what a model cannot do
 LEAST_ROWS = 8
 OWN_STEPS = 20
+_FAR = 100  # times the loss of answering 0, from which a first loss is far off
 RATES = (1e-2, 1e-3, 1e-1)  # of the probe's own optimiser; a model that learns with one of them can learn
 MOST_PRODUCTS = 5e10  # multiplications of one probe, by rows and steps: some seconds on two cores
 
@@ -51,6 +52,7 @@ class Probe:
     blind_loss: float  # of the same steps on inputs that say nothing
     inference_loss: float
     steps: int = PROBE_STEPS
+    guess_loss: float | None = None  # of answering 0, where numbers are predicted
     least_loss: float = 0.0  # that rows with equal inputs and different labels allow
     fed: str = ""  # in words, how the inputs came to be
     error: str | None = None  # why the model cannot be trained
@@ -166,7 +168,13 @@ def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, ste
         best = min(best, found, key=lambda losses: min(_finite(loss) for loss in losses))
         if min(_finite(loss) for loss in best) < goal:
             break
-    return Probe(facts, len(y), classes, initial, best[0], blind, best[1], steps, least_loss=least)
+    return Probe(facts, len(y), classes, initial, best[0], blind, best[1], steps, _zero_loss(facts, y), least)
+
+
+def _zero_loss(facts: ModelFacts, y: NDArray[Any]) -> float | None:
+    """The loss of a model that answers 0, where its loss is the mean of squares."""
+    is_squares = (facts.loss or "").startswith("mean_squared") or facts.loss == "mse"
+    return float((np.asarray(y, np.float64) ** 2).mean()) if is_squares else None
 
 
 def _finite(loss: float) -> float:
@@ -334,7 +342,10 @@ def loss_at_initialisation(probe: Probe) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras-io/issues/1549 https://github.com/tensorflow/docs/pull/2102
     """
     expected = math.log(max(probe.facts.classes or probe.classes, 2))
-    if "crossentropy" in (probe.facts.loss or "") and probe.initial_loss > 3 * expected + 1:
+    is_far = "crossentropy" in (probe.facts.loss or "") and probe.initial_loss > 3 * expected + 1
+    if probe.guess_loss is not None and probe.initial_loss > _FAR * probe.guess_loss:
+        expected, is_far = probe.guess_loss, True
+    if is_far:
         yield Finding(
             f"the first loss is {probe.initial_loss:.2f}, and guessing has {expected:.2f}",
             locations=model_place(probe.facts),

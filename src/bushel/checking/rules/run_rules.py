@@ -21,6 +21,16 @@ WAITING = 0.10  # share of the time that may be spent waiting for data
 LEAST_SECONDS = 5.0
 FEW_CLASSES = 0.6  # of the classes that a batch of a random order would have
 NEARLY_NOTHING = 0.02  # the largest value of inputs that were scaled twice
+MOVED_LITTLE, MOVED_FAR = 0.01, 3.0  # relative change of weights that is too small, or too large, to learn from
+FEW_STEPS = 100  # after which a loss that still falls says that training was too short
+HEAVY_DROPOUT = 0.9
+HEAVY_PENALTY = 10.0  # times the loss of guessing
+APART = 0.8  # area under the ROC curve from which two splits are told apart
+CONTRADICTING = 0.25  # share of records
+FEW_RECORDS = 50  # of train; and as many for each class as the next says
+FEW_OF_A_CLASS = 10
+COMMONEST = 0.75  # share of the largest class from which the others are rare
+LOST = 0.5  # share of the values of an input
 
 
 @dataclass
@@ -56,6 +66,19 @@ class RunFacts:
     augmented_score: float | None = None  # of a linear model that learns from augmented inputs
     is_learned: bool | None = None
     is_below_linear: bool = False
+    is_unclear: bool = False  # whether too few records judge it
+    is_worse: bool = False  # whether it is worse than always predicting the most common answer
+    steps: int = 0
+    records: int = 0  # of train
+    is_improving: bool = False  # whether its last epoch was its best
+    gradients: dict[str, float] | None = None  # norms by weight, before the first step; NaN where there is none
+    moved: float | None = None  # the largest change of a matrix of weights, relative to what it was
+    dropout: float = 0.0  # the largest share of units that a layer drops
+    penalty: float = 0.0  # what regularisers add to the loss
+    cut: dict[str, float] = field(default_factory=dict)  # share of the values that an input loses
+    drift: float | None = None  # how well a linear model tells train from the records that judge
+    contradicting: float = 0.0  # share of records of train whose inputs another has with another label
+    held_low: float | None = None  # advantage of a linear model on records of train that it did not see
     metric: str = "accuracy"
     probe: Probe | None = None
 
@@ -63,6 +86,16 @@ class RunFacts:
     def linear_learns(self) -> bool:
         """Whether a linear model beats always predicting the most common answer."""
         return self.linear_low is not None and self.linear_low > 0
+
+    @property
+    def holds_within_train(self) -> bool:
+        """Whether what a linear model learns from some records of train holds for others of train."""
+        return self.held_low is not None and self.held_low > 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is known that the model did not learn."""
+        return self.is_learned is False and not self.is_unclear
 
     @property
     def memorises(self) -> bool:
@@ -287,7 +320,8 @@ def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
     is_stuck = any(count >= run.looked_at for count in run.constant.values()) and run.looked_at > 0
-    if run.is_learned is not False or run.linear_score is None or run.linear_learns or is_stuck or not run.memorises:
+    is_other_cause = is_stuck or run.holds_within_train or run.contradicting > CONTRADICTING
+    if not run.has_failed or run.linear_score is None or run.linear_learns or is_other_cause or not run.memorises:
         return
     yield Finding(
         f"neither the model nor a linear one is better than guessing ({run.metric}), though records can be memorised",
@@ -360,3 +394,256 @@ def worse_than_linear(run: RunFacts) -> Iterator[Finding]:
 def _shown(run: RunFacts, score: float | None) -> str:
     value: Any = abs(score) if score is not None and run.task == "regression" else score
     return f"{value:.4g}"
+
+
+@rule("RUN014", "no-gradient", needs="run", rank=82, when=("before",))
+def no_gradient(run: RunFacts) -> Iterator[Finding]:
+    """No gradient of the loss reaches any weight of the model.
+
+    Why: no weight can change, and the model ends as it began.
+    Example: `stop_gradient`, `argmax` or rounding before the output; a loss that does not use the predictions.
+    Fix: keep everything between weights and loss differentiable.
+    Ignore: never.
+    Reports: https://github.com/keras-team/keras/issues/16663
+    """
+    if run.gradients and all(math.isnan(norm) for norm in run.gradients.values()):
+        yield Finding(
+            "no gradient of the loss reaches any weight",
+            evidence={"weights": len(run.gradients)},
+            help=["look for stop_gradient, argmax or rounding between the weights and the loss"],
+        )
+
+
+@rule("RUN015", "dead-units", needs="run", rank=84, when=("before",))
+def dead_units(run: RunFacts) -> Iterator[Finding]:
+    """The gradient of every matrix of weights is 0 for the first records.
+
+    Why: units that give 0 for every record pass no gradient on, and stay so.
+    Example: kernels that begin with zeros before a ReLU; a bias of -1000; a ReLU after unscaled negative values.
+    Fix: leave initialisers as they are by default; scale the inputs; LeakyReLU.
+    Ignore: never.
+    Reports: https://github.com/keras-team/keras/issues/7057
+    """
+    kernels = [norm for path, norm in (run.gradients or {}).items() if not path.endswith(_BIASES)]
+    if kernels and all(norm == 0 or math.isnan(norm) for norm in kernels) and not all(map(math.isnan, kernels)):
+        yield Finding(
+            "the gradient of every matrix of weights is 0 for the first records",
+            confidence="likely",
+            evidence={"measured": 0.0, "matrices": len(kernels)},
+            help=["look at initialisers and activations: units that give 0 for every record cannot learn"],
+        )
+
+
+_BIASES = ("bias", "beta", "gamma")
+
+
+@rule("RUN016", "learning-rate-too-low", needs="run", rank=96)
+def rate_too_low(run: RunFacts) -> Iterator[Finding]:
+    """The weights hardly changed, though gradients reach them.
+
+    Why: each step is so short that the model ends where it began.
+    Example: a rate of 1e-8; a schedule that falls to 0 at once.
+    Fix: a learning rate that is ten to a thousand times larger.
+    Ignore: where the weights were trained before.
+    Reports: none collected.
+    """
+    is_little = run.moved is not None and run.moved < MOVED_LITTLE
+    if run.has_failed and is_little and run.steps >= LEAST_STEPS and run.gradients:
+        yield Finding(
+            f"in {count_of_things(run.steps, 'step')} the weights changed by at most {run.moved:.2g} of their size",
+            confidence="likely",
+            evidence={"measured": run.moved, "expected": f"above {MOVED_LITTLE}"},
+            help=["raise --learning-rate a hundredfold"],
+        )
+
+
+@rule("RUN017", "learning-rate-too-high", needs="run", rank=112)
+def rate_too_high(run: RunFacts) -> Iterator[Finding]:
+    """Training threw the weights far from where they began, and nothing was learned.
+
+    Why: each step goes too far: the weights grow until nothing can be learned from them.
+    Example: `Adam(3.0)`; a rate for SGD taken over to Adam.
+    Fix: a learning rate that is ten to a thousand times smaller.
+    Ignore: where the weights began at nearly 0 on purpose.
+    Reports: none collected.
+    """
+    if run.has_failed and run.moved is not None and not run.moved <= MOVED_FAR:
+        yield Finding(
+            f"a matrix of weights changed by {run.moved:.3g} times its size in {count_of_things(run.steps, 'step')}",
+            confidence="likely",
+            evidence={"measured": run.moved, "expected": f"below {MOVED_FAR}"},
+            help=["lower --learning-rate a hundredfold"],
+        )
+
+
+@rule("RUN018", "regularised-away", needs="run", rank=114)
+def regularised_away(run: RunFacts) -> Iterator[Finding]:
+    """Dropout or a penalty that leaves the model nothing to learn with.
+
+    Why: with nearly all units dropped, or a penalty far above the loss, the smallest loss is that of guessing.
+    Example: `Dropout(0.99)`, where the share to keep was meant; `L2(100)`.
+    Fix: `rate` is the share that is dropped: 0.1 to 0.5; penalties of 1e-5 to 1e-2.
+    Ignore: where the model learns all the same.
+    Reports: https://github.com/hunkim/DeepLearningZeroToAll/issues/122
+    """
+    if not run.has_failed:
+        return
+    if run.dropout >= HEAVY_DROPOUT:
+        yield Finding(
+            f"a layer drops {run.dropout:.0%} of its units",
+            confidence="likely",
+            evidence={"measured": run.dropout, "expected": "0.1 to 0.5"},
+            help=["rate is the share that is dropped, not the one that is kept"],
+        )
+    started = max(run.penalty, (run.losses[0] if run.losses else 0.0) - 3 * (run.guess_loss or 1.0))
+    if run.penalty > 0 and started > HEAVY_PENALTY * max(1.0, run.guess_loss or 1.0):
+        yield Finding(
+            f"regularisers added {started:.3g} to the loss, and guessing has {run.guess_loss or 1.0:.3g}",
+            confidence="likely",
+            evidence={"measured": started},
+            help=["use a penalty of 1e-5 to 1e-2"],
+        )
+
+
+@rule("RUN019", "too-few-steps", needs="run", rank=116)
+def too_few_steps(run: RunFacts) -> Iterator[Finding]:
+    """Few steps, and the validation loss was still falling at the end.
+
+    Why: nothing is wrong yet; the model has hardly begun.
+    Example: one epoch of a small dataset with a large batch: three steps.
+    Fix: more `--epochs`, smaller batches, or a higher `--learning-rate`.
+    Ignore: never.
+    Reports: none collected.
+    """
+    if run.has_failed and run.is_improving and 0 < run.steps < FEW_STEPS:
+        yield Finding(
+            f"there were {count_of_things(run.steps, 'step')}, and the validation loss was still falling",
+            confidence="likely",
+            evidence={"measured": run.steps, "expected": f"{FEW_STEPS} or more"},
+            help=["train for more --epochs (with --resume, from where it stands), or with a smaller --batch-size"],
+        )
+
+
+@rule("RUN020", "splits-differ", needs="run", rank=124)
+def splits_differ(run: RunFacts) -> Iterator[Finding]:
+    """A linear model tells the records of train from those that judge, and what is learned of one fails on the other.
+
+    Why: the model is asked about inputs that it never saw: another scale, another camera, another year.
+    Example: a test split that was not normalised; images of another source.
+    Fix: prepare all splits alike, and split at random: `bushel check` names the features that differ (`SPL006`).
+    Ignore: where the other split is meant to differ.
+    Reports: https://github.com/keras-team/keras/issues/11869 https://github.com/keras-team/keras/issues/12689
+    """
+    if run.has_failed and run.drift is not None and run.drift > APART and not run.linear_learns:
+        yield Finding(
+            f"the records that judge the model differ from those of train: a linear model tells them apart "
+            f"(AUC {run.drift:.2f})",
+            confidence="likely",
+            evidence={"measured": round(run.drift, 3), "expected": 0.5},
+            help=["compare the splits: bushel check names the features that differ"],
+        )
+
+
+@rule("RUN021", "labels-of-splits-differ", needs="run", rank=126)
+def labels_of_splits_differ(run: RunFacts) -> Iterator[Finding]:
+    """What holds within train fails on the records that judge the model, though their inputs look alike.
+
+    Why: the labels of the two splits mean different things.
+    Example: classes numbered in another order in the test split; labels that were negated or shuffled there.
+    Fix: compare records of both with their sources: `bushel cat DATA --record val:0`.
+    Ignore: where the two splits are meant to differ.
+    Reports: https://github.com/mlpack/examples/pull/213
+    """
+    is_apart = run.drift is not None and run.drift > APART
+    if run.has_failed and run.holds_within_train and not run.linear_learns and not is_apart:
+        worse = ", and the model is worse than guessing there" if run.is_worse else ""
+        yield Finding(
+            f"what a linear model learns of train holds for other records of train, not for those that judge{worse}",
+            confidence="likely",
+            locations=_label(run),
+            evidence={"linear": run.linear_score, "guessing": run.constant_score, "model": run.score},
+            help=["compare labels of both splits with their sources: bushel cat DATA --record val:0"],
+        )
+
+
+@rule("RUN022", "same-inputs-other-labels", needs="run", rank=122)
+def same_inputs_other_labels(run: RunFacts) -> Iterator[Finding]:
+    """Many records of train have the inputs of another one, and another label.
+
+    Why: no model can be right about both.
+    Example: a table joined twice; images copied into two folders; inputs of which the telling feature was left out.
+    Fix: decide between the labels; look for the feature that makes the difference.
+    Ignore: where inputs do not determine the label, and its probability is what is wanted.
+    Reports: none collected.
+    """
+    is_stuck = any(count >= run.looked_at for count in run.constant.values()) and run.looked_at > 0
+    if run.has_failed and run.contradicting > CONTRADICTING and not is_stuck:
+        yield Finding(
+            f"{run.contradicting:.0%} of the records of train have the inputs of one with another label",
+            confidence="likely",
+            locations=_label(run),
+            evidence={"measured": round(run.contradicting, 3), "expected": 0},
+            help=["see which: bushel check DATA --select LBL006"],
+        )
+
+
+@rule("RUN023", "few-records-to-learn-from", needs="run", rank=128)
+def few_records(run: RunFacts) -> Iterator[Finding]:
+    """Too few records of train to learn from.
+
+    Why: a dozen records can be memorised, and say nothing of others.
+    Example: the first 20 rows of a table, kept for a quick try.
+    Fix: more records; a model that was trained before; augmentation.
+    Ignore: never.
+    Reports: none collected.
+    """
+    least = max(FEW_RECORDS, FEW_OF_A_CLASS * sum(count > 0 for count in run.counts))
+    if run.has_failed and 0 < run.records < least:
+        yield Finding(
+            f"there are {count_of_things(run.records, 'record')} to learn from",
+            evidence={"measured": run.records, "expected": f"{least} or more"},
+            help=["gather more records"],
+        )
+
+
+@rule("RUN024", "rare-classes-lost", needs="run", rank=118)
+def rare_classes_lost(run: RunFacts) -> Iterator[Finding]:
+    """Only the most common class is predicted, and most records are of it.
+
+    Why: always predicting it has a small loss already, and the others have few records to change that.
+    Example: 99 records of one class for each of the other.
+    Fix: `--class-weights balanced`, or `--balance` when building.
+    Ignore: where the rare classes do not matter.
+    Reports: none collected.
+    """
+    total = sum(run.counts)
+    commonest = max(run.counts, default=0) / total if total else 0.0
+    if run.has_failed and commonest >= COMMONEST and run.share > 0.95:
+        yield Finding(
+            f"{commonest:.0%} of the records are of one class, and {run.share:.0%} of the predictions",
+            confidence="likely",
+            locations=_label(run),
+            evidence={"measured": run.share, "records": min(count for count in run.counts if count)},
+            help=["try --class-weights balanced"],
+        )
+
+
+@rule("RUN025", "inputs-are-cut", needs="run", rank=119)
+def inputs_are_cut(run: RunFacts) -> Iterator[Finding]:
+    """Most of the values of an input are cut away.
+
+    Why: what tells the label may be in the part that the model never sees.
+    Example: `--max-length 16` for documents of a thousand words.
+    Fix: a larger `--max-length`.
+    Ignore: where the beginning is what matters.
+    Reports: none collected.
+    """
+    for name, share in run.cut.items():
+        if run.has_failed and share > LOST:
+            yield Finding(
+                f"{share:.0%} of the values of {name!r} are cut away",
+                confidence="likely",
+                locations=[Location(feature=name)],
+                evidence={"measured": round(share, 3)},
+                help=["raise --max-length"],
+            )

@@ -57,11 +57,12 @@ class _Choice:
     def leave_out(self, name: str, why: str) -> None:
         self.notes.append(f"{name!r} is left out: {why}")
 
-    def note_cut(self, name: str, what: str, lengths: NDArray[Any], limit: int, *, of: str = "records") -> None:
-        """Say how many rows are longer than what is fed."""
+    def note_cut(self, name: str, what: str, lengths: NDArray[Any], limit: int, *, of: str = "records") -> float:
+        """Say how many rows are longer than what is fed; the share of all values that is lost."""
         if cut := int((lengths > limit).sum()):
             rest = f"{cut:,} of {len(lengths):,} {of} have more than {limit:,} {what} and are cut"
             self.notes.append(f"{name!r}: {rest}; the longest has {int(lengths.max()):,} (--max-length)")
+        return float(np.maximum(lengths - limit, 0).sum() / max(1, lengths.sum()))
 
     def add(self, given: Input, *, transforms: tuple[Any, ...] = (), layout: tuple[Any, ...] = ()) -> None:
         self.inputs.append(given)
@@ -251,8 +252,8 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
     elif words >= 2 or asked == "text":
         lengths = np.array([len(value.split()) for value in texts])
         length = min(choice.options.max_length or _MOST_WORDS, max(1, int(lengths.max(initial=1))))
-        choice.note_cut(name, "words", lengths, length, of="texts looked at")
-        choice.add(Input(name=name, kind="text", dtype="string", length=length))
+        cut = choice.note_cut(name, "words", lengths, length, of="texts looked at")
+        choice.add(Input(name=name, kind="text", dtype="string", length=length, cut=cut))
     else:
         choice.leave_out(name, f"{len(counts):,} of {len(texts):,} values are different, as with names and ids")
 
@@ -275,19 +276,23 @@ def _add_lists(choice: _Choice, name: str) -> None:
         choice.leave_out(name, "lists of lists cannot be fed")
         return
     longest = min(choice.options.max_length or _LONGEST, max(1, int(column.lengths.max(initial=1))))
-    choice.note_cut(name, "values", column.lengths, longest, of="records" if is_ids else "records looked at")
+    cut = choice.note_cut(name, "values", column.lengths, longest, of="records" if is_ids else "records looked at")
     inner = tuple(int(size) for size in column.values.shape[1:])
     if is_ids and not inner:
-        _add_tokens(choice, name, column.values, longest, is_ragged=True)
+        _add_tokens(choice, name, column.values, longest, cut=cut)
         return
     channels = inner or (1,)
     mean, std = _moments(column.values.reshape(-1, *channels).reshape(-1, channels[-1]))
-    given = Input(name=name, kind="series", shape=(longest, *inner), mean=mean, std=std)
+    given = Input(name=name, kind="series", shape=(longest, *inner), mean=mean, std=std, cut=cut)
     choice.add(given, layout=(Pad(name, length=longest, mask=False),))
 
 
-def _add_tokens(choice: _Choice, name: str, ids: NDArray[Any], length: int, *, is_ragged: bool) -> None:
-    """Ids for an embedding. 0 stands for padding where that is free; else a number below all ids does."""
+def _add_tokens(choice: _Choice, name: str, ids: NDArray[Any], length: int, *, cut: float | None = None) -> None:
+    """Ids for an embedding. 0 stands for padding where that is free; else a number below all ids does.
+
+    `cut` is given for rows of different lengths.
+    """
+    is_ragged = cut is not None
     low, high = int(ids.min(initial=0)), int(ids.max(initial=1))
     if high >= _MOST_TOKENS:
         choice.leave_out(
@@ -302,7 +307,7 @@ def _add_tokens(choice: _Choice, name: str, ids: NDArray[Any], length: int, *, i
     if is_zero_real and choice.options.model is not None:
         choice.notes.append(f"{name!r}: the id 0 occurs in records, and shorter rows are filled up with 0 too")
         pad = 0
-    given = Input(name=name, kind="tokens", shape=(length,), dtype="int64", size=high + 1, pad=pad)
+    given = Input(name=name, kind="tokens", shape=(length,), dtype="int64", size=high + 1, pad=pad, cut=cut or 0.0)
     choice.add(given, layout=(Pad(name, length=length, fill=pad, mask=False),) if is_ragged else ())
 
 
@@ -331,7 +336,7 @@ def _add_numbers(choice: _Choice, name: str, feature: Feature) -> None:
     if is_integer and len(feature.shape) == 1 and not is_scalar and is_ids:
         ids = choice.split.values(name)
         assert isinstance(ids, np.ndarray)
-        _add_tokens(choice, name, ids, _known(feature)[0], is_ragged=False)
+        _add_tokens(choice, name, ids, _known(feature)[0])
         return
     shape = () if is_scalar and feature.shape == () else _known(feature)
     kind: InputKind = "number" if len(shape) <= 1 else "series" if len(shape) == 2 else "image"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.errors import SchemaMismatch
 from bushel.feeding.preparation import Problem, Target
 from bushel.training.loop.framework import is_tensorflow, load_tensorflow
 from bushel.training.models.compiling import Compiled
@@ -41,7 +42,30 @@ class Learner:
     def train(self, x: Any, labels: Array, weights: Array | None) -> dict[str, float]:
         """One update; the loss and the metric of this batch alone."""
         y = label_form(self.compiled.form, self.problem.target, labels)
-        return {name: float(value) for name, value in self._train(x, y, weights).items()}
+        try:
+            values = self._train(x, y, weights)
+        except ValueError as error:
+            if "No gradients provided" not in str(error):
+                raise
+            raise SchemaMismatch("no weight of the model gets a gradient of the loss", at=self.model.name) from None
+        return {name: float(value) for name, value in values.items()}
+
+    def gradients(self, x: Any, labels: Array) -> dict[str, float] | None:
+        """The norm of the gradient of each weight for one batch, by its path; NaN where none reaches it.
+
+        None where Keras does not run on TensorFlow.
+        """
+        if not is_tensorflow():
+            return None
+        tf, model = load_tensorflow(), self.model
+        y = label_form(self.compiled.form, self.problem.target, labels)
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=False))
+        found = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+        return {
+            variable.path: float("nan") if gradient is None else float(tf.linalg.global_norm([gradient]))
+            for variable, gradient in zip(model.trainable_variables, found, strict=True)
+        }
 
 
 def _plain_steps(model: Any) -> tuple[Callable[..., Any], Callable[[Any], Any]]:

@@ -53,6 +53,7 @@ class Training:
     logs: Logs
     state: State = field(default_factory=State)
     best: list[NDArray[Any]] | None = None
+    initial: list[NDArray[Any]] = field(default_factory=list)  # weights that can be trained, before the first step
     tell: Callable[[Progress], None] = lambda _: None
 
     def run(self) -> None:
@@ -63,9 +64,17 @@ class Training:
             if self.state.feed:
                 feed.restore(self.state.feed)
             iterator = iter(feed)
-            while not self.state.is_over and self.state.epoch < setup.options.epochs:
+            while not self.state.is_over and self.state.epoch < setup.epochs:
                 self._epoch(feed, iterator)
         self.state.is_over = True
+
+    @property
+    def moved(self) -> float | None:
+        """How far training moved the weights: the largest change of a matrix of weights, relative to what it was."""
+        now = [np.asarray(variable) for variable in self.setup.learner.model.trainable_variables]
+        pairs = [(old, new) for old, new in zip(self.initial, now, strict=False) if old.ndim > 1 and np.any(old)]
+        found = [float(np.linalg.norm(new - old) / np.linalg.norm(old)) for old, new in pairs]
+        return max(found, default=None)
 
     def predict(self, split: Split) -> Predictions:
         """What the model predicts for every record of a split."""
@@ -103,7 +112,7 @@ class Training:
         done = int(self.state.sums["steps"])
         return Progress(
             epoch=self.state.epoch + 1,
-            epochs=self.setup.options.epochs,
+            epochs=self.setup.epochs,
             step=done,
             steps=steps or done,
             values=values,
@@ -147,7 +156,7 @@ class Training:
         self.tell(self._progress(values, rate, waiting))
         state.epoch += 1
         state.sums = {}
-        state.is_over = state.is_over or state.epoch >= self.setup.options.epochs
+        state.is_over = state.is_over or state.epoch >= self.setup.epochs
         self._save()
 
     def _keep_best(self, loss: float) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.feeding.preparation import Input, Preparation, Target
+from bushel.feeding.preparation import Input, Preparation, Target, probabilities
 from bushel.training.inputs.feeds import feature_rows
+from bushel.training.predictions import Predictions
 from bushel.training.setup import Setup
+from bushel.training.verdict.metrics import auc, primary
 
 __all__ = ["Baselines", "baseline_words", "fit_baselines"]
 
@@ -23,16 +26,28 @@ _WIDEST = 2048
 _SIDE = 16
 _STEPS = 16
 _CATEGORIES = 50
-_STRENGTHS = (1e-3, 1e-1, 1e1)  # of the ridge, for each record
+_STRENGTHS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # of the penalty, tried from strong to weak
+_LARGE = 10_000_000  # products of one step, from which fewer penalties are tried
+_ITERATIONS = 80
+_FEW_ROWS = 1000  # up to which the penalty is chosen on all fifths
+_KEPT = 10  # steps that the minimiser remembers
+_LEAST_JUDGED = 30  # records without which the splits are not compared
 
 
 @dataclass
 class Baselines:
-    """What is predicted without the model, for the records that judge it (or a part of them, by number)."""
+    """What is predicted without the model, for the records that judge it (or a part of them, by number).
+
+    `held` are labels of records of train, and what a linear model that learned from others predicts for them. `drift`
+    is how well a linear model tells the train split from the records that judge, 0.5 to 1.
+    """
 
     numbers: NDArray[np.int64]
     labels: Array
     outputs: dict[str, Array]  # constant, linear; and linear that learned from augmented inputs
+    held: tuple[Array, Array] | None = None
+    drift: float | None = None
+    contradicting: float = 0.0  # share of records of train whose inputs another has with another label
 
 
 def baseline_words(name: str, target: Target) -> str:
@@ -52,16 +67,48 @@ def fit_baselines(setup: Setup) -> Baselines:
 
     features, labels = feature_rows(splits.train, problem, options, flat, most=ROWS)
     judged, truth = feature_rows(splits.judged, problem, options, flat, most=ROWS)
-    outputs = {
-        "constant": _constant_outputs(target, labels, len(truth)),
-        "linear": _linear_outputs(target, _fit_linear(target, features, labels), judged),
-    }
+    linear = _fit_linear(target, features, labels)
+    outputs = {"constant": _constant_outputs(target, labels, len(truth)), "linear": linear.outputs(target, judged)}
     if setup.augmentation:
-        changed, labels = feature_rows(splits.train, problem, options, flat, most=ROWS, augmentation=setup.augmentation)
-        outputs["augmented"] = _linear_outputs(target, _fit_linear(target, changed, labels), judged)
+        changed, same = feature_rows(splits.train, problem, options, flat, most=ROWS, augmentation=setup.augmentation)
+        outputs["augmented"] = _fit_linear(target, changed, same).outputs(target, judged)
     count, is_stream = len(splits.judged), splits.judged.is_sequential
     numbers = np.arange(len(truth)) if is_stream else np.unique(np.linspace(0, count - 1, min(ROWS, count)).astype(int))
-    return Baselines(numbers.astype(np.int64), truth, outputs)
+    return Baselines(
+        numbers.astype(np.int64),
+        truth,
+        outputs,
+        held=linear.held,
+        drift=_drift(features, judged),
+        contradicting=_contradicting(features, labels) if target.is_classes else 0.0,
+    )
+
+
+def _drift(train: Array, judged: Array) -> float | None:
+    """How well a linear model tells two sets of rows apart: the area under its ROC curve on rows that it did not see.
+
+    It sees how far values are from the mean of train too, and so a change of scale.
+    """
+    if min(len(train), len(judged)) < _LEAST_JUDGED:
+        return None
+    mean, std = _moments(train)
+    scaled = np.clip((np.concatenate([train, judged]) - mean) / std, -1e3, 1e3)
+    rows = np.concatenate([scaled, np.abs(scaled)], axis=1)
+    is_judged = np.repeat([0, 1], [len(train), len(judged)])
+    order = np.random.default_rng(0).permutation(len(rows))
+    learned, asked = order[::2], order[1::2]
+    target = Target(kind="binary", label="", classes=["train", "judged"], counts=[len(train), len(judged)])
+    fitted = _fit_linear(target, rows[learned], is_judged[learned], strengths=(1e-1,))
+    found = auc(is_judged[asked], fitted.outputs(target, rows[asked])[:, 1])
+    return max(found, 1 - found)
+
+
+def _contradicting(features: Array, labels: Array) -> float:
+    _, same = np.unique(features, axis=0, return_inverse=True)
+    groups = same.reshape(-1)
+    pairs = np.unique(np.stack([groups, labels], axis=1), axis=0)
+    kinds = np.bincount(pairs[:, 0].astype(np.int64), minlength=int(groups.max(initial=0)) + 1)
+    return float((kinds[groups] > 1).mean())
 
 
 def _constant_outputs(target: Target, train_labels: Array, rows: int) -> Array:
@@ -85,43 +132,153 @@ def _linear_features(preparation: Preparation, arrays: dict[str, Array]) -> Arra
     return joined[:, kept]
 
 
-def _fit_linear(target: Target, features: Array, labels: Array) -> tuple[Array, Array, Array]:
-    """Weights of a ridge regression to classes or numbers, its strength chosen on a fifth of the rows."""
-    mean, std = features.mean(axis=0), features.std(axis=0)
-    std[std < 1e-12] = 1.0
-    x = np.concatenate([(features - mean) / std, np.ones((len(features), 1))], axis=1)
+@dataclass(frozen=True)
+class _Linear:
+    """A fitted linear model, and what it predicted for rows that were held out while its penalty was chosen."""
+
+    weights: Array
+    mean: Array
+    std: Array
+    held: tuple[Array, Array] | None = None
+
+    def outputs(self, target: Target, features: Array) -> Array:
+        """Probabilities of classes, or numbers."""
+        return _answers(target, _with_ones((features - self.mean) / self.std) @ self.weights)
+
+
+def _fit_linear(target: Target, features: Array, labels: Array, strengths: Sequence[float] = _STRENGTHS) -> _Linear:
+    """Logistic regression, or ridge regression to numbers; the penalty is chosen on rows that were held out.
+
+    Where the metric weighs classes alike, so does the fit.
+    """
+    if features.size * max(1, target.outputs) > _LARGE:
+        strengths = strengths[1:4] or strengths
+    mean, std = _moments(features)
+    x = _with_ones((features - mean) / std)
     y = labels if not target.is_classes else np.eye(len(target.classes))[labels]
     y = y.astype(np.float64).reshape(len(x), -1)
-    held = np.zeros(len(x), bool)
-    held[:: 5 if len(x) >= 20 else len(x) + 1] = True
-    best, chosen = np.inf, _STRENGTHS[1]
-    for strength in _STRENGTHS if held.sum() > 1 else ():
-        weights = _ridge(x[~held], y[~held], strength)
-        error = float(((x[held] @ weights - y[held]) ** 2).mean())
-        if error < best:
-            best, chosen = error, strength
-    return _ridge(x, y, chosen), mean, std
+    weights = _row_weights(target, labels)
+    folds = _folds(len(x))
+    best, chosen, held = np.inf, strengths[0], None
+    starts = [np.zeros((x.shape[1], y.shape[1]))] * max(1, len(folds))
+    for strength in strengths if folds else ():
+        answers = []
+        for number, out in enumerate(folds):
+            starts[number] = _fit(target, x[~out], y[~out], weights[~out], strength, starts[number])
+            answers.append((labels[out], _answers(target, x[out] @ starts[number]), weights[out]))
+        truth, answer, weight = (np.concatenate(parts) for parts in zip(*answers, strict=True))
+        loss = float(np.average(_losses(target, truth, answer), weights=weight))
+        if loss < best:
+            best, chosen, held = loss, strength, (truth, answer)
+    return _Linear(_fit(target, x, y, weights, chosen, starts[0]), mean, std, held)
+
+
+def _folds(rows: int) -> list[NDArray[np.bool_]]:
+    """Which rows are held out, in turn: a fifth once where there are many, each fifth where there are few."""
+    if rows < 20:
+        return []
+    fifth = np.random.default_rng(0).permutation(rows) % 5
+    return [fifth == number for number in range(5 if rows <= _FEW_ROWS else 1)]
+
+
+def _losses(target: Target, labels: Array, outputs: Array) -> Array:
+    return Predictions.of(target, labels, outputs.astype(np.float64)).losses
+
+
+def _moments(features: Array) -> tuple[Array, Array]:
+    mean, std = features.mean(axis=0), features.std(axis=0)
+    return mean, np.where(std < 1e-12, 1.0, std)
+
+
+def _with_ones(x: Array) -> Array:
+    return np.concatenate([x, np.ones((len(x), 1))], axis=1)
+
+
+def _row_weights(target: Target, labels: Array) -> Array:
+    if not target.is_classes or primary(target).name != "balanced_accuracy":
+        return np.ones(len(labels))
+    counts = np.bincount(labels, minlength=len(target.classes))
+    return np.asarray((len(labels) / np.maximum(counts, 1) / max(1, (counts > 0).sum()))[labels])
+
+
+def _answers(target: Target, scores: Array) -> Array:
+    if target.kind == "regression":
+        return np.asarray(scores, np.float32)
+    return probabilities("multi_label" if target.kind == "multi_label" else "multi_class", scores, "logits")
+
+
+def _fit(target: Target, x: Array, y: Array, weights: Array, strength: float, start: Array) -> Array:
+    """Weights of the least loss with a penalty on all but the constant."""
+    if target.kind == "regression":
+        return _ridge(x, y, strength)
+    total = weights.sum()
+    is_penalised = np.ones((x.shape[1], 1))
+    is_penalised[-1] = 0.0
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        found = flat.reshape(start.shape)
+        scores = np.clip(x @ found, -500, 500)
+        if target.kind == "multi_label":
+            shares = 1 / (1 + np.exp(-scores))
+            each = np.logaddexp(0, scores) - y * scores
+        else:
+            log_shares = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+            shares, each = np.exp(log_shares), -y * log_shares
+        value = float((weights * each.sum(axis=1)).sum() / total + strength / 2 * (is_penalised * found**2).sum())
+        slope = x.T @ (weights[:, None] * (shares - y)) / total + strength * is_penalised * found
+        return value, slope.reshape(-1)
+
+    return _minimise(loss, start.reshape(-1)).reshape(start.shape)
+
+
+def _minimise(loss: Callable[[Array], tuple[float, Array]], point: Array) -> Array:
+    """Where a smooth convex function is smallest, by L-BFGS."""
+    value, slope = loss(point)
+    moves: list[tuple[Array, Array]] = []
+    for _ in range(_ITERATIONS):
+        direction = -_by_curvature(slope, moves)
+        down = float(slope @ direction)
+        size = 1.0 if moves else 1.0 / max(1.0, float(np.linalg.norm(slope)))
+        for _ in range(20):
+            new_value, new_slope = loss(point + size * direction)
+            if new_value <= value + 1e-4 * size * down:
+                break
+            size /= 2
+        else:
+            return point
+        step, change = size * direction, new_slope - slope
+        if step @ change > 1e-12:
+            moves = [*moves[1 - _KEPT :], (step, change)]
+        gained, point, value, slope = value - new_value, point + step, new_value, new_slope
+        if gained <= 1e-7 * max(1.0, abs(value)):
+            break
+    return point
+
+
+def _by_curvature(slope: Array, moves: list[tuple[Array, Array]]) -> Array:
+    """The slope divided by the curvature that the last moves showed."""
+    out, shares = slope.copy(), []
+    for step, change in reversed(moves):
+        shares.append(float(step @ out) / float(step @ change))
+        out -= shares[-1] * change
+    if moves:
+        step, change = moves[-1]
+        out *= float(step @ change) / float(change @ change)
+    for (step, change), share in zip(moves, reversed(shares), strict=True):
+        out += (share - float(change @ out) / float(step @ change)) * step
+    return out
 
 
 def _ridge(x: Array, y: Array, strength: float) -> Array:
     """Solved in the smaller of the two spaces: features, or rows."""
-    rows, width = x.shape
-    weight = strength * rows
+    middle, centre = x[:, :-1].mean(axis=0), y.mean(axis=0)  # around which the constant needs no penalty
+    inner, rest = x[:, :-1] - middle, y - centre
+    rows, width = inner.shape
     if width <= rows:
-        found = np.linalg.solve(x.T @ x + weight * np.eye(width), x.T @ y)
+        found = np.linalg.solve(inner.T @ inner + strength * rows * np.eye(width), inner.T @ rest)
     else:
-        found = x.T @ np.linalg.solve(x @ x.T + weight * np.eye(rows), y)
-    return np.asarray(found)
-
-
-def _linear_outputs(target: Target, fitted: tuple[Array, Array, Array], features: Array) -> Array:
-    """What the linear model predicts: numbers, or shares of classes."""
-    weights, mean, std = fitted
-    found = ((features - mean) / std) @ weights[:-1] + weights[-1]
-    if target.kind == "regression":
-        return np.asarray(found, np.float32)
-    shares = np.clip(found, 1e-6, 1.0)
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True) if target.is_classes else shares, np.float32)
+        found = inner.T @ np.linalg.solve(inner @ inner.T + strength * rows * np.eye(rows), rest)
+    return np.concatenate([found, (centre - middle @ found)[None]])
 
 
 def _image(_: Input, x: Array) -> Array:

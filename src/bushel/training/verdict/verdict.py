@@ -135,9 +135,30 @@ def add_scores(facts: RunFacts, target: Target, verdict: Verdict, baselines: Bas
     facts.train_score = sign * train_score
     facts.constant_score, facts.linear_score = scores["constant"], scores["linear"]
     facts.linear_low, facts.augmented_score = ahead.low, scores.get("augmented")
-    facts.is_learned = verdict.learned
+    facts.is_learned, facts.is_unclear = verdict.learned, verdict.unclear
+    facts.is_worse = verdict.advantages["constant"]["high"] < 0
+    facts.drift, facts.contradicting = baselines.drift, baselines.contradicting
+    facts.held_low = _held_low(target, baselines, sign)
     facts.is_below_linear = verdict.advantages["linear"]["high"] < 0
     return facts
+
+
+def _held_low(target: Target, baselines: Baselines, sign: float) -> float | None:
+    """By how much, at least, a linear model beats guessing on records of train that it did not see."""
+    if baselines.held is None:
+        return None
+    labels, outputs = baselines.held
+    guess = np.repeat(_guess(target, labels), len(labels), axis=0)
+    own, guessed = measure_of(target, labels, outputs), measure_of(target, labels, guess)
+    return bootstrap(lambda drawn: sign * (own(drawn) - guessed(drawn)), len(labels), draws=100).low
+
+
+def _guess(target: Target, labels: NDArray[Any]) -> NDArray[Any]:
+    if target.kind == "regression":
+        return np.asarray(np.median(labels, axis=0, keepdims=True))
+    if target.kind == "multi_label":
+        return np.asarray(labels.mean(axis=0, keepdims=True))
+    return np.bincount(labels, minlength=len(target.classes))[None] / len(labels)
 
 
 def run_findings(facts: RunFacts, ignore: Sequence[str] = (), *, when: Moment | None = None) -> list[Finding]:
