@@ -27,7 +27,6 @@ Array = NDArray[Any]
 
 _CHECKED_BYTES = 256 << 20
 _PROBED = 32
-_BESIDE = ("SPL", "LBL009")  # rules that are asked too: what they find is why a score is too good, or not good
 _MODEL_ROWS = 256
 _MODEL_VALUES = 2_000_000  # of all inputs together that are looked at
 
@@ -48,7 +47,7 @@ class Preflight:
         proven = [
             finding for finding in self.findings if finding.severity == "error" and finding.confidence == "proven"
         ]
-        return [finding for finding in proven if not finding.rule.startswith(_BESIDE)]
+        return [finding for finding in proven if not finding.rule.startswith("SPL")]
 
 
 def look_before(setup: Setup) -> Preflight:
@@ -89,8 +88,7 @@ def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
         len(target.classes) or None,
         is_regression=target.kind == "regression",
     )
-    asked = [*_before("data"), *_BESIDE]
-    report = check(paths, label=target.label, plan=plan, select=asked, ignore=options.ignore)
+    report = check(paths, label=target.label, plan=plan, select=_before("data"), ignore=options.ignore)
     return [finding for finding in report if finding.severity != "info"]
 
 

@@ -110,15 +110,18 @@ _WITHOUT_RANGE = ("Normalization", "BatchNormalization", "Rescaling")
 
 
 def _measured_range(model: Any) -> str | None:
-    """Feed each range up to the first layer that has weights, and choose the one that comes out best there."""
+    """Feed each range up to the first layer that has weights, and choose the one that comes out best there.
+
+    Where a layer before it normalises by what it has seen, any range will do.
+    """
     shape = getattr(model, "input_shape", None)
-    if not isinstance(shape, tuple) or len(shape) != 4 or shape[-1] not in (1, 3, 4):
+    if not isinstance(shape, tuple) or len(shape) < 2:
         return None
     name, received = _application_of(model), dict(_SPANS)
     is_changed = False
     while name is None:
-        first = _first_with_weights(model)
-        if first is None:
+        first, normalises = _first_with_weights(model)
+        if first is None or (normalises and _application_of(first.operation) is None):
             return None
         found = {span: _values_before(model, first, ends) for span, ends in received.items()}
         is_changed = is_changed or any(not np.allclose(found[span], received[span]) for span in received)
@@ -143,14 +146,17 @@ def _application_of(layer: Any) -> str | None:
     return next((span for known, span in APPLICATIONS.items() if name.startswith(known)), None)
 
 
-def _first_with_weights(model: Any) -> Any:
-    """The first call in a graph of a layer that has weights."""
+def _first_with_weights(model: Any) -> tuple[Any, bool]:
+    """The first call in a graph of a layer that has weights, and whether one before it normalises."""
     graph = getattr(model, "_functional", None) or model  # a Sequential has one inside
     depths = sorted(graph._nodes_by_depth, reverse=True)  # Keras has no public way to the calls of a graph
+    normalises = False
     for node in (node for depth in depths for node in graph._nodes_by_depth[depth]):
-        if type(node.operation).__name__ not in _WITHOUT_RANGE and getattr(node.operation, "weights", None):
-            return node
-    return None
+        kind = type(node.operation).__name__
+        normalises = normalises or kind in ("Normalization", "BatchNormalization")
+        if kind not in _WITHOUT_RANGE and getattr(node.operation, "weights", None):
+            return node, normalises
+    return None, normalises
 
 
 def _values_before(model: Any, node: Any, ends: tuple[float, float]) -> tuple[float, float]:

@@ -27,7 +27,7 @@ CONTRADICTED = 0.03  # share of all records: more than the borders between class
 MIN_OF_FILE = 20
 
 
-@rule("LBL009", "feature-tells-label", severity="warning", needs=("values", "rows"), when=())
+@rule("LBL009", "feature-tells-label", severity="warning", needs=("values", "rows"))
 def feature_tells_label(data: Data) -> Iterator[Finding]:
     """A feature that is the label under another name, or that alone tells every label: a leak.
 

@@ -159,14 +159,13 @@ def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, ste
     copy = keras.models.clone_model(facts.model)
     # A copy of a compiled model has its optimiser too.
     copy.compile(optimizer=keras.optimizers.Adam(RATES[0]), loss=facts.model.loss, jit_compile=False)
-    blind = _learned(copy, facts.model, _blind(x), y, steps, RATES[0])
-    goal = _goal(initial, blind, least)
-    best = (math.inf, math.inf)
+    best, blind = (math.inf, math.inf), math.inf
     for rate in RATES:
+        blind = min(blind, _finite(_learned(copy, facts.model, _blind(x), y, steps, rate)))
         final = _learned(copy, facts.model, x, y, steps, rate)
         found = (final, _loss_of(copy, x, y))
         best = min(best, found, key=lambda losses: min(_finite(loss) for loss in losses))
-        if min(_finite(loss) for loss in best) < goal:
+        if min(_finite(loss) for loss in best) < _goal(initial, blind, least):
             break
     return Probe(facts, len(y), classes, initial, best[0], blind, best[1], steps, _zero_loss(facts, y), least)
 

@@ -67,7 +67,7 @@ FAMILIES = {
     "TXT": Family("text"),
     "LBL": Family("labels", 30, ("before",)),
     "ORD": Family("order", 60, ("before",)),
-    "SPL": Family("splits"),
+    "SPL": Family("splits", when=("before",)),
     "PIP": Family("pipeline code"),
     "MDL": Family("model", 80, ("before",)),
     "TRN": Family("training probes", 150, ("before",)),
