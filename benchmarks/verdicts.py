@@ -26,7 +26,7 @@ from PIL import Image
 
 import bushel
 from bushel import Writer
-from bushel.training import Options, Trained, train
+from bushel.training import Options, train
 
 
 class Data(NamedTuple):
@@ -490,17 +490,6 @@ BLAMES = {
 LEARNED, NOTHING = "learned, nothing named", "did not learn, nothing named"
 
 
-def named(trained: Trained) -> str:
-    """The cause that is named first; of a model that learned, the first error."""
-    if getattr(trained.verdict, "unclear", False):
-        return "few records"
-    told = ("error",) if trained.verdict.learned else ("error", "warning")
-    found = [finding.rule for finding in trained.findings if finding.severity in told]
-    if not found:
-        return LEARNED if trained.verdict.learned else NOTHING
-    return next((cause for start, cause in BLAMES.items() if found[0].startswith(start)), found[0])
-
-
 # Healthy runs: twenty kinds, with default options and the ready model.
 
 
@@ -667,19 +656,24 @@ def run(job: Job, folder: Path) -> dict[str, Any]:
     try:
         trained = train(folder / "data", Options(**more), out=folder / "run")
     except Exception as error:  # a refusal, or a traceback that a user would see
-        return {**job._asdict(), "named": f"error: {error}", "learned": False, "rules": []}
+        return {**job._asdict(), "summary": f"error: {error}", "learned": False, "rules": []}
     rules = [[finding.rule, finding.severity] for finding in trained.findings]
-    said = {"named": named(trained), "learned": trained.verdict.learned, "summary": trained.verdict.summary}
-    return {**job._asdict(), **said, "unclear": getattr(trained.verdict, "unclear", False), "rules": rules}
+    verdict = trained.verdict
+    said = {"learned": verdict.learned, "unclear": verdict.unclear, "summary": verdict.summary}
+    return {**job._asdict(), **said, "rules": rules}
 
 
-def again(result: dict[str, Any]) -> str:
-    """The cause that a stored result names, by the rules as they are mapped now."""
+CLEAN = Fault("nothing", same)
+
+
+def named(result: dict[str, Any]) -> str:
+    """The cause that is named first: of a model that learned, the first error; by the rules as they are mapped now."""
     if result.get("unclear"):
         return "few records"
-    told = ("error",) if result["learned"] else ("error", "warning")
+    is_quiet = result["learned"] and not FAULTS.get(result["what"], CLEAN).always
+    told = ("error",) if is_quiet else ("error", "warning")
     found = [rule for rule, severity in result["rules"] if severity in told]
-    if not found and result["named"].startswith("error:"):
+    if not found and result["summary"].startswith("error:"):
         return "refused"
     if not found:
         return LEARNED if result["learned"] else NOTHING
@@ -703,7 +697,7 @@ def page(results: list[dict[str, Any]]) -> str:
         runs = [result for result in every if fault.always or not result["learned"]]
         if not every:
             continue
-        said = Counter(again(result) for result in runs)
+        said = Counter(named(result) for result in runs)
         blamed = sum(count for cause, count in said.items() if cause in DATA_CAUSES) if fault.innocent else 0
         others = ", ".join(f"{cause} {count}" for cause, count in said.most_common() if cause != fault.cause)
         counts = [len(every), len(every) - len(runs), said[fault.cause], blamed]
@@ -718,7 +712,7 @@ def page(results: list[dict[str, Any]]) -> str:
     lines += [f"Healthy runs that learned without a finding above info: {fine} of {len(clean)}."]
     lines += ["", "Healthy runs with an alarm:", ""] if alarmed else []
     for result in alarmed:
-        rules = ", ".join(rule for rule, _ in result["rules"]) or result.get("summary", result["named"])
+        rules = ", ".join(rule for rule, _ in result["rules"]) or result["summary"]
         lines.append(f"* {result['kind']}, seed {result['seed']}: {rules}")
     return "\n".join(lines) + "\n"
 
@@ -735,7 +729,7 @@ def measure(seeds: int, store: Path, out: Path | None, only: str | None) -> None
         done.append(result)
         with store.open("a") as file:
             file.write(json.dumps(result) + "\n")
-        print(f"{job.what}, {job.kind}, {job.seed}: {result['named']}", flush=True)
+        print(f"{job.what}, {job.kind}, {job.seed}: {named(result)}", flush=True)
     text = page(done)
     print(text)
     if out:

@@ -71,7 +71,7 @@ UNLIKE: dict[str, Any] = {"linear_score": 0.2, "linear_low": -0.1}  # train and 
             {**SCORES, "is_learned": True, "score": 0.5, "is_below_linear": True},
             {**SCORES, "is_learned": True, "score": 0.8},
         ),
-        ("RUN014", {"gradients": {"kernel": float("nan")}}, {"gradients": {"kernel": 0.3}}),
+        ("RUN014", {"gradients": {"kernel": None}}, {"gradients": {"kernel": 0.3}}),
         ("RUN015", {"gradients": {"kernel": 0.0, "bias": 0.2}}, {"gradients": {"kernel": 0.1, "bias": 0.0}}),
         ("RUN016", {**FAILED, "moved": 1e-6, "steps": 100}, {**FAILED, "moved": 0.2, "steps": 100}),
         ("RUN017", {**FAILED, "moved": 40.0}, {**FAILED, "moved": 0.2}),

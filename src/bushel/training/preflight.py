@@ -39,7 +39,7 @@ class Preflight:
     probe: Probe | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    gradients: dict[str, float] | None = None  # of the first rows, by weight
+    gradients: dict[str, float | None] | None = None  # of the first rows, by weight
 
     @property
     def blocking(self) -> list[Finding]:
@@ -140,7 +140,7 @@ def _of_head(setup: Setup, facts: ModelFacts) -> list[Finding]:
 
 
 def _of_inputs(
-    setup: Setup, facts: ModelFacts, arrays: dict[str, Array], gradients: dict[str, float] | None
+    setup: Setup, facts: ModelFacts, arrays: dict[str, Array], gradients: dict[str, float | None] | None
 ) -> list[Finding]:
     """What the first rows alone show: one class, constant inputs, inputs that are nearly nothing, dead weights."""
     watch = Watch.of(setup.target)

@@ -71,7 +71,7 @@ class RunFacts:
     steps: int = 0
     records: int = 0  # of train
     is_improving: bool = False  # whether its last epoch was its best
-    gradients: dict[str, float] | None = None  # norms by weight, before the first step; NaN where there is none
+    gradients: dict[str, float | None] | None = None  # norms by weight, before the first step; None: there is none
     moved: float | None = None  # the largest change of a matrix of weights, relative to what it was
     dropout: float = 0.0  # the largest share of units that a layer drops
     penalty: float = 0.0  # what regularisers add to the loss
@@ -91,6 +91,11 @@ class RunFacts:
     def holds_within_train(self) -> bool:
         """Whether what a linear model learns from some records of train holds for others of train."""
         return self.held_low is not None and self.held_low > 0
+
+    @property
+    def data_learns(self) -> bool:
+        """Whether a linear model finds something to learn: by records of train that it did not see, if it can."""
+        return self.linear_learns if self.held_low is None else self.holds_within_train
 
     @property
     def has_failed(self) -> bool:
@@ -320,8 +325,8 @@ def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
     is_stuck = any(count >= run.looked_at for count in run.constant.values()) and run.looked_at > 0
-    is_other_cause = is_stuck or run.holds_within_train or run.contradicting > CONTRADICTING
-    if not run.has_failed or run.linear_score is None or run.linear_learns or is_other_cause or not run.memorises:
+    is_other_cause = is_stuck or run.data_learns or run.contradicting > CONTRADICTING
+    if not run.has_failed or run.linear_score is None or is_other_cause or not run.memorises:
         return
     yield Finding(
         f"neither the model nor a linear one is better than guessing ({run.metric}), though records can be memorised",
@@ -342,7 +347,7 @@ def model_does_not_learn(run: RunFacts) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/tensorflow/tensorflow/issues/62460
     """
-    if run.is_learned is False and run.linear_learns:
+    if run.has_failed and run.linear_learns and run.data_learns:
         yield Finding(
             f"a linear model learns from these inputs ({run.metric}), and this model does not",
             confidence="likely",
@@ -406,7 +411,7 @@ def no_gradient(run: RunFacts) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/keras-team/keras/issues/16663
     """
-    if run.gradients and all(math.isnan(norm) for norm in run.gradients.values()):
+    if run.gradients and all(norm is None for norm in run.gradients.values()):
         yield Finding(
             "no gradient of the loss reaches any weight",
             evidence={"weights": len(run.gradients)},
@@ -425,7 +430,7 @@ def dead_units(run: RunFacts) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras/issues/7057
     """
     kernels = [norm for path, norm in (run.gradients or {}).items() if not path.endswith(_BIASES)]
-    if kernels and all(norm == 0 or math.isnan(norm) for norm in kernels) and not all(map(math.isnan, kernels)):
+    if any(norm == 0 for norm in kernels) and not any(kernels):
         yield Finding(
             "the gradient of every matrix of weights is 0 for the first records",
             confidence="likely",
@@ -534,7 +539,7 @@ def splits_differ(run: RunFacts) -> Iterator[Finding]:
     Ignore: where the other split is meant to differ.
     Reports: https://github.com/keras-team/keras/issues/11869 https://github.com/keras-team/keras/issues/12689
     """
-    if run.has_failed and run.drift is not None and run.drift > APART and not run.linear_learns:
+    if run.has_failed and run.drift is not None and run.drift > APART:
         yield Finding(
             f"the records that judge the model differ from those of train: a linear model tells them apart "
             f"(AUC {run.drift:.2f})",
@@ -587,7 +592,7 @@ def same_inputs_other_labels(run: RunFacts) -> Iterator[Finding]:
         )
 
 
-@rule("RUN023", "few-records-to-learn-from", needs="run", rank=128)
+@rule("RUN023", "few-records-to-learn-from", needs="run", rank=115)
 def few_records(run: RunFacts) -> Iterator[Finding]:
     """Too few records of train to learn from.
 

@@ -50,8 +50,8 @@ class Learner:
             raise SchemaMismatch("no weight of the model gets a gradient of the loss", at=self.model.name) from None
         return {name: float(value) for name, value in values.items()}
 
-    def gradients(self, x: Any, labels: Array) -> dict[str, float] | None:
-        """The norm of the gradient of each weight for one batch, by its path; NaN where none reaches it.
+    def gradients(self, x: Any, labels: Array) -> dict[str, float | None] | None:
+        """The norm of the gradient of each weight for one batch, by its path; None where none reaches it.
 
         None where Keras does not run on TensorFlow.
         """
@@ -63,7 +63,7 @@ class Learner:
             loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=False))
         found = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
         return {
-            variable.path: float("nan") if gradient is None else float(tf.linalg.global_norm([gradient]))
+            variable.path: None if gradient is None else float(tf.linalg.global_norm([gradient]))
             for variable, gradient in zip(model.trainable_variables, found, strict=True)
         }
 

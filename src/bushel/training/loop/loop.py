@@ -70,10 +70,14 @@ class Training:
 
     @property
     def moved(self) -> float | None:
-        """How far training moved the weights: the largest change of a matrix of weights, relative to what it was."""
-        now = [np.asarray(variable) for variable in self.setup.learner.model.trainable_variables]
-        pairs = [(old, new) for old, new in zip(self.initial, now, strict=False) if old.ndim > 1 and np.any(old)]
-        found = [float(np.linalg.norm(new - old) / np.linalg.norm(old)) for old, new in pairs]
+        """How far training moved the weights: the largest change of a kernel, relative to what it was.
+
+        Embeddings begin near 0, so that theirs says nothing.
+        """
+        found = []
+        for old, variable in zip(self.initial, self.setup.learner.model.trainable_variables, strict=False):
+            if old.ndim > 1 and np.any(old) and not variable.path.endswith("embeddings"):
+                found.append(float(np.linalg.norm(np.asarray(variable) - old) / np.linalg.norm(old)))
         return max(found, default=None)
 
     def predict(self, split: Split) -> Predictions:
