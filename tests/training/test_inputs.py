@@ -103,6 +103,20 @@ def test_tokens_train_and_predict_whatever_their_ids(tmp_path: Path, low: int) -
     assert again.metrics == pytest.approx(trained.metrics["val"], rel=1e-4)
 
 
+def test_what_is_the_same_in_all_of_train_is_left_out_so_that_another_value_elsewhere_does_no_harm(
+    tmp_path: Path,
+) -> None:
+    parts = ["train"] * 60 + ["val"] * 20
+    rows = [{"x": float(n), "part": part, "year": 7, "label": "ab"[n % 2]} for n, part in enumerate(parts)]
+    bushel.build(iter(rows), tmp_path / "data", split="part")
+    inputs, notes = chosen(tmp_path / "data")
+    assert list(inputs) == ["x"]
+    assert notes == [
+        "'part' is left out: it is 'train' in every record of train",
+        "'year' is left out: it is 7 in every record of train",
+    ]
+
+
 def test_a_kind_that_a_feature_cannot_have_is_one_clear_line(tmp_path: Path) -> None:
     data = build(tmp_path / "data", [{"x": float(n), "label": "ab"[n % 2]} for n in range(60)])
     with pytest.raises(bushel.SchemaMismatch, match="cannot be fed as tokens, only as number"):

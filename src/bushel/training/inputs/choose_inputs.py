@@ -245,6 +245,9 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
         counts[value] = counts.get(value, 0) + 1
     words = np.mean([len(value.split()) for value in counts]) if counts else 0.0
     asked = choice.kinds.get(name)
+    if len(counts) == 1 and asked is None:
+        choice.leave_out(name, f"it is {_text_of(next(iter(counts)))!r} in every record of train")
+        return
     is_category = len(counts) <= min(_MOST_VALUES, max(2, len(texts) // 2)) and words < 8
     if asked == "category" or (is_category and asked is None):
         values = [value.decode(errors="replace") for value in sorted(counts, key=lambda v: (-counts[v], v))]
@@ -256,6 +259,10 @@ def _add_text(choice: _Choice, name: str, feature: Feature) -> None:
         choice.add(Input(name=name, kind="text", dtype="string", length=length, cut=cut))
     else:
         choice.leave_out(name, f"{len(counts):,} of {len(texts):,} values are different, as with names and ids")
+
+
+def _text_of(value: bytes) -> str:
+    return value[:40].decode("utf-8", "backslashreplace")
 
 
 def _is_text(values: BytesColumn) -> bool:
@@ -325,6 +332,10 @@ def _add_numbers(choice: _Choice, name: str, feature: Feature) -> None:
     is_scalar = feature.shape in ((), (1,))
     is_integer = values.dtype.kind in "iub" and feature.encoding == "list"
     asked = choice.kinds.get(name)
+    is_whole = len(values) == len(choice.rows)  # no record lacks it
+    if is_scalar and is_whole and len(values) > 1 and (values == values.flat[0]).all() and asked is None:
+        choice.leave_out(name, f"it is {values.flat[0]:g} in every record of train")
+        return
     if is_integer and is_scalar and asked in (None, "category"):
         found, counts = np.unique(values, return_counts=True)
         is_category = len(found) <= _FEW and len(found) * 2 <= len(values)
