@@ -251,6 +251,23 @@ def test_a_model_without_a_gradient_is_a_finding(vectors: Path, tmp_path: Path) 
         train(vectors, Options(epochs=1, model=build_model, preflight=False), out=tmp_path / "run")
 
 
+def test_an_application_of_keras_is_trained_by_name_and_takes_weights(tmp_path: Path) -> None:
+    samples, signal = inputs("images")
+    rows = [{**sample, "y": label} for sample, label in zip(samples, labels("binary", signal), strict=True)]
+    rows = [{**row, "image": np.repeat(np.repeat(row["image"], 4, 0), 4, 1)} for row in rows]
+    bushel.build(iter(rows), tmp_path / "data", split="70/30", label="y")
+    body = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(32, 32, 3))
+    body.save_weights(tmp_path / "body.weights.h5")
+    options = Options(epochs=1, model="MobileNetV2", weights=str(tmp_path / "body.weights.h5"))
+    assert train(tmp_path / "data", options, out=tmp_path / "run").history
+    assert contract.read(tmp_path / "run").inputs["image"].max > 2  # type: ignore[operator]
+    kept = keras.models.load_model(tmp_path / "run" / "model.keras")
+    for one, other in zip(kept.get_layer(body.name).weights, body.weights, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    with pytest.raises(bushel.FileProblem, match="there is no such model; did you mean 'MobileNetV2'"):
+        train(tmp_path / "data", Options(model="MobileNetv2"), out=tmp_path / "other")
+
+
 def test_a_test_of_few_records_is_not_enough_to_tell(tmp_path: Path) -> None:
     for split, count in (("train", 80), ("val", 20), ("test", 1)):
         with bushel.Writer(tmp_path / f"{split}.tfrecord") as writer:

@@ -54,7 +54,14 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 )
 @_option("max_length", "Tokens, words or steps of a row that are fed  [default: up to 512]", _DATA, rare=True)
 @_option("sparse_width", "Width of sparse rows  [default: the largest index and one]", _DATA, rare=True)
-@_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras")
+@_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras|NAME")
+@_option(
+    "weights",
+    "Weights for a NAME of keras.applications; then only its head is trained",
+    _MODEL,
+    rare=True,
+    metavar="FILE",
+)
 @_option("loss", "Keras loss, by name  [default: one that fits]", _MODEL, rare=True)
 @_option("epochs", "Passes over the train split  [default: enough for 1,000 steps]", _TRAINING)
 @_option("batch_size", "Records per step", _TRAINING)

@@ -23,11 +23,11 @@ KINDS = get_args(Kind)
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to train. What is None is chosen from the data, and reported.
 
-    `model` is a function that makes a model, `FILE.py:FUNCTION`, or a saved `.keras`. `kinds` says what features are
-    fed as, where that is not what you mean. `class_weights` is `balanced` or a weight for each class by name. `augment`
-    is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how many epochs may pass without a better
-    validation loss. Without `epochs`, there are enough for a thousand steps, and training stops early.
-    `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
+    `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, or a name of `keras.applications`.
+    `kinds` says what features are fed as, where that is not what you mean. `class_weights` is `balanced` or a weight
+    for each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how many
+    epochs may pass without a better validation loss. Without `epochs`, there are enough for a thousand steps, and
+    training stops early. `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
     """
 
     label: str | None = None
@@ -37,6 +37,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     max_length: int | None = None  # tokens of a row, words of a text, steps of a series
     sparse_width: int | None = None  # of rows that are stored as indices and values
     model: Any = None
+    weights: str | None = None  # a file with weights for a model of keras.applications
     loss: str | None = None
     epochs: int | None = None
     batch_size: int = 32

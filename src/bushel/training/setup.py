@@ -90,7 +90,11 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
     problem = Problem(preparation, target)
     strategy = strategy_of(options)
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
-        model = ready_model(problem, splits.train) if options.model is None else custom_model(options.model, problem)
+        model = (
+            ready_model(problem, splits.train)
+            if options.model is None
+            else custom_model(options.model, problem, options.weights)
+        )
         if options.model is not None or options.range is not None:
             problem = Problem(_scaled(preparation, model, options, notes), target)
         x, labels = _first_rows(splits, problem, options)

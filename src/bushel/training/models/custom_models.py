@@ -11,27 +11,63 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bushel.errors import BushelError, FileProblem, nearest
+from bushel.errors import BushelError, FileProblem, SchemaMismatch, nearest
 from bushel.feeding.preparation import Problem
 from bushel.keras import load_keras, load_model
 
 __all__ = ["custom_model"]
 
 
-def custom_model(given: Any, problem: Problem) -> Any:
-    """The model that `FILE.py:FUNCTION`, a saved `.keras` or a function gives; or the model itself."""
+def custom_model(given: Any, problem: Problem, weights: str | None = None) -> Any:
+    """The model that `FILE.py:FUNCTION`, a saved `.keras`, an application of Keras or a function gives; or itself."""
     keras = load_keras()
     if isinstance(given, keras.Model):
         return given
     if callable(given):
         return _checked(_call(given, problem, getattr(given, "__name__", "model")), "model")
     text = str(given)
+    if text in _applications(keras):
+        return _application(keras, text, problem, weights)
     path, colon, function = text.rpartition(":")
     if colon and path.endswith(".py"):
         return _checked(_call(_function(Path(path), function), problem, text), text)
     if text.endswith(".py"):
         return custom_model(f"{text}:build_model", problem)
     return _load(Path(text))
+
+
+def _applications(keras: Any) -> list[str]:
+    """The networks of `keras.applications`, by name."""
+    return [
+        name for name in dir(keras.applications) if name[0].isupper() and callable(getattr(keras.applications, name))
+    ]
+
+
+def _application(keras: Any, name: str, problem: Problem, weights: str | None) -> Any:
+    """A network of Keras with a head for the target; pixels are scaled inside, as it wants them.
+
+    With weights of a file its body stays as it is, and only the head is trained.
+    """
+    images = [given for given in problem.inputs if given.kind == "image"]
+    if len(problem.inputs) != 1 or not images:
+        raise SchemaMismatch("it takes one image", at=name, help=["Choose it with columns."])
+    if weights is not None and not Path(weights).is_file():
+        raise FileProblem(weights, "there are no such weights")
+    make = getattr(keras.applications, name)
+    module = sys.modules[make.__module__]
+    height, width, channels = images[0].shape
+    inputs = x = keras.Input(images[0].shape)
+    if channels == 1:
+        x = keras.layers.Concatenate()([x, x, x])
+    try:
+        body = make(include_top=False, weights=weights, input_shape=(height, width, 3))
+    except (ValueError, OSError) as error:
+        raise FileProblem(name, f"it failed: {str(error).splitlines()[0]}") from None
+    body.trainable = weights is None
+    x = body(module.preprocess_input(x), training=False) if weights is not None else body(module.preprocess_input(x))
+    x = keras.layers.Dropout(0.2)(keras.layers.GlobalAveragePooling2D()(x))
+    activation = {"multi_class": "softmax", "regression": None}.get(problem.target.kind, "sigmoid")
+    return keras.Model(inputs, keras.layers.Dense(problem.outputs, activation, dtype="float32")(x), name=name.lower())
 
 
 def _checked(model: Any, where: str) -> Any:
@@ -42,7 +78,13 @@ def _checked(model: Any, where: str) -> Any:
 
 def _load(path: Path) -> Any:
     if not path.exists():
-        raise FileProblem(path, "there is no such model", help=["Give FILE.py:FUNCTION or a saved FILE.keras."])
+        close = nearest(str(path), _applications(load_keras()))
+        meant = f"; did you mean {close!r}?" if close else ""
+        raise FileProblem(
+            path,
+            f"there is no such model{meant}",
+            help=["Give FILE.py:FUNCTION, a saved FILE.keras, or a name of keras.applications."],
+        )
     if path.suffix == ".keras" and not (path.is_dir() or zipfile.is_zipfile(path)):
         raise FileProblem(path, "this is not a model saved by Keras")
     with warnings.catch_warnings():
