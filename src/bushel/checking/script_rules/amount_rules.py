@@ -150,7 +150,7 @@ def never_shuffled(trace: Trace) -> Iterator[Finding]:
             use,
             "the data for training is never shuffled" + (", and it is sorted by label" if is_sorted else ""),
             *([inserted_before(batch, f".shuffle({buffer})")] if batch is not None and here else []),
-            severity="error" if is_sorted else None,
+            severity="error" if is_sorted else "info",  # files may have been written in random order
             help=f"add .shuffle({buffer}) before .batch(...)",
             measured=f"{mixing.classes:.2f} classes per batch, expected {mixing.expected:.2f}" if mixing else None,
         )
@@ -266,5 +266,6 @@ def partial_validation(trace: Trace) -> Iterator[Finding]:
             f"validation reads {known}",
             *(without_keyword(use.source, call, "validation_steps") if call is not None else []),
             confidence="proven" if seen is not None and records else "likely",
+            severity=None if seen is not None and records and seen < 0.9 * records else "info",
             help="leave validation_steps out",
         )

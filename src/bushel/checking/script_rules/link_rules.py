@@ -68,7 +68,9 @@ def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
         before = [other for other in dataset.links[:i] if other.name == "repeat" and other.number(0, "count") != 1]
         if before:
             edits = moved(link, before=before[0])
-            yield at(link, "records of two epochs are mixed", *edits, help="shuffle before repeating")
+            is_counted = any("steps_per_epoch" in use.keywords for use in trace.uses)
+            yield at(link, "records of two epochs are mixed", *edits, help="shuffle before repeating",
+                     severity="info" if is_counted else None)  # fmt: skip
 
 
 @rule("PIP003", "shuffle-then-split", needs="script")
@@ -145,7 +147,7 @@ def random_map_before_cache(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP005", "shuffle-before-cache", severity="warning", needs="script")
+@rule("PIP005", "shuffle-before-cache", severity="info", needs="script")
 def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
     """`cache` after `shuffle`, and no shuffle after it: the order of the first epoch is kept.
 

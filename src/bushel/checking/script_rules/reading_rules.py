@@ -12,7 +12,7 @@ from typing import Any
 from bushel.checking.collect.facts import FeatureFacts
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of
+from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of, tensors_in
 from bushel.checking.script.shapes import shown
 from bushel.checking.script.source import Source
 from bushel.checking.script.tensorflow_calls import ITEM
@@ -293,6 +293,7 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/976
     """
     dense = {event.info["feature"] for event in trace.of("to-dense")}
+    fed = [tensor for dataset in trace.datasets for tensor in tensors_in(dataset.element) if tensor.form == "sparse"]
     for name, spec, node, source, facts in _specs(trace):
         if (
             facts is not None
@@ -305,6 +306,7 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
                 At(node, source),
                 f"{name!r} is read as a SparseTensor, and always holds {facts.length} values",
                 *_described(node, spec, source, facts),
+                severity=None if any(tensor.feature == name for tensor in fed) else "info",
                 measured=facts.length,
             )
 
