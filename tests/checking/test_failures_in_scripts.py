@@ -479,6 +479,23 @@ CASES = [
         "import tensorflow as tf\nfor row in [b'a', b'b']:\n    with tf.io.TFRecordWriter('a') as writer:  # <-\n"
         "        writer.write(row)\n",
     ),
+    (
+        "skip forgotten",
+        "PIP018",
+        "sensors",
+        SENSORS
+        + "full = records.batch(32).map(parse, AUTO)\n"
+        + "model.fit(full.shuffle(9), validation_data=full.take(2))  # <-\n",
+    ),
+    (
+        "never scaled",
+        "PIP069",
+        "photos",
+        PHOTOS
+        + PARSE
+        + "    return tf.image.resize(image, [32, 32]), row['label']  # <-\ntrain = records.map(parse, AUTO).batch(8)\n"
+        + "keras.Sequential([keras.layers.Conv2D(8, 3)]).fit(train)\n",
+    ),
     ("keep_prob", "PIP038", "sensors", SENSORS + "keras.layers.Dropout(0.9)  # <-\n"),
     (
         "shapes",
@@ -656,7 +673,7 @@ def applied(code: str, found: Finding) -> str:
 
 # What to do about these takes more than an edit of the statement: help says it in words.
 IN_WORDS = {"PIP007", "PIP017", "PIP021", "PIP047", "PIP048", "PIP049", "PIP064", "PIP065", "PIP066", "PIP072"}
-IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68)}
+IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68, 69)}
 
 
 @pytest.mark.parametrize(("row", "rule", "data", "code"), CASES, ids=[f"{rule}-{row}" for row, rule, _, _ in CASES])

@@ -63,15 +63,22 @@ def validation_is_training(trace: Trace) -> Iterator[Finding]:
         for other, train in trace.used("train"):
             if other.model is not use.model or id(held) in seen or other.node is not use.node:
                 continue
-            splits = any(dataset.has("take", "skip", "shard", "filter", "take_while") for dataset in (train, held))
-            if held is not train and (splits or not _same_files(trace, train, held)):
+            if held is not train and (_is_split(train, held) or not _same_files(trace, train, held)):
                 continue
             seen.add(id(held))
             call = use.node if isinstance(use.node, ast.Call) else None
             given = next((k.value for k in call.keywords if k.arg == "validation_data"), None) if call else None
             files = At(held.files.node, held.files.source) if held.files is not None and held is not train else None
-            yield at(At(given, use.source) if given is not None else use, "validation reads what is trained on",
-                     help="give it files of its own, or split with take and skip", also=files)  # fmt: skip
+            parts = [link for link in (*held.links, *train.links) if link.name in ("take", "skip")]
+            where = At(given, use.source) if given is not None else use
+            help = "give it files of its own, or split with take and skip"
+            yield at(where, "validation reads what is trained on", help=help, also=parts[0] if parts else files)
+
+
+def _is_split(train: Dataset, held: Dataset) -> bool:
+    """Whether links keep two readers of the same files apart: where one of the two reads all, nothing does."""
+    apart = ("take", "skip", "shard", "filter", "take_while", "window", "flat_map")
+    return train.has(*apart) and held.has(*apart)
 
 
 def _same_files(trace: Trace, one: Dataset, other: Dataset) -> bool:

@@ -239,6 +239,29 @@ def range_of_another_network(trace: Trace) -> Iterator[Finding]:
                 break
 
 
+@rule("PIP069", "never-scaled", severity="warning", needs="script")
+def never_scaled(trace: Trace) -> Iterator[Finding]:
+    """Pixels of 0..255 that reach the first layer with weights, and nothing scales them.
+
+    Why: weights are made for inputs of about 1; with 255 times as much training is slow or diverges.
+    Example: `decode_jpeg` and `resize` without `/ 255`, and `Conv2D` as the first layer
+    Fix: divide by 255, or begin the model with `Rescaling(1 / 255)`.
+    Ignore: where the first layers are made for the range.
+    Reports: none collected.
+    """
+    for use, dataset in trace.used("train"):
+        tensor = inputs_of(dataset)
+        first = next(
+            (one for one in layers_of(use.model) if one.kind not in ("Flatten", "Reshape", "InputLayer")), None
+        )
+        is_plain = first is not None and first.kind in ("Conv2D", "Dense")
+        if tensor is not None and tensor.form == "image" and tensor.span == "0..255" and is_plain:
+            place = placed(trace.sources, tensor.made_by)
+            yield at(place or use, "pixels of 0..255 reach the first layer, and nothing scales them", also=first,
+                     help="divide by 255, or begin the model with Rescaling(1 / 255)", confidence="likely")  # fmt: skip
+            return
+
+
 def _module_of(layer: Made) -> str:
     text = ast.unparse(layer.node.func)
     return text.split(".")[-2] if "." in text else ""
