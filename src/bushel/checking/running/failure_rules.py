@@ -88,7 +88,7 @@ def stopped_at_limit(run: Execution) -> Iterator[Finding]:
         f"the script was ended at the limit of {limit}",
         at,
         help="give it a part of the data, or look at what takes long",
-        severity="info" if run.has_trained else None,  # what it trains with was looked at
+        severity="info" if run.has_trained or any(run.of("gradient", "applied")) else None,  # it came to train
     )
 
 

@@ -61,7 +61,7 @@ class Paths:
 
     def is_inside(self, path: str) -> bool:
         """Whether a path may be written to."""
-        return os.path.abspath(path).startswith(self.top) or path.startswith("/dev/")
+        return os.path.realpath(path).startswith(self.top) or path.startswith("/dev/")
 
     def for_writing(self, path: Any) -> Any:
         """The path to write to."""

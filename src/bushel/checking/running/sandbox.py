@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -63,6 +64,7 @@ def run_script(
         copy = top / "copy"
         _copy_tree(root, copy)
         entry = copy / source.path.resolve().relative_to(root)
+        _link_named(entry.parent, Path.cwd(), copy)
         if source.path.suffix == ".ipynb":
             entry = entry.with_name(f"{entry.stem}_notebook.py")
             entry.write_text(source.text, encoding="utf-8")
@@ -128,6 +130,15 @@ def _copy_tree(root: Path, copy: Path) -> None:
                     count += 1
                 else:
                     target.symlink_to(source)
+
+
+def _link_named(folder: Path, here: Path, copy: Path) -> None:
+    """Link what the code names and the folder lacks, but which is where `check` runs: scripts are run from there, too."""
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in copy.rglob("*") if path.suffix in CODE]
+    for entry in here.iterdir():
+        is_named = any(re.search(rf"[\"'/]{re.escape(entry.name)}[\"'/]", text) for text in texts)
+        if is_named and entry.name not in SKIPPED and not (folder / entry.name).exists():
+            (folder / entry.name).symlink_to(entry)
 
 
 def _environment(top: Path, copy: Path) -> dict[str, str]:
