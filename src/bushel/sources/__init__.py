@@ -14,6 +14,7 @@ from bushel.sources.ranked_lists import elwc
 from bushel.sources.record_files import RecordSource, records
 from bushel.sources.series.series import SeriesSource, series
 from bushel.sources.tables.hugging_face import huggingface
+from bushel.sources.tables.row_sources import RowSource, excel, sql
 from bushel.sources.tables.table import TableSource, table
 from bushel.sources.tars import TarSource, webdataset
 from bushel.sources.texts.text_files import LineSource, TextFolderSource, text
@@ -29,6 +30,7 @@ __all__ = [
     "Listing",
     "RecordSource",
     "Refused",
+    "RowSource",
     "SeriesSource",
     "Source",
     "TableSource",
@@ -40,12 +42,14 @@ __all__ = [
     "boxes",
     "coco",
     "elwc",
+    "excel",
     "huggingface",
     "images",
     "iterable",
     "open_source",
     "records",
     "series",
+    "sql",
     "table",
     "text",
     "tiles",

@@ -31,6 +31,7 @@ from bushel.sources.record_files import records
 from bushel.sources.series.series import series
 from bushel.sources.tables.dialect import is_delimited
 from bushel.sources.tables.hugging_face import huggingface, is_dataset_folder
+from bushel.sources.tables.row_sources import excel, sql
 from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts.text_files import text
@@ -45,10 +46,12 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "boxes": boxes,
     "coco": coco,
     "elwc": elwc,
+    "excel": excel,
     "huggingface": huggingface,
     "images": images,
     "records": records,
     "series": series,
+    "sql": sql,
     "table": table,
     "text": text,
     "tiles": tiles,

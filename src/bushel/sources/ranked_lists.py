@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,9 +12,9 @@ import numpy as np
 from bushel.errors import FileProblem
 from bushel.records.messages import parse_elwc
 from bushel.records.scan import payloads
-from bushel.sources.memory.iterables import IterableSource
 from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import as_given, fingerprint_of
+from bushel.sources.protocol import as_given
+from bushel.sources.tables.row_sources import RowSource
 from bushel.storage import AnyPath, list_files
 
 __all__ = ["elwc"]
@@ -20,36 +22,21 @@ __all__ = ["elwc"]
 
 def elwc(
     path: AnyPath, *, key: Annotated[str | None, "Feature of the context that tells lists apart"] = None
-) -> ElwcSource:
+) -> RowSource:
     """Take a sample from each ExampleListWithContext of TFRecord files: its context, and a list of each feature."""
     given = locals()
     check_values(elwc, given)
-    return ElwcSource(as_given(path), key, recipe_table(elwc, as_given(path), given))
+    files = list_files(path)
+    return RowSource(partial(_read, files), files, recipe_table(elwc, as_given(path), given), key)
 
 
-class ElwcSource(IterableSource):
-    """Samples from lists with context; reads in sequence, in one partition."""
-
-    def __init__(self, path: str | list[str], key: str | None, recipe: dict[str, Any]) -> None:
-        self.path, self.recipe = path, recipe
-        super().__init__(self._read, key)
-        self.name = str(path)
-
-    def _read(self) -> Iterator[dict[str, Any]]:
-        for file in list_files(self.path):
-            for number, data in enumerate(payloads(file)):
-                found = parse_elwc(data)
-                if found is None:
-                    raise FileProblem(file, f"record {number} is not an ExampleListWithContext")
-                yield _sample(*found)
-
-    def fingerprint(self) -> str:
-        """Names, sizes and times of the files, and the options."""
-        return fingerprint_of(list_files(self.path), self.recipe)
-
-    def describe(self) -> dict[str, Any]:
-        """The paths and options."""
-        return dict(self.recipe)
+def _read(files: list[Path]) -> Iterator[dict[str, Any]]:
+    for file in files:
+        for number, data in enumerate(payloads(file)):
+            found = parse_elwc(data)
+            if found is None:
+                raise FileProblem(file, f"record {number} is not an ExampleListWithContext")
+            yield _sample(*found)
 
 
 def _sample(context: dict[str, Any], examples: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -76,14 +76,24 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
 def open_any(given: Any, helpers: Helpers = None) -> Source:
     """The source itself, or the source for a path, arrays in memory or samples from Python."""
     from bushel import sources
+    from bushel.sources.memory.arrays import is_arrow
     from bushel.sources.memory.values import is_sparse
+    from bushel.sources.tables.hugging_face import from_datasets
 
     if hasattr(given, "fingerprint") and hasattr(given, "partitions"):
         source: Source = given
         return source
     if isinstance(given, str | PathLike):
         return sources.open_source(given, helpers=helpers)
-    if isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes") or is_sparse(given):
+    if hasattr(given, "save_to_disk"):
+        found: Any = from_datasets(given)
+        return cast("Source", found)
+    if (
+        isinstance(given, Mapping | tuple | np.ndarray)
+        or hasattr(given, "dtypes")
+        or is_sparse(given)
+        or is_arrow(given)
+    ):
         return sources.arrays(given)
     return sources.iterable(given)
 

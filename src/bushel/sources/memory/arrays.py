@@ -26,9 +26,11 @@ from bushel.data.columns import (
 )
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
-from bushel.errors import FileProblem, MissingName, SchemaMismatch
+from bushel.errors import FileProblem, MissingName, SchemaMismatch, missing_package
+from bushel.sources.memory.split_arrays import are_splits, from_pairs, join_splits
 from bushel.sources.memory.values import is_sparse, nullable_column, number_keys, rows_that_fit, typed
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of, fingerprint_of_arrays
+from bushel.sources.tables.arrow import BadRows, feature_of, flatten, to_column
 from bushel.storage import as_path, local_copy, open_to_read
 
 __all__ = ["ArraySource", "arrays"]
@@ -57,12 +59,15 @@ def arrays(
     'float32[2]'
     """
     rename = rename or {}
-    given = _named(data)
+    given = _named(data if (pairs := from_pairs(data)) is None else pairs)
+    apart = join_splits(_in_memory(given)) if are_splits(given) else None
+    given = apart or given
     chosen = given if columns is None else _chosen(given, columns)
     renamed = {rename.get(name, name): values for name, values in chosen.items()}
     if isinstance(label := renamed.get("label"), SparseColumn):
         renamed["label"] = label.to_dense()
-    source = ArraySource(renamed, types=types or {}, key=key)
+    source = ArraySource(renamed, types=(_pixels_of(renamed) if apart else {}) | dict(types or {}), key=key)
+    source.split = "split" if apart else None
     if isinstance(data, str | PathLike):
         source.opened = {"kind": "arrays", "path": str(data)} | _options(columns, rename, types, key)
     source.check()
@@ -72,6 +77,19 @@ def arrays(
 def _options(columns: Any, rename: Any, types: Any, key: Any) -> dict[str, Any]:
     options = {"columns": columns and list(columns), "rename": rename and dict(rename), "types": types and dict(types)}
     return {name: value for name, value in {**options, "key": key}.items() if value}
+
+
+def _pixels_of(columns: Mapping[str, Any]) -> dict[str, str]:
+    """Types that keep pixels as bytes."""
+    is_pixels = {name: isinstance(one, np.ndarray) and one.dtype == np.uint8 for name, one in columns.items()}
+    return {name: "uint8" for name, one in columns.items() if is_pixels[name] and one.ndim > 2}
+
+
+def _in_memory(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: nullable_column(values.load(), name=name) if isinstance(values, _Place) else values
+        for name, values in given.items()
+    }
 
 
 def _chosen(given: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
@@ -92,6 +110,8 @@ def _named(data: Any) -> dict[str, Any]:
         if not named:
             raise ValueError("data must hold at least one array, got none")
         return named
+    if is_arrow(data):
+        return _of_arrow(data)
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         return {str(name): nullable_column(data[name], name=str(name)) for name in data.columns}
     if isinstance(data, tuple) and len(data) == 2:
@@ -103,6 +123,23 @@ def _named(data: Any) -> dict[str, Any]:
     raise ValueError(
         f"data must be a path, a dict of arrays, a pair (x, y), a DataFrame or an array; got {type(data).__name__}"
     )
+
+
+def is_arrow(data: Any) -> bool:
+    """Whether it is a table of Arrow's, or a frame of Polars."""
+    return hasattr(data, "to_arrow") or (hasattr(data, "column_names") and hasattr(data, "combine_chunks"))
+
+
+def _of_arrow(data: Any) -> dict[str, Any]:
+    table = data.to_arrow() if hasattr(data, "to_arrow") else data
+    found: dict[str, Any] = {}
+    for name, array in flatten(table).items():
+        bad: BadRows = {}
+        feature_of(array.type, name=name, required=False)
+        found[name] = to_column(array, bad)
+        for row, reason in bad.items():
+            raise SchemaMismatch(reason, at=f"{name}[{row}]")
+    return found
 
 
 def _of_structured(data: NDArray[Any]) -> dict[str, Any]:
@@ -127,7 +164,16 @@ def _of_bunch(bunch: Mapping[str, Any]) -> dict[str, Any]:
         named = {"text": nullable_column(data, name="text")}
     else:
         named = {"x": nullable_column(data, name="x")}
-    return named | {"label": nullable_column(target, name="label")}
+    return named | {"label": nullable_column(_named_classes(bunch, target), name="label")}
+
+
+def _named_classes(bunch: Mapping[str, Any], target: Any) -> Any:
+    """Classes by the names that a bunch has for their numbers."""
+    names, codes = bunch.get("target_names"), np.asarray(target)
+    if names is None or codes.dtype.kind not in "iu" or codes.ndim != 1 or not len(codes):
+        return target
+    is_named = len(names) > codes.max() and codes.min() >= 0 and len(names) > 1
+    return np.asarray([str(name) for name in names])[codes] if is_named else target
 
 
 @dataclass(frozen=True)
@@ -166,6 +212,41 @@ class _SparsePlace(_Place):
         return join_sparse(Path(self.path).stem, Ragged(places, rows), Ragged(data, rows), int(shape[1]))
 
 
+@dataclass(frozen=True)
+class _Hdf5Place(_Place):
+    """A dataset in an HDF5 file."""
+
+    def load(self) -> Any:
+        """Map the dataset where it lies in one piece, or read it."""
+        path = local_copy(as_path(self.path))
+        with _h5py().File(path, "r") as file:
+            data = file[self.member]
+            at = data.id.get_offset() if data.chunks is None and data.dtype.kind in "biuf" else None
+            if at is not None and data.size:
+                return np.asarray(np.memmap(path, data.dtype, "r", at, data.shape))
+            if data.dtype.kind == "O":
+                return [value if isinstance(value, str) else bytes(value).decode() for value in data[()]]
+            return data[()]
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise missing_package("h5py", extra="hdf5", purpose="reading HDF5 files") from None
+    return h5py
+
+
+def _names_in_hdf5(path: Path) -> list[str]:
+    """The datasets of a file that have rows, by their paths in it."""
+    names: list[str] = []
+    with _h5py().File(local_copy(path), "r") as file:
+        file.visititems(lambda name, item: names.append(name) if getattr(item, "shape", ()) else None)
+    if not names:
+        raise FileProblem(path, "holds no array")
+    return names
+
+
 def _of_file(path: Path) -> dict[str, Any]:
     with open_to_read(path) as file:
         head = file.read(8)
@@ -177,7 +258,9 @@ def _of_file(path: Path) -> dict[str, Any]:
             return {path.stem: _SparsePlace(str(path))}
         if names:
             return {name.removesuffix(".npy"): _Place(str(path), name) for name in names}
-    raise FileProblem(path, "is neither an .npy nor an .npz file")
+    if head == b"\x89HDF\r\n\x1a\n":
+        return {name: _Hdf5Place(str(path), name) for name in _names_in_hdf5(path)}
+    raise FileProblem(path, "is neither an .npy, an .npz nor an HDF5 file")
 
 
 _PICKLED = "holds pickled Python objects, which can run code when they are loaded"
@@ -254,7 +337,7 @@ class ArraySource:
     @cached_property
     def features(self) -> dict[str, Feature]:
         """By name, what each column holds."""
-        found = {name: feature_of_column(column, name=name) for name, column in self.columns.items()}
+        found = {name: feature_of_column(self.columns[name], name=name) for name in self.columns if name != self.split}
         for name, dtype in self.types.items():
             if name not in found:
                 raise MissingName("column", name, found, where="types")
@@ -306,7 +389,7 @@ class ArraySource:
             yield self._block(wanted[start : start + step])
 
     def _block(self, rows: NDArray[np.int64]) -> Block:
-        columns = {name: take(column, rows) for name, column in self.columns.items()}
+        columns = {name: take(self.columns[name], rows) for name in self.features}
         refused: dict[int, str] = {}
         for name, column in columns.items():
             if isinstance(column, np.ndarray) and column.dtype == np.uint64 and self.features[name].dtype == "int64":

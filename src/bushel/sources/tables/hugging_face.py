@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import json
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,6 +57,21 @@ def huggingface(
     )
     source.check()
     return source
+
+
+def from_datasets(data: Any) -> TableSource:
+    """Take samples from a `Dataset` or `DatasetDict` of Hugging Face: written to a temporary folder, and read from it.
+
+    Memory is bounded, since `datasets` writes what it maps; splits, names of classes and images are as `huggingface`
+    has them.
+    """
+    folder = tempfile.mkdtemp(prefix="bushel-datasets-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    data.save_to_disk(folder)
+    parts = data.values() if isinstance(data, Mapping) else [data]
+    prints = [str(getattr(part, "_fingerprint", "")) for part in parts]
+    source = huggingface(folder)
+    return replace(source, recipe={"kind": "huggingface", "fingerprints": prints}, printed="\n".join(prints))
 
 
 def is_dataset_folder(folder: Path) -> bool:

@@ -175,6 +175,7 @@ class TableSource:
     image: ImageColumn | None = None
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
     splits: tuple[str, ...] = ()  # of the files, if they are of different ones
+    printed: str | None = None  # what changes when the source does, where files do not tell
     reads: Reads = "sequence"
 
     @property
@@ -441,7 +442,7 @@ class TableSource:
 
     def fingerprint(self) -> str:
         """Names, sizes and times of the files, and the options."""
-        return fingerprint_of(self.files, self.describe())
+        return fingerprint_of(self.files if self.printed is None else [], self.describe(), self.printed or "")
 
     def describe(self) -> dict[str, Any]:
         """The paths and options."""

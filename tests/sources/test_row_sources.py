@@ -1,0 +1,162 @@
+"""SQLite, DB-API connections, Excel and HDF5; arrays that come apart into splits; Hugging Face, Polars, Arrow."""
+
+import datetime
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from gather import keys_of, listed, read_all
+from making import digests
+
+import bushel
+from bushel import Run
+from bushel.errors import FileProblem, MissingName, SchemaMismatch
+from bushel.sources import arrays, excel, open_source, sql
+
+X, Y = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8), np.arange(60) % 3
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("CREATE TABLE flowers (id INTEGER, width REAL, name TEXT, label TEXT)")
+        rows = [(n, n / 4, None if n % 5 == 0 else f"n{n}", "ab"[n % 2]) for n in range(3000)]
+        connection.executemany("INSERT INTO flowers VALUES (?, ?, ?, ?)", rows)
+    connection.close()
+    return tmp_path / "t.db"
+
+
+def types(source: Any) -> dict[str, str]:
+    schema = source.schema()
+    return {name: schema[name].describe() for name in schema}
+
+
+def test_the_only_table_of_sqlite_is_read(database: Path) -> None:
+    source = open_source(database)
+    assert types(source) == {"id": "int64", "width": "float32", "name": "str, optional", "label": "str"}
+    columns, refused = read_all(source)
+    assert (columns["width"][2], columns["name"][5], len(columns["id"]), refused) == (0.5, None, 3000, [])
+    assert source.describe() == {"kind": "sql", "path": str(database), "query": 'SELECT * FROM "flowers"'}
+
+
+def test_a_query_chooses_and_a_key_names(database: Path) -> None:
+    source = open_source(database, query="SELECT id, label FROM flowers WHERE id < 4 ORDER BY id", key="id")
+    assert keys_of(source) == ["0", "1", "2", "3"]
+    assert listed(source, "label") == [b"a", b"b", b"a", b"b"]
+
+
+def test_a_connection_is_read_by_its_query(database: Path) -> None:
+    connection = sqlite3.connect(database)
+    source = sql(connection, query="SELECT width FROM flowers LIMIT 3")
+    assert read_all(source)[0]["width"] == [0.0, 0.25, 0.5]
+    with pytest.raises(ValueError, match="query must be given"):
+        sql(connection)
+    with pytest.raises(ValueError, match="the query failed: no such table: bees"):
+        sql(connection, query="SELECT * FROM bees").schema()
+    connection.close()
+
+
+def test_several_tables_need_a_query(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "two.db") as connection:
+        connection.execute("CREATE TABLE bees (x)")
+        connection.execute("CREATE TABLE ants (x)")
+    connection.close()
+    with pytest.raises(FileProblem, match="has 2 tables: ants, bees"):
+        open_source(tmp_path / "two.db")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_build_from_sqlite_is_the_same_for_any_number_of_workers(database: Path, workers: int) -> None:
+    out = database.parent / "out"
+    built = bushel.build(database, out, split="80/20", run=Run(workers=workers, overwrite=True))
+    assert built.refused == 0
+    first = digests(out)
+    bushel.build_recipe(out / "recipe.toml", database.parent / "again", run=Run(workers=3 - workers))
+    assert digests(database.parent / "again") == first
+    assert bushel.plan(str(database)).samples == 3000
+
+
+def test_a_sheet_of_excel_is_read(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["a", "when", "label", None])
+    for number in range(3):
+        book.active.append([number * 1.5, datetime.date(2024, 1, 1 + number), " xy"[number], number])
+    book.active.append([None, None, None])
+    book.create_sheet("second").append(["b"])
+    book["second"].append([7])
+    book.save(tmp_path / "book.xlsx")
+    source = open_source(tmp_path / "book.xlsx")
+    assert types(source) == {"a": "float32", "when": "str", "label": "str, optional", "column3": "int64"}
+    columns, _ = read_all(source)
+    assert columns["when"][0].startswith(b"2024-01-01")
+    assert columns["label"] == [None, b"x", b"y"]
+    assert read_all(excel(tmp_path / "book.xlsx", sheet="second"))[0] == {"b": [7]}
+    with pytest.raises(MissingName, match="no sheet 'secnd'; did you mean 'second'"):
+        excel(tmp_path / "book.xlsx", sheet="secnd").schema()
+
+
+def test_a_file_that_is_no_excel_file_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    (tmp_path / "x.xlsx").write_text("no")
+    with pytest.raises(FileProblem, match="cannot be read as an Excel file"):
+        excel(tmp_path / "x.xlsx").schema()
+
+
+@pytest.mark.parametrize("form", ["npz", "dict", "pairs", "hdf5"])
+def test_arrays_named_after_splits_are_one_dataset(tmp_path: Path, form: str) -> None:
+    named = {"x_train": X, "y_train": Y, "x_test": X[:20], "y_test": Y[:20]}
+    given: Any = named
+    if form == "npz":
+        np.savez_compressed(tmp_path / "mnist.npz", **named)
+        given = tmp_path / "mnist.npz"
+    elif form == "pairs":
+        given = ((X, Y[:, None]), (X[:20], Y[:20, None]))
+    elif form == "hdf5":
+        with pytest.importorskip("h5py").File(tmp_path / "mnist.h5", "w") as file:
+            for name, array in named.items():
+                file.create_dataset(name, data=array, compression="gzip" if name == "x_test" else None)
+        given = tmp_path / "mnist.h5"
+    built = bushel.build(given, tmp_path / "out", order="source")
+    assert {name: split.records for name, split in built.manifest.splits.items()} == {"train": 60, "test": 20}
+    assert {name: f.describe() for name, f in built.manifest.schema.features.items()} == {
+        "label": "int64",
+        "x": "uint8[8,8] (raw)",
+    }
+    np.testing.assert_array_equal(bushel.open(tmp_path / "out")["test"][:]["x"], X[:20])
+
+
+def test_splits_of_different_arrays_are_refused() -> None:
+    with pytest.raises(SchemaMismatch, match="splits must have the same arrays"):
+        arrays({"x_train": X, "y_train": Y, "x_test": X})
+    assert list(arrays({"x_train": X, "y_train": Y}).schema()) == ["x_train", "y_train"]  # one split is none
+
+
+def test_a_bunch_keeps_its_class_names(tmp_path: Path) -> None:
+    load_iris = pytest.importorskip("sklearn.datasets").load_iris
+    for as_frame in (False, True):
+        built = bushel.build(load_iris(as_frame=as_frame), tmp_path / str(as_frame))
+        assert built.manifest.label is not None
+        assert built.manifest.label.names == ["setosa", "versicolor", "virginica"]
+
+
+def test_tables_of_arrow_and_polars_are_read() -> None:
+    table = pa.table({"a": [1, 2, None], "l": [[1, 2], [3], []], "o": [{"q": "x"}] * 3})
+    assert types(arrays(table)) == {"a": "int64, optional", "l": "int64[?]", "o/q": "str"}
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [1.5, None], "label": ["x", "y"]})
+    assert read_all(arrays(frame))[0] == {"a": [1.5, None], "label": [b"x", b"y"]}
+
+
+def test_datasets_of_hugging_face_are_read_with_class_names_and_splits(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
+    data = datasets.Dataset.from_dict({"text": ["a", "b", "c"] * 5, "label": [0, 1, 0] * 5}, features=features)
+    one = bushel.build(data, tmp_path / "one")
+    assert one.manifest.label is not None
+    assert (one.records, one.manifest.label.names) == (15, ["neg", "pos"])
+    both = bushel.build(datasets.DatasetDict({"train": data, "test": data.select(range(3))}), tmp_path / "both")
+    assert {name: split.records for name, split in both.manifest.splits.items()} == {"train": 15, "test": 3}
