@@ -133,7 +133,7 @@ def _copy_tree(root: Path, copy: Path) -> None:
 
 
 def _link_named(folder: Path, here: Path, copy: Path) -> None:
-    """Link what the code names and the folder lacks, but which is where `check` runs: scripts are run from there, too."""
+    """Link what the code names and the folder lacks, but which is where `check` runs: scripts run from there."""
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in copy.rglob("*") if path.suffix in CODE]
     for entry in here.iterdir():
         is_named = any(re.search(rf"[\"'/]{re.escape(entry.name)}[\"'/]", text) for text in texts)
