@@ -222,8 +222,7 @@ def compare_build(name: str, folder: Path, rounds: int) -> None:
         for who in best:
             seconds, _, _ = prepare.measure(who, photos, folder / f"out-{who}", "area", workers)
             best[who] = max(best[who], count / seconds)
-    prepare.measure("copied", photos, folder / "out-copied", "area", workers)  # the comparison wants all three
-    facts = prepare.same_output(folder, count)
+    facts = prepare.same_output(folder, count, "bushel", "pool")
     tell(name, "OpenCV", *best.values(), 1.3, f"apart by {facts['pool']['difference']:.1f} of 255 on average")
 
 

@@ -85,13 +85,13 @@ def measure(who: str, photos: Path, out: Path, kernel: str, workers: int) -> tup
     return took, used, watched.most
 
 
-def same_output(folder: Path, count: int) -> dict[str, dict[str, float]]:
-    """Compare what all wrote: as many images, of the same size, and nearly the same pixels."""
+def same_output(folder: Path, count: int, *names: str) -> dict[str, dict[str, float]]:
+    """Compare what all, or those named, wrote: as many images, of the same size, and nearly the same pixels."""
     import bushel
     from bushel.pixels.codecs import decode_pixels
 
     written = {}
-    for who in RUNS:
+    for who in names or RUNS:
         columns = bushel.read(sorted((folder / f"out-{who}").glob("*.tfrecord")), ["image", "key"])
         written[who] = dict(zip(columns["key"], columns["image"], strict=True))
         assert len(written[who]) == count, f"{who} wrote {len(written[who])} of {count} images"
