@@ -116,11 +116,13 @@ def _rows(text: bytes, delimiter: str) -> list[list[str]]:
     lines = text.decode(errors="replace").splitlines(keepends=True)[: 2 * _ROWS]
     if delimiter == BLANKS:
         lines = one_tab_between("".join(lines).encode()).decode().splitlines(keepends=True)
-    found = csv.reader(lines, delimiter="\t" if delimiter == BLANKS else delimiter)
-    try:
-        return [row for row in found if row][:_ROWS]
-    except csv.Error:
-        return [row for row in csv.reader(lines[:1], delimiter=delimiter) if row]
+    mark = "\t" if delimiter == BLANKS else delimiter
+    for some in (lines, lines[:1]):
+        try:
+            return [row for row in csv.reader(some, delimiter=mark) if row][:_ROWS]
+        except csv.Error:
+            continue
+    return [lines[:1]]  # a line without this mark that is longer than a value may be
 
 
 def _guess_delimiter(path: Path, text: bytes) -> str:
