@@ -68,7 +68,7 @@ define newline
 
 endef
 
-fuzz: $(STAMPS)/build
+fuzz: $(STAMPS)/build $(STAMPS)/test
 	@command -v clang++ > /dev/null || { echo "make fuzz needs clang and its runtime: apt install clang libclang-rt-dev"; exit 1; }
 	@$(CMAKE) -B build/fuzz -DBUSHEL_FUZZ=ON -DCMAKE_CXX_COMPILER=clang++ \
 	  -DCMAKE_CXX_FLAGS="-O1 -g -fsanitize=fuzzer-no-link $(SANITIZE)" > /dev/null
@@ -76,6 +76,7 @@ fuzz: $(STAMPS)/build
 	@mkdir -p $(foreach target,$(FUZZED),build/fuzz/corpus/$(target))
 	$(foreach target,$(FUZZED),cd build/fuzz && tests/native/fuzz_$(target) -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
 	  corpus/$(target) $(addprefix ../../tests/golden/fuzz_seeds/,$(SEEDS_$(target)))$(newline))
+	$(foreach target,index manifest contract csv,$(BIN)/python tests/test_hostile_files.py $(target) $(FUZZ_SECONDS)$(newline))
 
 # The same tests of the core on the other architecture, emulated.
 arm64: $(STAMPS)/build

@@ -104,11 +104,13 @@ def intact(base: Base, data: bytes) -> Counter[bytes]:
 
 def by_bushel(base: Base, folder: Path) -> Outcome:
     """Read a copy as a dataset, past what is damaged."""
-    try:
-        return _read(base, bushel.open(folder))
-    except bushel.BushelError:
-        outcome = _read(base, bushel.open(folder / "*.tfrecord*"))
-        return Outcome(outcome.payloads, is_told=True)
+    for paths in (folder, folder / "*.tfrecord*"):
+        try:
+            outcome = _read(base, bushel.open(paths))
+            return Outcome(outcome.payloads, is_told=outcome.is_told or paths != folder)
+        except bushel.BushelError:  # nothing can be read, or not with this manifest
+            continue
+    return Outcome([], is_told=True)
 
 
 def _read(base: Base, data: bushel.Dataset) -> Outcome:

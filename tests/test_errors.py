@@ -134,3 +134,9 @@ def test_sizes_read_as_people_write_them(size: int, text: str) -> None:
 def test_hints_name_options_as_python_has_them(hint: str, said: str) -> None:
     assert str(BushelError("wrong", help=[hint])) == f"wrong\n  {said}"
     assert BushelError("wrong", help=[hint]).on_command_line == f"wrong\n  {hint}"
+
+
+def test_the_image_itself_is_offered_for_image_and_not_its_width() -> None:
+    names = ["image/encoded", "image/format", "image/height", "image/width", "label"]
+    assert "did you mean 'image/encoded'?" in str(MissingName("feature", "image", names, where="data"))
+    assert "did you mean 'image/width'?" in str(MissingName("feature", "image/widht", names, where="data"))

@@ -94,7 +94,7 @@ def changed_tree(tree: Any, draw: random.Random) -> Any:
                 other, where = _some_place(tree, draw)
                 parent[key] = json.loads(json.dumps(other[where]))
             case _:
-                parent[key] = draw.choice(_VALUES)
+                parent[key] = json.loads(json.dumps(draw.choice(_VALUES)))
         if not tree:
             break
     return tree

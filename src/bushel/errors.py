@@ -223,8 +223,11 @@ def understood(path: str | PathLike[str], what: str) -> Iterator[None]:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that `name` may have been meant to be."""
-    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+    """The one of `names` that `name` may have been meant to be; `image` is meant to be the image, not its width."""
+    names = list(names)
+    if f"{name}/encoded" in names:
+        return f"{name}/encoded"
+    found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return found[0] if found else None
 
 
