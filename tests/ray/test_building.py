@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import cloudpickle
@@ -18,6 +19,7 @@ import bushel.ray
 from bushel import Run, build
 from bushel.building.engines import BuildProgress, LocalEngine
 from bushel.errors import BushelError, FileProblem
+from bushel.ray.cluster import ClusterNote
 from bushel.records.manifest import read_manifest
 
 KINDS = ["random", "sequence"]
@@ -50,11 +52,11 @@ def built(source: Numbers, out: Path, **options: object) -> bushel.Built:
 
 def everything(folder: Path) -> dict[str, object]:
     """Shards, indexes, quarantine and manifest of a dataset, but for what differs from one build to the next."""
-    beside = {path.name: path.read_bytes() for path in sorted((folder / "_index").iterdir()) if path.suffix == ".keys"}
+    beside = {path.name: path.read_bytes() for path in sorted((folder / "_index").iterdir())}
     manifest = msgspec.to_builtins(read_manifest(folder))
     return {
         "shards": digests(folder),
-        "keys": beside,
+        "indexes": beside,
         "quarantine": (folder / "_quarantine.jsonl").read_text(),
         "manifest": manifest,
     }
@@ -136,17 +138,22 @@ bushel.build(source, {out!r}, split="80/10/10", shard_size=45_000, run=Run(engin
 """
 
 
-def test_a_driver_that_is_killed_is_started_again_and_continues(tmp_path, cluster):
-    source = watched(tmp_path, "sequence")
-    built(source, tmp_path / "local", workers=1)
-    (tmp_path / "source").write_bytes(cloudpickle.dumps(source))
-    script = DRIVER.format(
+def driver_of(tmp_path: Path, address: str) -> str:
+    """A program that builds from what lies in `source`, as a script."""
+    return DRIVER.format(
         tests=str(Path(__file__).parent),
         writing=str(Path(__file__).parent.parent / "building"),
         source=str(tmp_path / "source"),
         out=str(tmp_path / "ray"),
-        address=cluster.address,
+        address=address,
     )
+
+
+def test_a_driver_that_is_killed_is_started_again_and_continues(tmp_path, cluster):
+    source = watched(tmp_path, "sequence")
+    built(source, tmp_path / "local", workers=1)
+    (tmp_path / "source").write_bytes(cloudpickle.dumps(source))
+    script = driver_of(tmp_path, cluster.address)
     driver = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
     try:
         done = tmp_path / "ray" / "_journal" / "done"
@@ -236,3 +243,70 @@ def test_a_program_that_uses_ray_keeps_its_connection(cluster):
     assert list(engine.run(abs, [-1])) == [1]
     engine.close()
     assert ray.is_initialized()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
+def test_a_build_that_is_interrupted_ends_cleanly_and_is_continued(tmp_path, cluster, number, code):
+    source = watched(tmp_path, "sequence")
+    (tmp_path / "source").write_bytes(cloudpickle.dumps(source))
+    driver = subprocess.Popen(
+        [sys.executable, "-c", driver_of(tmp_path, cluster.address)], stderr=subprocess.PIPE, text=True
+    )
+    done = tmp_path / "ray" / "_journal" / "done"
+    while driver.poll() is None and not (done.exists() and list(done.glob("partition-*.json"))):
+        time.sleep(0.02)
+    driver.send_signal(number)
+    said = driver.communicate(timeout=120)[1]
+    assert driver.returncode == code, said
+    last = said.splitlines()[-1:]
+    kept = "KeyboardInterrupt: ; what is done is kept, and the same command continues"
+    assert last == ([kept] if number == signal.SIGINT else [])
+    assert built(source, tmp_path / "ray", engine=bushel.ray.engine(cluster.address)).resumed > 0
+
+
+def test_a_build_says_that_it_waits_for_the_cpus_of_others(tmp_path, cluster, monkeypatch):
+    import ray
+
+    monkeypatch.setattr(sys.modules["bushel.ray.engine"], "_LONG", 0.5)
+    held = tmp_path / "held"
+    held.touch()
+
+    @ray.remote(num_cpus=1)
+    def hold(path):
+        while Path(path).exists():
+            time.sleep(0.05)
+
+    holding = [hold.remote(str(held)) for _ in range(2)]
+    while ray.available_resources().get("CPU", 0) >= 1:
+        time.sleep(0.05)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        results = bushel.ray.engine(cluster.address).run(str, [1, 2, 3])
+        threading.Timer(3, held.unlink).start()
+        assert sorted(results) == ["1", "2", "3"]
+    said = [str(note.message) for note in noted if note.category is ClusterNote]
+    assert said == [
+        "0 of the 2 CPUs of the Ray cluster are free: 3 tasks of this program wait for other programs to end "
+        "(`ray status` shows more)"
+    ]
+    ray.get(holding)
+
+
+def test_tasks_that_take_long_are_not_said_to_wait(cluster, monkeypatch, recwarn):
+    monkeypatch.setattr(sys.modules["bushel.ray.engine"], "_LONG", 0.5)
+    assert list(bushel.ray.engine(cluster.address).run(time.sleep, [2.0])) == [None]
+    assert not recwarn.list
+
+
+def test_a_node_that_died_a_moment_ago_does_not_stop_a_build(tmp_path, cluster, monkeypatch):
+    from bushel.ray import cluster as joined
+
+    before = joined.nodes()
+    cluster.kill_second()
+    monkeypatch.setattr(joined, "_NOTICED", 0.1)
+    monkeypatch.setattr(joined, "nodes", lambda: before)  # Ray may take half a minute to notice
+    source = watched(tmp_path, "random")
+    built(source, tmp_path / "local", workers=1)
+    with pytest.warns(ClusterNote, match="node two .* does not answer, and is left out: the others do its tasks"):
+        built(source, tmp_path / "ray", engine=bushel.ray.engine(cluster.address))
+    assert everything(tmp_path / "ray") == everything(tmp_path / "local")

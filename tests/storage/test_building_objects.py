@@ -54,6 +54,9 @@ def test_a_build_into_a_store_has_the_bytes_of_a_local_one(bucket: str, tmp_path
     assert names_below(f"{bucket}/there") == {
         path.relative_to(tmp_path / "here").as_posix() for path in (tmp_path / "here").rglob("*") if path.is_file()
     }
+    for path in as_path(f"{bucket}/there").glob("_index/*"):
+        local = (tmp_path / "here" / "_index" / path.name).read_bytes()
+        assert path.suffix == ".idx" or path.read_bytes() == local
     assert not list(bushel.check(f"{bucket}/there"))
     assert not list((tmp_path / "home-cache" / "bushel" / "builds").iterdir())
 

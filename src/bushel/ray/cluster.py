@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
+import threading
+import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,13 +23,70 @@ from bushel.errors import BushelError, FileProblem, missing_package
 from bushel.parallel import available_cores
 from bushel.storage import fixed_part, local_paths, paths_below
 
-__all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray"]
+__all__ = ["Node", "connect", "disconnect", "look", "nodes", "require_ray", "signals"]
 
 OBJECT_STORE = 256 << 20  # of a cluster that is started here: tasks return a few kilobytes
 _PATIENCE = 60.0  # seconds to wait for the answer of a node
+TURN = 0.5  # seconds that Ray is left alone with a signal
+_NOTICED = 3.0  # seconds after which a node that did not answer is asked again
 _KNOCK = 10.0  # seconds for a cluster to be found
 _NONE_RUNNING = "no Ray cluster is running on this machine"
 _SAMPLED = 8  # files of a source that each node checks
+
+
+class _Signals:
+    """Ctrl-C and SIGTERM while a cluster is in use: they wait for Ray's own code, which does not survive them."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._depth = 0
+        self._came = 0
+
+    def take(self) -> None:
+        """Handle both from here on, even if Ray has put handlers of its own in place."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.signal(number, self._handle)
+                self._before.setdefault(number, before)
+
+    def give_back(self) -> None:
+        """Handle them as before."""
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in self._before.items():
+                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+            self._before.clear()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let them wait until the end of this, which should come soon."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._pass_on()
+
+    def _handle(self, number: int, _: Any) -> None:
+        self._came = number
+        if not self._depth:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        number, self._came = self._came, 0
+        if not number:
+            return
+        handler = self._before.get(number)
+        if callable(handler):
+            handler(number, None)
+        elif handler == signal.SIG_DFL:
+            raise SystemExit(128 + number)
+
+
+signals = _Signals()
 
 
 def require_ray(purpose: str) -> Any:
@@ -49,7 +110,8 @@ def connect(address: str | None, *, workers: int | None, purpose: str) -> bool:
     if ray.is_initialized():
         return False
     try:
-        _join(ray, address, workers)
+        with _without_handler():
+            _join(ray, address, workers)
     except (ConnectionError, RuntimeError, ValueError, AssertionError, OSError) as error:
         with suppress(Exception):
             ray.shutdown()
@@ -71,6 +133,20 @@ def _join(ray: Any, address: str | None, workers: int | None) -> None:
         "include_dashboard": False,
     }
     ray.init(address="local", **options)
+
+
+@contextmanager
+def _without_handler() -> Iterator[None]:
+    """Keep Ray from putting a handler of SIGTERM in place of the present one, in the middle of `ray.init`."""
+    from ray._private import utils
+
+    kept = getattr(utils, "set_sigterm_handler", None)
+    utils.set_sigterm_handler = lambda *_: None
+    try:
+        yield
+    finally:
+        if kept is not None:
+            utils.set_sigterm_handler = kept
 
 
 def _find(address: str | None) -> str | None:
@@ -163,7 +239,6 @@ def _name(node: Mapping[str, Any]) -> str:
 def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
     """Ask every node whether it has these versions, sees the same files as this machine, and can write to folders."""
     import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     expected = {"python": ".".join(map(str, sys.version_info[:3])), "bushel": __version__, **versions}
     seen = _as_seen_here(reads)
@@ -174,25 +249,61 @@ def look(reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, s
     ask = ray.remote(num_cpus=0, max_retries=1)(
         _question(list(expected), [path for path, _ in seen], stored, [str(token.absolute()) for token in tokens])
     )
-    there = nodes()
-    asked = {
-        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote(): node
-        for node in there
-    }
     try:
-        answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=_PATIENCE)
-        for ref in answered:
-            answer = ray.get(ref)
-            _judge(asked[ref], answer, expected, seen)
-            _judge_stores(asked[ref], stored, answer)
-            _judge_writing(asked[ref], writes, answer)
-    except ray.exceptions.RayError as error:
-        raise BushelError(f"a node did not answer: {_first_line(error)}") from None
+        for node, answer in _answers(ask):
+            _judge(node, answer, expected, seen)
+            _judge_stores(node, stored, answer)
+            _judge_writing(node, writes, answer)
     finally:
         for token in tokens:
             token.unlink(missing_ok=True)
+
+
+def _answers(ask: Any) -> list[tuple[Node, Any]]:
+    """What the nodes answer. One that died a moment ago, which Ray has not noticed yet, is left out."""
+    answers, lost = _asked(ask, nodes())
+    if lost:
+        time.sleep(_NOTICED)
+        more, lost = _asked(ask, [node for node in nodes() if node.id in {each.id for each in lost}])
+        answers += more
+    if not answers:
+        raise BushelError("no node of the Ray cluster answers", help=["`ray status` shows what they do."])
+    for node in lost:
+        said = f"node {node.name} does not answer, and is left out: the others do its tasks"
+        warnings.warn(said, ClusterNote, stacklevel=2)
+    return answers
+
+
+def _asked(ask: Any, there: Sequence[Node]) -> tuple[list[tuple[Node, Any]], list[Node]]:
+    """The nodes that answer, with what they answer, and those that are lost."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    with signals.held():
+        asked = {
+            ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote(): node
+            for node in there
+        }
+    silent, deadline = list(asked), time.monotonic() + _PATIENCE
+    while silent and time.monotonic() < deadline:
+        with signals.held():
+            _, silent = ray.wait(silent, num_returns=len(silent), timeout=TURN)
     if silent:
         raise BushelError(f"node {asked[silent[0]].name} does not answer", help=["`ray status` shows what it does."])
+    answers, lost = [], []
+    for ref, node in asked.items():
+        try:
+            with signals.held():
+                answers.append((node, ray.get(ref)))
+        except ray.exceptions.RayTaskError as error:
+            raise BushelError(f"node {node.name} did not answer: {str(error).splitlines()[-1]}") from None
+        except ray.exceptions.RayError:
+            lost.append(node)
+    return answers, lost
+
+
+class ClusterNote(UserWarning):
+    """What a program should know about the cluster while it waits."""
 
 
 def _first_line(error: Exception) -> str:
@@ -230,6 +341,7 @@ def _question(names: list[str], reads: list[str], stored: list[str], tokens: lis
     """The question to a node. It is sent as code, so that a node without bushel can answer too."""
 
     def answer() -> dict[str, Any]:
+        import contextlib
         import importlib.metadata
         import os
         import platform
@@ -247,6 +359,12 @@ def _question(names: list[str], reads: list[str], stored: list[str], tokens: lis
             versions["bushel"] = bushel.__version__
         except ImportError:
             versions["bushel"] = "none"
+        with contextlib.suppress(ImportError, AttributeError):  # another bushel, which is reported as such
+            from bushel import _native
+
+            for library in filter(None, _native.codecs().values()):  # of the core, and no packages
+                name, _, version = library.rpartition(" ")
+                versions[name] = version
         seen = []
         for path in reads:
             try:

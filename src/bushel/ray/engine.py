@@ -7,9 +7,11 @@ import pickle
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -142,7 +144,8 @@ class ActorCounters:
         import ray
 
         try:
-            samples, written, refused, reading = ray.get(self.actor.total.remote(self.stage), timeout=5)
+            with cluster.signals.held():
+                samples, written, refused, reading = ray.get(self.actor.total.remote(self.stage), timeout=5)
         except (ray.exceptions.RayError, AttributeError):
             return 0, 0, 0, 0
         return samples, written, refused, reading
@@ -153,6 +156,7 @@ R = TypeVar("R")
 
 _RETRIES = 5  # retries of a task whose worker or node was lost
 _AHEAD = 4  # tasks submitted per CPU, so that nodes never wait for the next one
+_LONG = 10.0  # seconds without a result after which it is said that tasks wait
 _TOGETHER = 8  # tasks per submission, if there are many: scheduling one costs a fraction of a millisecond
 
 
@@ -182,8 +186,15 @@ class RayEngine:
     def join(self) -> None:
         """Join the cluster, if not done yet."""
         if not self._is_joined:
-            self._is_ours = cluster.connect(self.address, workers=self.workers, purpose="--engine ray")
-            self._is_joined = True
+            cluster.signals.take()
+            try:
+                with cluster.signals.held():
+                    self._is_ours = cluster.connect(self.address, workers=self.workers, purpose="--engine ray")
+                    self._is_joined = True
+                    cluster.signals.take()
+            except BaseException:
+                self.close()
+                raise
             if not cluster.nodes():
                 self.close()
                 raise BushelError(
@@ -194,15 +205,17 @@ class RayEngine:
         """Ask every node whether it sees what it will need."""
         self.join()
         if writes and self._counting is None:
-            self._counting = start_counting()  # it has started when the plan is made
+            with cluster.signals.held():
+                self._counting = start_counting()  # it has started when the plan is made
         cluster.look(reads, writes, versions)
 
     def counters(self, path: Path, tasks: int) -> ActorCounters:  # noqa: ARG002
         """Counts that workers report to an actor."""
         self.join()
-        if self._counting is None:
-            self._counting = start_counting()
-        return ActorCounters.make(*self._counting, tasks, workers=self._cpus(0))
+        with cluster.signals.held():
+            if self._counting is None:
+                self._counting = start_counting()
+            return ActorCounters.make(*self._counting, tasks, workers=self._cpus(0))
 
     def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:
         """Do the tasks on all nodes; a few more than there are CPUs are submitted at a time."""
@@ -211,28 +224,37 @@ class RayEngine:
         self.join()
         if not tasks:
             return
-        cpus = self._cpus(memory)
-        here, shared = str(Path.cwd()), ray.put(work)
-        do = ray.remote(num_cpus=1, max_retries=_RETRIES, memory=memory or None)(_do)
+        mark = f"begun-{uuid.uuid4().hex}"
+        with cluster.signals.held():
+            cpus = self._cpus(memory)
+            here, shared = str(Path.cwd()), ray.put(work)
+            do = ray.remote(num_cpus=1, max_retries=_RETRIES, memory=memory or None)(_do)
         given: list[Any] = []
-        left = 0
+        left, begun = 0, time.monotonic()
+        is_waiting = True  # for the first task, and nothing was said of it
         try:
             while left < len(tasks) or given:
-                while left < len(tasks) and len(given) < _AHEAD * cpus:
-                    together = _together(len(tasks) - left, cpus)
-                    given.append(do.remote(here, shared, list(tasks[left : left + together])))
-                    left += together
-                done, given = _finished(given)
-                for ref in done:
-                    results, error = ray.get(ref)
+                with cluster.signals.held():
+                    while left < len(tasks) and len(given) < _AHEAD * cpus:
+                        together = _together(len(tasks) - left, cpus)
+                        given.append(do.remote(here, mark, shared, list(tasks[left : left + together])))
+                        left += together
+                    done, given = _finished(given)
+                    answers = [ray.get(ref) for ref in done]
+                    is_waiting = is_waiting and not done
+                    if is_waiting and time.monotonic() - begun > _LONG:
+                        is_waiting = False
+                        _report_waiting(mark, len(given))
+                for results, error in answers:
                     yield from results
                     if error is not None:
                         raise error
         except ray.exceptions.RayError as error:
             raise _in_words(error) from None
         finally:
-            for ref in given:
-                ray.cancel(ref, force=True)
+            with cluster.signals.held():
+                for ref in given:
+                    ray.cancel(ref, force=True)
 
     def _cpus(self, memory: int) -> int:
         """How many tasks of this size the cluster does at a time; an error if no node has room, as Ray would wait."""
@@ -254,9 +276,13 @@ class RayEngine:
     def close(self) -> None:
         """Leave the cluster, unless the program had joined it before."""
         self._counting = None
-        if self._is_joined and self._is_ours:
-            cluster.disconnect()
-        self._is_joined = self._is_ours = False
+        try:
+            with cluster.signals.held():
+                if self._is_joined and self._is_ours:
+                    cluster.disconnect()
+        finally:
+            self._is_joined = self._is_ours = False
+            cluster.signals.give_back()
 
 
 def _together(left: int, cpus: int) -> int:
@@ -265,16 +291,31 @@ def _together(left: int, cpus: int) -> int:
 
 
 def _finished(given: list[Any]) -> tuple[list[Any], list[Any]]:
-    """The finished ones, at least one, and the rest."""
+    """What is done, and the rest; waits a little for the first."""
     import ray
 
-    ray.wait(given, num_returns=1)
+    ray.wait(given, num_returns=1, timeout=cluster.TURN)
     done, rest = ray.wait(given, num_returns=len(given), timeout=0)
     return done, rest
 
 
-def _do(folder: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
-    """Do tasks in a worker, until one fails. Errors are returned, since Ray would wrap them."""
+def _report_waiting(mark: str, count: int) -> None:
+    """Say why nothing is done, if no task has begun: it would look like a hang."""
+    import ray
+    from ray.experimental import internal_kv
+
+    with suppress(Exception):  # it is only a note
+        if internal_kv._internal_kv_exists(mark, namespace=_NAMESPACE):
+            return
+        free, there = (found.get("CPU", 0) for found in (ray.available_resources(), ray.cluster_resources()))
+        said = f"{free:g} of the {there:g} CPUs of the Ray cluster are free"
+        wait = f"{quantity(count, 'task')} of this program wait for other programs to end (`ray status` shows more)"
+        warnings.warn(f"{said}: {wait}", cluster.ClusterNote, stacklevel=2)
+
+
+def _do(folder: str, mark: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R], BaseException | None]:
+    """Do tasks in a worker, until one fails. Errors are given back: Ray would wrap them."""
+    _note_begun(mark)
     done: list[R] = []
     with _working_in(folder):
         for task in tasks:
@@ -283,6 +324,15 @@ def _do(folder: str, work: Callable[[T], R], tasks: Sequence[T]) -> tuple[list[R
             except Exception as error:  # whatever it is, the build decides
                 return done, _portable(error)
     return done, None
+
+
+@lru_cache(maxsize=1)
+def _note_begun(mark: str) -> None:
+    """Let the program know that its tasks have begun; once in each worker."""
+    from ray.experimental import internal_kv
+
+    with suppress(Exception):  # it is only for a note
+        internal_kv._internal_kv_put(mark, b"1", namespace=_NAMESPACE)
 
 
 @contextmanager
