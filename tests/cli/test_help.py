@@ -110,7 +110,8 @@ def test_a_source_says_what_it_needs(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
     done = CliRunner().invoke(cli, ["build", str(tmp_path / "rows.csv"), "--plan", "--kind", "series"])
     assert done.exit_code == 2
-    assert done.stderr == "bushel: series needs time (column of times: numbers, or dates), length (rows per window)\n"
+    needs = "series needs time (column of times: numbers, or dates), length (rows per window)"
+    assert done.stderr == f"bushel: {needs}; on the command line: --windows N --time COL\n"
 
 
 def test_set_reaches_an_option_that_has_no_flag(tmp_path: Path) -> None:
