@@ -74,6 +74,18 @@ def test_the_folder_of_the_script_is_left_as_it_was(tmp_path: Path) -> None:
     assert sorted(p.name for p in script.parent.iterdir()) == ["kept.txt", "train.py"]
 
 
+def test_files_where_check_runs_are_found_by_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pictures" / "train" / "cats").mkdir(parents=True)
+    (tmp_path / "job").mkdir()
+    script = tmp_path / "job" / "train.py"
+    script.write_text(
+        "import pathlib\nnames = [p.name for p in pathlib.Path('pictures/train').iterdir()]\nassert names == ['cats']\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert list(bushel.check("pictures", script=script, run=True, select=["EXE"])) == []
+    assert [p.name for p in script.parent.iterdir()] == ["train.py"]
+
+
 def test_what_keeps_a_script_from_running_is_the_first_finding(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import tensorflow as tf\nimport a_package_of_nobody\n")

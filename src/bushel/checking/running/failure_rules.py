@@ -88,7 +88,7 @@ def stopped_at_limit(run: Execution) -> Iterator[Finding]:
         f"the script was ended at the limit of {limit}",
         at,
         help="give it a part of the data, or look at what takes long",
-        severity="info" if run.has_trained or any(run.of("gradient", "applied")) else None,  # it came to train
+        severity="info" if any(run.of("stage", "look", "gradient")) else None,  # it came to where it trains
     )
 
 
