@@ -32,9 +32,9 @@ class Codec(NamedTuple):
     """One compression."""
 
     suffixes: tuple[str, ...]  # the first is the one that is written
-    magic: bytes = b""  # what a stream begins with; empty if its first bytes do not tell
+    magic: bytes = b""  # first bytes of a stream; empty if they do not identify it
     is_text: bool = False  # text and tables may have it
-    window_bits: int = 0  # as zlib counts them, where shards may have it
+    window_bits: int = 0  # zlib's number, if shards may use it
 
 
 CODECS = {
@@ -56,13 +56,13 @@ def without_compression(name: str) -> str:
 
 
 def compression_named(name: str) -> str | None:
-    """The compression that the suffix of a file tells; the number of a shard may follow: `x.gz-00000-of-00003`."""
+    """The compression by the suffix of a file; the number of a shard may follow: `x.gz-00000-of-00003`."""
     suffix = Path(re.sub(r"-\d+-of-\d+$", "", name)).suffix.lower()
     return next((name for name, codec in CODECS.items() if suffix in codec.suffixes), None)
 
 
 def inflated(file: IO[bytes] | str, compression: str) -> IO[bytes]:
-    """A compressed file as a stream of what it holds."""
+    """A compressed file as a stream of its content."""
     if compression == "gzip":
         from isal import igzip
 
@@ -81,7 +81,7 @@ class FileKind(NamedTuple):
     source: str = ""  # the source that reads it; empty if none does
     suffixes: tuple[str, ...] = ()
     magic: bytes = b""  # a pattern that its first bytes match; empty if they say nothing
-    number: int = 0  # that the native core counts it by; 0 if the core does not know it
+    number: int = 0  # its number in the native core; 0 if the core does not know it
 
 
 KINDS = (
@@ -135,7 +135,7 @@ _BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
 
 
 def kind_of_name(name: str) -> FileKind | None:
-    """The kind of a file by its suffix; that of a compression is passed over."""
+    """The kind of a file by its suffix; the suffix of a compression is ignored."""
     lower = PurePath(name.lower()).name
     if ".tfrec" in lower:  # x.tfrecord-00000-of-00008
         return _BY_SUFFIX[".tfrecord"]

@@ -115,7 +115,7 @@ InOrder = _DiskFile | ObjectFile
 
 
 def open_in_order(path: Path) -> InOrder:
-    """Open a file that is read from its beginning to its end; in a store, its bytes are on their way then."""
+    """Open a file to read it from beginning to end; in a store, its bytes are then on their way."""
     if isinstance(path, ObjectPath):
         return take_parked(path) or ObjectFile(path.key, path.status(), in_order=True)
     return _DiskFile(open_to_read(path))
@@ -129,7 +129,7 @@ def leaves(folder: Path, name: str) -> bool:
 
 
 def openable(path: Path) -> Any:
-    """What libraries open that take a name or an open file."""
+    """A name or an open file, for libraries that take either."""
     return path.open("rb") if isinstance(path, ObjectPath) else str(path)
 
 
@@ -142,12 +142,12 @@ def load_bytes(path: Path) -> Any:
 
 
 def _mapped(name: str, size: int) -> Any:
-    """A file in memory. What is cut off it later reads as zeros, so that checksums tell, and ends no process."""
+    """A mapped file. If it is truncated later, the rest reads as zeros, which checksums reveal, and no process ends."""
     return _native.Mapping([(name, size)]).memory[:size]  # type: ignore[index] # its last page is longer
 
 
 def read_past_cache(path: Path, offset: int, length: int) -> bytes:
-    """Read bytes again from the disk or store itself, where the system allows it, and not from memory."""
+    """Read bytes again from the disk or store itself, not from memory, if the system allows it."""
     if isinstance(path, ObjectPath):
         return bytes(stores.get(path.key, offset, offset + length, path.status().etag))
     with path.open("rb", buffering=0) as file:
@@ -192,7 +192,7 @@ def _read_small(path: Path, most_bytes: int | None) -> bytes:
 def read_together(folder: Path, names: tuple[Any, Any], sizes: Any, *, threads: int) -> Any:
     """Files below a folder, one after the other in one array; None if one cannot be read or has another size.
 
-    `names` are the offsets and bytes of their names. Files of a store are not read so: None.
+    `names` are the offsets and bytes of their names. None for files of a store, which are not read this way.
     """
     if isinstance(folder, ObjectPath):
         return None
@@ -202,19 +202,19 @@ def read_together(folder: Path, names: tuple[Any, Any], sizes: Any, *, threads: 
 
 
 def temporary_path(path: Path) -> Path:
-    """Where a file is written until it is complete: beside it, under a name that no other process uses."""
+    """Where a file is written until it is complete: next to it, under a name that no other process uses."""
     return path.with_name(f".{path.name}.{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
 
 
 def whole_path(path: Path) -> Path:
-    """Where a file is written until it is complete: beside it, or on this machine if it belongs into a store."""
+    """Where a file is written until it is complete: next to it, or on this machine if it goes to a store."""
     if not isinstance(path, ObjectPath):
         return temporary_path(path)
     return temporary_path(Path(tempfile.gettempdir()) / path.name)
 
 
 def give_name(temporary: Path, path: Path) -> None:
-    """Give a file that is complete its own name."""
+    """Give a complete file its own name."""
     if isinstance(path, ObjectPath):
         path.put(temporary)
         temporary.unlink()
@@ -231,7 +231,7 @@ def write_whole(path: AnyPath, *, sync: bool = True) -> Iterator[IO[bytes]]:
     path = as_path(path)
     temporary = whole_path(path)
     try:
-        with temporary.open("wb") as file:  # buffered: without, a disk that fills up takes a part and no error comes
+        with temporary.open("wb") as file:  # buffered: otherwise a full disk takes a part of the bytes without an error
             yield file
             file.flush()
             if sync:

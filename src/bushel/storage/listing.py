@@ -35,7 +35,7 @@ __all__ = [
 
 AnyPath: TypeAlias = str | PathLike[str]
 
-# Files that bushel writes beside the data, and hidden ones.
+# Files that bushel writes next to the data, and hidden ones.
 _BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$|^recipe\.toml$")
 
 
@@ -45,7 +45,7 @@ def as_path(path: AnyPath) -> Path:
 
 
 def local_paths(paths: Iterable[AnyPath]) -> list[Path]:
-    """Those of the paths that are on this machine, and that another machine may not see."""
+    """The paths that are on this machine, which another machine may not see."""
     return [path for path in map(as_path, paths) if not isinstance(path, ObjectPath)]
 
 
@@ -124,7 +124,7 @@ def _objects_of(path: ObjectPath) -> list[Path]:
 
 
 def listed(paths: list[Path]) -> list[Path]:
-    """The same paths; those in stores with what one listing of their folder says, so that none is asked for alone."""
+    """The same paths; those in stores know their status from one listing per folder, not from a request each."""
     if len(paths) < 3 or not all(isinstance(path, ObjectPath) for path in paths):
         return paths
     there = {file: file for folder in {path.parent for path in paths} for file in folder.iterdir()}
@@ -132,7 +132,7 @@ def listed(paths: list[Path]) -> list[Path]:
 
 
 def presence(*folders: Path | None) -> Callable[[Path], bool]:
-    """A function that says whether a file exists: a disk is asked each time, a store is listed once per folder."""
+    """A function that says whether a file exists: on disk by asking each time, in a store by one listing per folder."""
     stored = [folder for folder in dict.fromkeys(folders) if isinstance(folder, ObjectPath)]
     if not stored:
         return Path.is_file
@@ -141,7 +141,7 @@ def presence(*folders: Path | None) -> Callable[[Path], bool]:
 
 
 def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:
-    """The files of a dataset; a store is listed once instead of being asked for each."""
+    """The files of a dataset; a store is listed once instead of once per file."""
     if not isinstance(folder, ObjectPath):
         return [folder / name for name in names]
     there = {file.name: file for file in folder.iterdir()}
@@ -164,7 +164,7 @@ def paths_below(folder: Path) -> Iterator[Path]:
 
 
 def names_below(folder: Path) -> Iterator[str]:
-    """The names of all files below a folder, but for those in hidden folders."""
+    """The names of all files below a folder, except those in hidden folders."""
     if isinstance(folder, ObjectPath):
         depth = len(folder.parts)
         inside = (path for path in folder.below() if not any(part[0] in "._" for part in path.parts[depth:-1]))
@@ -176,18 +176,18 @@ def names_below(folder: Path) -> Iterator[str]:
 
 
 def sibling(path: Path, name: str) -> Path | None:
-    """A folder of this name beside a folder; None for a bucket, which has none beside it."""
+    """A folder of this name next to a folder; None for a bucket, which has no siblings."""
     return None if isinstance(path, ObjectPath) and len(path.parts) <= 2 else path.with_name(name)
 
 
 def fixed_part(path: Path) -> Path:
-    """The folder in which a pattern is looked for; the path itself if it is no pattern."""
+    """The folder in which a pattern is searched; the path itself if it is not a pattern."""
     fixed = next((i for i, part in enumerate(path.parts) if glob.has_magic(part)), len(path.parts))
     return type(path)(*path.parts[:fixed])
 
 
 def similar_names(path: Path) -> list[str]:
-    """A line of help: the file beside a missing one whose name is the most similar."""
+    """A line of help: the file next to a missing one with the most similar name."""
     if not isinstance(path, ObjectPath) and not path.parent.is_dir():
         return [f"There is no folder {path.parent} either; the search began in {Path.cwd()}"]
     is_bucket = isinstance(path, ObjectPath) and len(path.parts) <= 2
@@ -259,7 +259,7 @@ class _StoreEntry(NamedTuple):
 
 
 class _StoreScanner:
-    """One listing has everything; it is put into folders."""
+    """Lists everything once and sorts it into folders."""
 
     is_one_listing = True
 

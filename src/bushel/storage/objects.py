@@ -27,7 +27,7 @@ _FLATTENED = re.compile(rf"^({'|'.join(stores.SCHEMES)}):/([^/].*)$", re.DOTALL)
 _SIGNED = re.compile(r"[?&](X-Amz-|X-Goog-|AWSAccessKeyId=|Signature=|sig=|se=|sv=)", re.IGNORECASE)
 
 
-FIRST_BYTES = 1 << 18  # of a read that may be the only one
+FIRST_BYTES = 1 << 18  # bytes of a read that may be the only one
 SMALL_BYTES = 4 << 20  # left of an object that one request fetches
 REQUEST_BYTES = 160 << 20  # of one request: a shard of the usual size; a larger object comes with several at once
 _REQUESTS = 4
@@ -62,7 +62,7 @@ class _Stream:
 
 
 class ObjectFile(io.RawIOBase):
-    """An object that is open for reading. Once it is read on from where it was left, the next bytes come in advance.
+    """An object that is open for reading. If it is read in order, the next bytes are fetched in advance.
 
     `in_order` means that all of it will be read, so that the first bytes come with the others.
     """
@@ -131,7 +131,7 @@ class ObjectFile(io.RawIOBase):
         return stores.get(self.key, start, stop, self.etag)
 
     def _piece(self, stop: int) -> memoryview:
-        """Bytes from the present offset to `stop`, or fewer, and move on to their end."""
+        """Bytes from the current offset to `stop`, or fewer; moves the offset to their end."""
         if not self._held_at <= self._at < self._held_at + len(self._held):
             self._held_at, self._held = self._at, self._fetch(stop)
         piece = self._held[self._at - self._held_at : stop - self._held_at]
@@ -159,7 +159,7 @@ class ObjectFile(io.RawIOBase):
         super().close()
 
     def put_back(self) -> None:
-        """Keep the file for whoever reads it next from its beginning: the request for its bytes is under way."""
+        """Keep the file for the next reader from its beginning: the request for its bytes is under way."""
         with _parking:
             old, _parked[:] = list(_parked), [self]
         for other in old:
@@ -167,7 +167,7 @@ class ObjectFile(io.RawIOBase):
                 other.close()
 
 
-_parked: list[ObjectFile] = []  # at most one: the last that was looked into, and that is most likely read next
+_parked: list[ObjectFile] = []  # at most one: the last one opened, which is most likely read next
 _parking = Lock()
 
 
@@ -258,7 +258,7 @@ class ObjectPath(PosixPath):
             return False
 
     def iterdir(self) -> Generator[ObjectPath, None, None]:
-        """Objects and folders right below; each object keeps what the listing says of it."""
+        """Objects and folders directly below; each object keeps what the listing says about it."""
         objects, folders = stores.list_folder(self.key)
         yield from (self._of(found) for found in objects)
         yield from (self._named(name) for name in folders)
@@ -339,12 +339,12 @@ class ObjectPath(PosixPath):
         return stores.put(self.key, file)
 
     def unlink(self, missing_ok: bool = True) -> None:
-        """Remove it; a missing one is no error."""
+        """Remove it; a missing one is not an error."""
         self.known = None
         stores.delete(self.key, [self.key.name])
 
     def remove_below(self, keep: Path | None = None) -> None:
-        """Remove everything below, but for one object."""
+        """Remove everything below, except for one object."""
         stores.delete(self.key, [path.key.name for path in self.below() if path != keep])
 
     def copy_to(self, other: ObjectPath) -> None:

@@ -1,4 +1,4 @@
-"""Letting one folder take the place of another, so that at every moment one of them is there."""
+"""Replacing one folder by another, so that one of them is there at every moment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["finish_move", "new_path", "replace_folder", "replaced_path"]
 
 
 def new_path(out: Path) -> Path:
-    """Where a folder grows that is to replace another."""
+    """Where a folder grows that will replace another."""
     return out.with_name(f".{out.name}.new")
 
 
@@ -24,7 +24,7 @@ def replaced_path(out: Path) -> Path:
 
 
 def replace_folder(out: Path, new: Path) -> None:
-    """Let a finished folder take the place of another, which is removed.
+    """Replace a folder by a finished one; the old one is removed.
 
     Both change names in one step. Where the system cannot do that there are two steps, and whoever opens the folder
     takes the second one (`finish_move`) if the process that took the first was killed.
@@ -57,7 +57,7 @@ def finish_move(out: Path) -> bool:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders swap their names. False where the system cannot: then nothing has happened."""
+    """Swap the names of two folders. False, with nothing done, if the system cannot."""
     libc = ctypes.CDLL(None)
     names = os.fsencode(one), os.fsencode(other)
     if hasattr(libc, "renameat2"):  # Linux: both relative to the working folder; RENAME_EXCHANGE
@@ -68,7 +68,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut."""
+    """Make a rename survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

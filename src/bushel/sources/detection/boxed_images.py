@@ -79,7 +79,7 @@ def voc(
 ) -> DetectionSource:
     """Take a sample from each XML file of a folder as Pascal VOC has it: Annotations, JPEGImages, ImageSets.
 
-    XML beside the images will do too. Lists in ImageSets/Main that are named train, val or test are splits. Classes are
+    XML next to the images works too. Lists in ImageSets/Main that are named train, val or test are splits. Classes are
     numbered from 1 by their names.
     """
     arguments = locals()
@@ -98,7 +98,7 @@ def yolo(
     keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
     allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
 ) -> DetectionSource:
-    """Take a sample from each image of a folder with labels as YOLO has them, beside the images or under `labels`.
+    """Take a sample from each image of a folder with YOLO labels, next to the images or under `labels`.
 
     Names of classes come from data.yaml, classes.txt or obj.names; YOLO's 0 is class 1, since 0 is the background.
     Folders named train, val or test are splits.
@@ -114,7 +114,7 @@ def boxes(
     images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
     *,
     columns: Annotated[Mapping[str, str] | None, 'Columns with unusual names, such as class = "species"'] = None,
-    unit: Annotated[Unit | None, "Unit of the corners (default: told from the values)"] = None,
+    unit: Annotated[Unit | None, "Unit of the corners (default: found from the values)"] = None,
     classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
     bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
     verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",

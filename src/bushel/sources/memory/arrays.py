@@ -45,7 +45,7 @@ def arrays(
     columns: Annotated[Sequence[str] | None, "Arrays to keep (default: all)"] = None,
     rename: Annotated[Mapping[str, str] | None, "New names of arrays, by their old names"] = None,
     types: Annotated[Mapping[str, str] | None, 'Types of arrays, such as image = "uint8"'] = None,
-    key: Annotated[str | None, "Array that tells samples apart (default: the row number)"] = None,
+    key: Annotated[str | None, "Array that identifies a sample (default: the row number)"] = None,
 ) -> ArraySource:
     """Take samples from arrays, one per row: NumPy files, arrays by name, a DataFrame, scikit-learn's data.
 

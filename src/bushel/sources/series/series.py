@@ -62,7 +62,7 @@ def series(
     time_split: Annotated[str | Mapping[str, Any] | None, "Split by time: shares, or until when each split is"] = None,
     stack: Annotated[bool, "Store all sensors as one array"] = True,
     times: Annotated[bool, "Store the time of each row"] = False,
-    format: Annotated[Format | None, "Format of the files (default: told from their bytes and names)"] = None,
+    format: Annotated[Format | None, "Format of the files (default: found from their bytes and names)"] = None,
     encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
     delimiter: Annotated[str | None, "Character between the values of a row (default: found)"] = None,
     helpers: Helpers = None,

@@ -26,7 +26,7 @@ def huggingface(
     path: AnyPath,
     *,
     columns: Annotated[Sequence[str] | None, "Columns to keep (default: all)"] = None,
-    key: Annotated[str | None, "Column that tells samples apart (default: the row number)"] = None,
+    key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
     verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
     keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
     allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
