@@ -164,3 +164,16 @@ def test_sparse_rows_are_learned(tmp_path: Path) -> None:
     bushel.build(iter(rows), tmp_path / "data", split="70/30")
     trained = train(tmp_path / "data", Options(epochs=10, **QUICK), out=tmp_path / "run")
     assert trained.metrics["val"]["accuracy"] > 0.9
+
+
+def test_uneven_classes_count_alike_unless_the_user_says_otherwise(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(900, 4)).astype(np.float32)
+    label = (x[:, 0] + 0.5 * generator.normal(size=900) > 1.8).astype(int)
+    bushel.build({"x": x, "label": label}, tmp_path / "data", split="70/30", stratify="label")
+    notes: list[str] = []
+    options = Options(epochs=8, preflight=False)
+    alike = train(tmp_path / "data", options, out=tmp_path / "alike", listener=Listener(note=notes.append))
+    assert notes[0].startswith("the classes are uneven, and count alike in training")
+    each = train(tmp_path / "data", Options(epochs=8, preflight=False, class_weights="none"), out=tmp_path / "each")
+    assert alike.metrics["val"]["balanced_accuracy"] > each.metrics["val"]["balanced_accuracy"] + 0.1

@@ -71,7 +71,12 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 @_option("optimiser", "Optimiser", _TRAINING, spelling="--optimizer")
 @flag("--mixed-precision", type=click.Choice([*_PRECISIONS]), help="Compute in half precision", group=_TRAINING)
 @_option("augment", "Random changes of train inputs; `light` for a usual set", _TRAINING, metavar="flip,rotate=15")
-@flag("--class-weights", metavar="balanced|CAT=2,DOG=1", help="Weight of each class in the loss", group=_TRAINING)
+@flag(
+    "--class-weights",
+    metavar="balanced|none|CAT=2,DOG=1",
+    help="Weight of each class in the loss  [default: balanced if uneven]",
+    group=_TRAINING,
+)
 @_option("early_stopping", "Stop after N epochs without a better validation loss", _TRAINING)
 @_option("seed", "Random seed for weights, order and augmentation", _TRAINING)
 @_option("strategy", "Spread each batch over the devices of this machine", _TRAINING, rare=True)
@@ -211,7 +216,7 @@ def _set(name: str, value: Any) -> Any:
 
 
 def _weights(text: str) -> Any:
-    if text == "balanced":
+    if text in ("balanced", "none"):
         return text
     weights = {}
     for part in text.split(","):
@@ -219,7 +224,9 @@ def _weights(text: str) -> Any:
         try:
             weights[name] = float(value)
         except ValueError:
-            raise click.UsageError(f"--class-weights must be balanced, or like CAT=2,DOG=1; got {part!r}") from None
+            raise click.UsageError(
+                f"--class-weights must be balanced, none, or like CAT=2,DOG=1; got {part!r}"
+            ) from None
     return weights
 
 

@@ -24,9 +24,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to train. What is None is chosen from the data, and reported.
 
     `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, or a name of `keras.applications`.
-    `kinds` says what features are fed as, where that is not what you mean. `class_weights` is `balanced` or a weight
-    for each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how many
-    epochs may pass without a better validation loss. Without `epochs`, there are enough for a thousand steps, and
+    `kinds` says what features are fed as, where that is not what you mean. `class_weights` is `balanced`, `none` or a
+    weight for each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how
+    many epochs may pass without a better validation loss. Without `epochs`, there are enough for a thousand steps, and
     training stops early. `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
     """
 
@@ -47,7 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     optimiser: Optimiser = "adam"
     precision: Precision = "float32"
     augment: str | None = None
-    class_weights: Literal["balanced"] | dict[str, float] | None = None
+    class_weights: Literal["balanced", "none"] | dict[str, float] | None = None
     early_stopping: int | None = None
     checkpoint_every: int | None = None
     seed: int = 0

@@ -29,6 +29,7 @@ from bushel.training.models.compiling import compile_model, head_problem
 from bushel.training.models.custom_models import custom_model
 from bushel.training.models.ready_models import ready_model
 from bushel.training.options import Options
+from bushel.training.verdict.metrics import primary
 from bushel.transforms import cast, normalise
 
 __all__ = ["Setup", "set_up"]
@@ -86,7 +87,7 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
     target = choose_target(splits, label=options.label, task=options.task)
     preparation, notes = choose_inputs(splits, target.label, options)
     augmentation = augmentation_of(options.augment, preparation)
-    weights = _class_weights(target, options)
+    weights = _class_weights(target, options, notes)
     problem = Problem(preparation, target)
     strategy = strategy_of(options)
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
@@ -194,9 +195,13 @@ def _build_metrics(model: Any, x: Any, y: Any) -> None:
         raise SchemaMismatch(f"the loss does not take the labels: {_why(error)}", at="loss") from None
 
 
-def _class_weights(target: Target, options: Options) -> NDArray[np.float32] | None:
+def _class_weights(target: Target, options: Options, notes: list[str]) -> NDArray[np.float32] | None:
+    """Weights by class: those given, or, where classes are so uneven that accuracy flatters, balanced ones."""
     given = options.class_weights
-    if given is None:
+    if given is None and target.is_classes and primary(target).name == "balanced_accuracy":
+        notes.append("the classes are uneven, and count alike in training (--class-weights none: each record does)")
+        given = "balanced"
+    if given in (None, "none"):
         return None
     if not target.is_classes:
         raise ValueError(f"class_weights are for classification; this is {target.words}")

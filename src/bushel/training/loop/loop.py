@@ -148,6 +148,9 @@ class Training:
         state, begun = self.state, time.perf_counter()
         found = self.predict(self.setup.splits.val)
         measured = metrics(self.setup.target, found)
+        if self.setup.class_weights is not None:  # as in training
+            weights = self.setup.class_weights[found.labels]
+            measured["loss"] = float(np.average(found.losses, weights=weights if weights.any() else None))
         self.watch.validated(found)
         row = {"epoch": state.epoch + 1, "step": state.step, **_means(state.sums)}
         row |= {f"val_{name}": value for name, value in measured.items()}
