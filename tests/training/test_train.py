@@ -170,7 +170,8 @@ def test_uneven_classes_count_alike_unless_the_user_says_otherwise(tmp_path: Pat
     generator = np.random.default_rng(0)
     x = generator.normal(size=(900, 4)).astype(np.float32)
     label = (x[:, 0] + 0.5 * generator.normal(size=900) > 1.8).astype(int)
-    bushel.build({"x": x, "label": label}, tmp_path / "data", split="70/30", stratify="label")
+    with pytest.warns(bushel.BushelWarning, match="times as many"):
+        bushel.build({"x": x, "label": label}, tmp_path / "data", split="70/30", stratify="label")
     notes: list[str] = []
     options = Options(epochs=8, preflight=False)
     alike = train(tmp_path / "data", options, out=tmp_path / "alike", listener=Listener(note=notes.append))
