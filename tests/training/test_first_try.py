@@ -210,6 +210,13 @@ def test_the_range_of_a_custom_model_is_measured_at_its_first_weights(before: An
     assert look_at_model(model, None).expects == expected
 
 
+def test_ids_have_no_range() -> None:
+    inputs = keras.Input((7,), dtype="int64")
+    words = keras.layers.Embedding(50, 8)(keras.ops.minimum(inputs, 49))
+    model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(words)))
+    assert look_at_model(model, None).expects is None
+
+
 @pytest.mark.parametrize("span", [None, "0..255"])
 def test_transfer_learning_with_preprocessing_inside_is_fed_pixels_as_they_are(tmp_path: Path, span: Any) -> None:
     samples, signal = inputs("images")

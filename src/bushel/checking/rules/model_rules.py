@@ -123,6 +123,8 @@ def _measured_range(model: Any) -> str | None:
         first, normalises = _first_with_weights(model)
         if first is None or (normalises and _application_of(first.operation) is None):
             return None
+        if type(first.operation).__name__ == "Embedding":  # ids have no range
+            return None
         found = {span: _values_before(model, first, ends) for span, ends in received.items()}
         is_changed = is_changed or any(not np.allclose(found[span], received[span]) for span in received)
         received, name = found, _application_of(first.operation)
