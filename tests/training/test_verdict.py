@@ -114,6 +114,22 @@ def test_shuffled_labels_are_told_from_a_model_that_does_not_learn(tmp_path: Pat
     assert "RUN010 labels-say-nothing" in page
 
 
+def test_predictions_that_are_not_numbers_are_no_comparison(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    bushel.build({"x": x, "label": x[:, 0]}, tmp_path / "data", split="70/30")
+
+    def broken(problem: Any) -> Any:
+        inputs = keras.Input(problem.input_shape)
+        outputs = keras.layers.Dense(1)(inputs)
+        return keras.Model(inputs, outputs + keras.ops.log(keras.ops.relu(outputs) * 0))
+
+    options = Options(epochs=1, model=broken, preflight=False)
+    trained = train(tmp_path / "data", options, out=tmp_path / "run")
+    assert not trained.verdict.learned
+    assert "because predictions are not numbers" in trained.verdict.summary
+    assert trained.verdict.causes[0]["rule"] == "RUN001"
+
+
 def test_what_blocks_is_said_before_anything_is_trained(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(300, 5))
     data = write(tmp_path / "data", x, np.zeros(300, int))

@@ -31,6 +31,7 @@ FEW_RECORDS = 50  # of train; and as many for each class as the next says
 FEW_OF_A_CLASS = 10
 COMMONEST = 0.75  # share of the largest class from which the others are rare
 LOST = 0.5  # share of the values of an input
+NEAR = 0.8  # share of what a linear model gains over guessing
 
 
 @dataclass
@@ -388,9 +389,12 @@ def worse_than_linear(run: RunFacts) -> Iterator[Finding]:
     Ignore: where the linear model was fitted to far more records than the network has seen.
     Reports: https://github.com/keras-team/keras-io/issues/1549
     """
-    if run.is_learned and run.is_below_linear:
+    if run.is_learned and run.is_below_linear and run.score is not None and run.linear_score is not None:
+        gain = run.linear_score - run.constant_score
+        is_near = gain > 0 and run.score - run.constant_score > NEAR * gain
         yield Finding(
             f"{run.metric} is {_shown(run, run.score)}, and that of a linear model {_shown(run, run.linear_score)}",
+            severity="info" if is_near else None,
             evidence={"model": run.score, "linear": run.linear_score, "guessing": run.constant_score},
             help=["try more --epochs, or another --learning-rate"],
         )

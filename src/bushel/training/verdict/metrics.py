@@ -227,6 +227,8 @@ def bootstrap(measure: Measure, rows: int, *, seed: int = 0, draws: int = 400) -
     everything = np.arange(rows)
     base = everything if rows <= _MOST_ROWS else generator.permutation(rows)[:_MOST_ROWS]
     found = np.array([measure(base[generator.integers(0, len(base), len(base))]) for _ in range(draws)])
+    if np.isnan(found).all():
+        return Interval(math.nan, math.nan, math.nan)
     low, high = np.nanpercentile(found, [2.5, 97.5])
     return Interval(measure(everything), float(low), float(high))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,6 +106,8 @@ def count_of_records(count: int) -> str:
 
 
 def _compared(gain: Interval, baseline: str) -> str:
+    if not math.isfinite(gain.value):
+        return f"not comparable with {baseline}, because predictions are not numbers"
     between = f"{gain.low:+.3g} to {gain.high:+.3g}"
     if gain.low <= 0 <= gain.high:
         return f"no significant difference from {baseline} ({gain.value:+.3g}, {between})"
