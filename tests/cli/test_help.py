@@ -132,6 +132,7 @@ def test_set_reaches_every_option_of_training(field: str) -> None:
         "task": "regression",
         "columns": '["a"]',
         "model": "m.keras",
+        "weights": "w.weights.h5",
         "loss": "mse",
         "learning_rate": "0.1",
         "schedule": "cosine",

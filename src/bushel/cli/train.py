@@ -212,7 +212,8 @@ def _set(name: str, value: Any) -> Any:
     try:
         return msgspec.convert(value, _TYPES[name], strict=False)
     except msgspec.ValidationError as error:
-        raise click.UsageError(f"--set {name}: {str(error)[0].lower()}{str(error)[1:]}") from None
+        why = str(error).replace(" | null", "")
+        raise click.UsageError(f"--set {name}: {why[0].lower()}{why[1:]}") from None
 
 
 def _weights(text: str) -> Any:
