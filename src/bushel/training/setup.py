@@ -201,7 +201,7 @@ def _class_weights(target: Target, options: Options, notes: list[str]) -> NDArra
     if given is None and target.is_classes and primary(target).name == "balanced_accuracy":
         notes.append("the classes are uneven, and count alike in training (--class-weights none: each record does)")
         given = "balanced"
-    if given in (None, "none"):
+    if given is None or given == "none":
         return None
     if not target.is_classes:
         raise ValueError(f"class_weights are for classification; this is {target.words}")
