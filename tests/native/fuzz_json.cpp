@@ -14,7 +14,8 @@ void demand(bool holds) {
 }
 
 std::string_view text_of(const JsonColumn& column, std::size_t row) {
-  const auto begin = static_cast<std::size_t>(column.offsets[row]), end = static_cast<std::size_t>(column.offsets[row + 1]);
+  const auto begin = static_cast<std::size_t>(column.offsets[row]),
+             end = static_cast<std::size_t>(column.offsets[row + 1]);
   return {reinterpret_cast<const char*>(column.data.data()) + begin, end - begin};
 }
 
