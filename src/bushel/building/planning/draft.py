@@ -358,7 +358,7 @@ class Draft:
             raise BushelError(
                 f"{len(leaking):,} of {groups.max() + 1:,} groups are in more than one split; "
                 f"the first is {text_of(group)!r}",
-                help=[f"To split by {self.group!r} instead: --split 80/10/10 --group {self.group}"],
+                help=[f"To split by {self.group!r} instead: --split 80/10/10 --resplit --group {self.group}"],
             )
 
     def _assign_stratified(self, draws: Any, parts: Any, classes: Any) -> NDArray[np.uint8]:

@@ -131,7 +131,7 @@ def group_in_two_splits(data: Data) -> Iterator[Finding]:
                     f"{count_of_things(len(common), 'value')} of {name!r} in {other.name} and in {first.name} too",
                     locations=[Location(file=str(data.files_of(other.name)[0].path), feature=name)],
                     evidence={"measured": len(common), "expected": 0, "subject": f"{first.name}/{other.name}"},
-                    help=[f"split by it: bushel build SOURCE OUT --group {name}"],
+                    help=[f"split by it: bushel build SOURCE OUT --split 80/10/10 --resplit --group {name}"],
                 )
 
 

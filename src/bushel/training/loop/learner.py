@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +60,8 @@ class Learner:
             return None
         tf, model = load_tensorflow(), self.model
         y = label_form(self.compiled.form, self.problem.target, labels)
-        with tf.GradientTape() as tape:
+        with warnings.catch_warnings(), tf.GradientTape() as tape:
+            warnings.simplefilter("ignore")  # what Keras warns of is a finding
             loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=False))
         found = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
         return {
