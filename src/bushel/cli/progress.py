@@ -47,7 +47,7 @@ def show_progress(step_of: Callable[..., Step]) -> Iterator[Callable[..., None]]
             if step.stage not in tasks:
                 for stage in [stage for stage in tasks if stage == "plan"]:
                     bar.remove_task(tasks.pop(stage))
-                tasks[step.stage] = bar.add_task(step.stage, total=None, text="")
+                tasks[step.stage] = bar.add_task(step.stage, total=step.of or None, text=step.text)
             bar.update(tasks[step.stage], completed=step.done, total=step.of or None, text=step.text)
 
         yield show
