@@ -105,6 +105,8 @@ def in_python(text: str) -> str:
         name, value = found[1].replace("-", "_"), found[2]
         if name in _OF_RUN:
             return f"run=Run({name}={_OF_RUN[name]})" if _OF_RUN[name] else f"{name} of Run"
+        if name == "resplit":
+            return "resplit=True"
         if value is None:
             return name
         if "," in value:
@@ -112,7 +114,7 @@ def in_python(text: str) -> str:
         is_plain = value.upper() == value and "/" not in value
         return f"{name}={value}" if is_plain else f'{name}="{value}"'
 
-    return re.sub(r'(\w+="[^"]*") (?=\w+=)', r"\1, ", _FLAG.sub(replace, text))
+    return re.sub(r'(\w+=(?:"[^"]*"|True)) (?=\w+=)', r"\1, ", _FLAG.sub(replace, text))
 
 
 class BushelError(Exception):

@@ -106,3 +106,23 @@ def test_an_addition_of_which_every_sample_is_refused_counts_them_and_leaves_the
     assert sorted(numbers_in(out)) == list(range(100))
     build(Numbers(103, refuse=frozenset({100})), out, run=Run(workers=1, append=True))
     assert sorted(numbers_in(out)) == [*range(100), 101, 102]
+
+
+def test_rows_of_another_file_that_have_known_numbers_are_reported(tmp_path):
+    for name, rows in (("a", 3), ("b", 5), ("c", 2)):
+        (tmp_path / f"{name}.csv").write_text("x,label\n" + "".join(f"{i},{name}\n" for i in range(rows)))
+    out, add = tmp_path / "out", bushel.Run(append=True)
+    bushel.build(tmp_path / "a.csv", out)
+    with pytest.warns(bushel.BushelWarning, match=r"3 rows of .*b.csv were left out: without key rows are told apart"):
+        assert bushel.build(tmp_path / "b.csv", out, run=add).records == 2
+    with pytest.warns(bushel.BushelWarning, match=r"all rows of .*c.csv were left out"):
+        assert bushel.build(tmp_path / "c.csv", out, run=add).records == 0
+
+
+def test_a_file_that_grew_is_added_without_a_word(tmp_path, recwarn):
+    table = tmp_path / "a.csv"
+    table.write_text("x\n1\n2\n")
+    bushel.build(table, tmp_path / "out")
+    table.write_text("x\n1\n2\n3\n")
+    assert bushel.build(table, tmp_path / "out", run=bushel.Run(append=True)).records == 1
+    assert not recwarn.list

@@ -117,7 +117,7 @@ def test_a_group_in_two_splits_is_an_error_before_anything_is_read(tmp_path):
         build(source, tmp_path / "out", split="fold", group="patient")
     assert str(caught.value).splitlines() == [
         "1 of 4 groups are in more than one split; the first is '0'",
-        '  To split by \'patient\' instead: split="80/10/10", group="patient"',
+        '  To split by \'patient\' instead: split="80/10/10", resplit=True, group="patient"',
     ]
 
 

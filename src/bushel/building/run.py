@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -167,7 +167,7 @@ def build(
         stopwatch = Stopwatch(engine.cpu_seconds)
         with stopwatch.stage("open"):
             opened = open_any(source, helpers_of(engine))
-        built = _build(opened, recipe, as_path(out), transforms, run, engine, stopwatch)
+        built = _build(_Given(opened, recipe, as_path(out), transforms, run, engine, stopwatch))
     built.warn()
     return built
 
@@ -186,26 +186,30 @@ def build_recipe(recipe: Recipe | AnyPath, out: AnyPath | None = None, *, run: R
         stopwatch = Stopwatch(engine.cpu_seconds)
         with stopwatch.stage("open"):
             opened = open_source(recipe.source, helpers=helpers_of(engine))
-        built = _build(opened, recipe, as_path(out), transforms, run, engine, stopwatch)
+        built = _build(_Given(opened, recipe, as_path(out), transforms, run, engine, stopwatch))
     built.warn()
     return built
 
 
-def _build(
-    source: Source,
-    recipe: Recipe,
-    out: Path,
-    transforms: Sequence[Transform],
-    run: Run,
-    engine: Engine,
-    stopwatch: Stopwatch,
-) -> Built:
+class _Given(NamedTuple):
+    """What a build is made of."""
+
+    source: Source
+    recipe: Recipe
+    out: Path
+    transforms: Sequence[Transform]
+    run: Run
+    engine: Engine
+    stopwatch: Stopwatch
+
+
+def _build(given: _Given) -> Built:
     """Build, unless the same build made what is there."""
-    if not run.overwrite and not run.append:
-        manifest = built_before(out, recipe, source, transforms)
+    if not given.run.overwrite and not given.run.append:
+        manifest = built_before(given.out, given.recipe, given.source, given.transforms)
         if manifest is not None:
-            return _unchanged(out, manifest)
-    return _Build(source, recipe, out, transforms, run, engine, stopwatch).do()
+            return _unchanged(given.out, manifest)
+    return _Build(given).do()
 
 
 def _unchanged(out: Path, manifest: Manifest) -> Built:
@@ -228,19 +232,13 @@ def _unchanged(out: Path, manifest: Manifest) -> Built:
 class _Build:
     """One build, from its source to its dataset."""
 
-    def __init__(
-        self,
-        source: Source,
-        recipe: Recipe,
-        out: Path,
-        transforms: Sequence[Transform],
-        run: Run,
-        engine: Engine,
-        stopwatch: Stopwatch,
-    ) -> None:
+    def __init__(self, given: _Given) -> None:
+        source, recipe, out, transforms, run, self.engine, self.stopwatch = given
         check_outside(source, out)
-        self.source, self.run, self.engine, self.stopwatch = source, run, engine, stopwatch
+        self.source, self.run = source, run
         self.output = open_output(out, overwrite=run.overwrite, append=run.append)
+        before = self.output.manifest
+        self._source_before: dict[str, Any] | None = before.recipe.get("source") if before else None
         self.recipe = same_recipe(self.output, recipe, source.describe())
         self.transforms = self._frozen_transforms(transforms)
         self.journal: Journal = self.output.journal
@@ -475,6 +473,22 @@ class _Build:
                 f"the build needs about {readable_size(needed)}, and {readable_size(free)} are free on its disk",
             )
 
+    def _taken_for_old(self, made: Plan | None) -> list[str]:
+        """Say how many rows of another file were left out because the dataset has samples with their numbers."""
+        before, now = self._source_before, self.source.describe()
+        if before is None or "format" not in now or now.get("key") is not None or now.get("path") == before.get("path"):
+            return []
+        if made is None:
+            which = "all rows"
+        elif left_out := sum(made.facts.partition_rows) - made.samples:
+            which = quantity(left_out, "row")
+        else:
+            return []
+        return [
+            f"{which} of {now.get('path')} were left out: without --key rows are told apart by their numbers, and the "
+            "dataset has these numbers already; build the dataset with --key COL to add rows of other files"
+        ]
+
     def _built(self, made: Plan | None, manifest: Manifest | None, outcomes: list[Outcome], resumed: int) -> Built:
         assert manifest is not None
         written = [outcome for outcome in outcomes if outcome.path]
@@ -489,10 +503,14 @@ class _Build:
             seconds=time.perf_counter() - self.begun,
             resumed=resumed,
             narrowed=largest_narrowings(outcomes, {}),
-            problems=[*made.facts.problems, *_lost_classes(made, manifest)] if made else [],
+            problems=[*self._taken_for_old(made), *_problems(made, manifest)],
             is_acceptable=refused == 0 or self.run.max_bad is not None,
             timings=self.stopwatch.timings(),
         )
+
+
+def _problems(made: Plan | None, manifest: Manifest) -> list[str]:
+    return [*made.facts.problems, *_lost_classes(made, manifest)] if made else []
 
 
 def _lost_classes(made: Plan, manifest: Manifest) -> list[str]:

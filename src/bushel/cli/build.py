@@ -150,6 +150,11 @@ def _show_built(built: Built, *, as_json: bool) -> None:
     if as_json:
         _print_json(built)
         return
+    if not built.samples and built.problems:
+        click.echo(f"{built.path}: nothing was added")
+        for problem in built.problems:
+            click.echo(f"problem: {problem}")
+        return
     if not built.samples and not built.manifest.generation:
         click.echo(f"{built.path}: nothing to do: this recipe built it, and its source has not changed since")
         return

@@ -156,7 +156,7 @@ R = TypeVar("R")
 
 _RETRIES = 5  # retries of a task whose worker or node was lost
 _AHEAD = 4  # tasks submitted per CPU, so that nodes never wait for the next one
-_LONG = 10.0  # seconds without a result after which it is said that tasks wait
+_LONG = 10.0  # seconds without a result, after which a note says that tasks are waiting
 _TOGETHER = 8  # tasks per submission, if there are many: scheduling one costs a fraction of a millisecond
 
 

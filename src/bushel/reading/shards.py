@@ -438,7 +438,7 @@ class InflatedShards(ShardSet):
                 lost[int(places[at])] = fault
                 at += 1
                 continue
-            # Find records by offset, not by number: damage may hide several records behind one number.
+            # Find records by offset, not by number: after damage, several records may seem to have one number.
             starts = chunk.extents[:, 0] + np.uint64(chunk.base)
             end = int(np.searchsorted(ordered, base + np.searchsorted(index.offsets, starts[-1], side="right")))
             records = ordered[at:end] - base

@@ -106,7 +106,7 @@ class Plan:
         return load_array(path) if path.exists() else None
 
     def origins(self, partitions: Rows, rows: Rows) -> tuple[Rows, NDArray[np.int32] | None]:
-        """The rows of the source behind planned rows, and the number of each repeat; None without repeats."""
+        """The source rows that planned rows come from, and the number of each repeat; None without repeats."""
         if not self.facts.originals:
             return rows, None
         listed = np.array([*self.facts.originals, 0])[np.minimum(partitions, len(self.facts.originals))]

@@ -25,11 +25,11 @@ MOVED_LITTLE, MOVED_FAR = 0.01, 3.0  # relative change of weights that is too sm
 FEW_STEPS = 100  # after which a loss that still falls says that training was too short
 HEAVY_DROPOUT = 0.9
 HEAVY_PENALTY = 10.0  # times the loss of guessing
-APART = 0.8  # area under the ROC curve from which two splits are told apart
+DRIFTED = 0.8  # area under the ROC curve of telling two splits apart, above which they differ
 CONTRADICTING = 0.25  # share of records
 FEW_RECORDS = 50  # of train; and as many for each class as the next says
 FEW_OF_A_CLASS = 10
-COMMONEST = 0.75  # share of the largest class from which the others are rare
+DOMINANT = 0.75  # share of the largest class above which the others are rare
 LOST = 0.5  # share of the values of an input
 NEAR = 0.8  # share of what a linear model gains over guessing
 
@@ -173,10 +173,10 @@ def predictions_collapsed(run: RunFacts) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras-io/issues/1549
     """
     total = sum(run.counts)
-    commonest = max(run.counts, default=0) / total if total else 1.0
-    if run.predicted is not None and run.share > 0.98 and commonest < 0.9 and len(run.classes) > 1:
+    largest = max(run.counts, default=0) / total if total else 1.0
+    if run.predicted is not None and run.share > 0.98 and largest < 0.9 and len(run.classes) > 1:
         yield Finding(
-            f"{run.share:.0%} of the predictions are one class, and the largest has {commonest:.0%} of the records",
+            f"{run.share:.0%} of the predictions are one class, and the largest has {largest:.0%} of the records",
             locations=_label(run),
             evidence={"measured": run.predicted, "expected": sum(count > 0 for count in run.counts)},
             help=["try --class-weights balanced, and a lower --learning-rate"],
@@ -543,7 +543,7 @@ def splits_differ(run: RunFacts) -> Iterator[Finding]:
     Ignore: where the other split is meant to differ.
     Reports: https://github.com/keras-team/keras/issues/11869 https://github.com/keras-team/keras/issues/12689
     """
-    if run.has_failed and run.drift is not None and run.drift > APART:
+    if run.has_failed and run.drift is not None and run.drift > DRIFTED:
         yield Finding(
             f"the records that judge the model differ from those of train: a linear model tells them apart "
             f"(AUC {run.drift:.2f})",
@@ -563,7 +563,7 @@ def labels_of_splits_differ(run: RunFacts) -> Iterator[Finding]:
     Ignore: where the two splits are meant to differ.
     Reports: https://github.com/mlpack/examples/pull/213
     """
-    is_apart = run.drift is not None and run.drift > APART
+    is_apart = run.drift is not None and run.drift > DRIFTED
     if run.has_failed and run.holds_within_train and not run.linear_learns and not is_apart:
         worse = ", and the model is worse than guessing there" if run.is_worse else ""
         yield Finding(
@@ -626,10 +626,10 @@ def rare_classes_lost(run: RunFacts) -> Iterator[Finding]:
     Reports: none collected.
     """
     total = sum(run.counts)
-    commonest = max(run.counts, default=0) / total if total else 0.0
-    if run.has_failed and commonest >= COMMONEST and run.share > 0.95:
+    largest = max(run.counts, default=0) / total if total else 0.0
+    if run.has_failed and largest >= DOMINANT and run.share > 0.95:
         yield Finding(
-            f"{commonest:.0%} of the records are of one class, and {run.share:.0%} of the predictions",
+            f"{largest:.0%} of the records and {run.share:.0%} of the predictions are of one class",
             confidence="likely",
             locations=_label(run),
             evidence={"measured": run.share, "records": min(count for count in run.counts if count)},

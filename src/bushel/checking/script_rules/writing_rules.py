@@ -206,5 +206,5 @@ def written_while_training(trace: Trace) -> Iterator[Finding]:
         if happened & {"step", "epoch"}:
             yield at(event, "records are written inside the training loop", help="write them before training")
         elif isinstance(path, ast.Constant):
-            yield at(event, f"each round of the loop writes {path.value!r} anew", severity="error",
+            yield at(event, f"every iteration of the loop overwrites {path.value!r}", severity="error",
                      help="open the writer once, before the loop")  # fmt: skip
