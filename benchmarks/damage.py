@@ -10,19 +10,27 @@ readers read the same copies.
   silent     records that did not come out of a file of which no error, warning or count told
 
 tf.data stops at the first error; `ignore_errors` is what people add to go on. It knows neither index nor manifest and
-reads the shards beside them. bushel reads with on_fault="skip"; where a manifest cannot be used, the error says how to
-read the shards without it, and that is done. Exit code 1 if bushel gave anything wrong or silent.
+reads the shards beside them. bushel reads with on_fault="skip", every other copy shuffled; where a manifest cannot be
+used, the error says how to read the shards without it, and that is done. `raise` is bushel with on_fault="raise", which
+stops at the first error. Exit code 1 if bushel gave anything wrong or silent.
+
+Each library reads in a process of its own, and what came out of a copy is written down at once: with --folder a run
+that was stopped goes on where it was.
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
+import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,10 +39,12 @@ from table import settings, share, show
 
 import bushel
 from bushel import _native
+from bushel.reading.order import BufferedShuffle
 
 RECORDS, BASES = 24, 6
 SHARES = {"records": 0.4, "gzip": 0.3, "index": 0.15, "manifest": 0.15}
-NEVER_WRITTEN = b"?"
+SIDES = {"bushel": ("bushel", "raise"), "tf.data": ("tf.data", "ignore_errors")}
+NEVER_WRITTEN = -1
 
 
 @dataclass(frozen=True)
@@ -52,19 +62,36 @@ class Base:
 
 
 @dataclass(frozen=True)
+class Copy:
+    """A damaged copy of a dataset."""
+
+    number: int
+    kind: str
+    base: Base
+    folder: Path
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What a reader gave of one copy."""
 
-    payloads: list[bytes]
+    records: list[int]  # which of the payloads of its base
     is_told: bool  # that something is wrong
 
 
-def make_base(folder: Path, seed: int, compression: str | None) -> Base:
+Reader = Callable[[Copy], Outcome]
+
+
+def make_base(folder: Path, seed: int, compression: str | None) -> None:
     """Build a dataset of records of several sizes."""
     rng = np.random.default_rng(seed)
     texts = [rng.integers(97, 123, rng.integers(1, 400)).astype(np.uint8).tobytes() for _ in range(RECORDS)]
     samples = {"number": np.arange(RECORDS) + 1000 * seed, "data": texts, "x": rng.normal(size=(RECORDS, 3))}
     bushel.build(samples, folder, compression=compression, run=bushel.Run(workers=1))  # type: ignore[arg-type]
+
+
+def open_base(folder: Path) -> Base:
+    """A dataset that `make_base` built."""
     (shard,) = (path.name for path in folder.glob("*.tfrecord*"))
     return Base(folder, shard, list(bushel.payloads(folder / shard)))
 
@@ -96,27 +123,38 @@ def inflated(data: bytes) -> bytes:
     return bytes(out)
 
 
-def intact(base: Base, data: bytes) -> Counter[bytes]:
-    """The payloads that stand whole in a damaged shard."""
-    content = inflated(data) if base.is_compressed else data
-    return Counter(payload for payload in base.payloads if bytes(_native.frame(payload)) in content)
+def intact(copy: Copy) -> Counter[int]:
+    """The records that stand whole in the shard of a copy."""
+    data = (copy.folder / copy.base.shard).read_bytes()
+    content = inflated(data) if copy.base.is_compressed else data
+    payloads = enumerate(copy.base.payloads)
+    return Counter(number for number, payload in payloads if bytes(_native.frame(payload)) in content)
 
 
-def by_bushel(base: Base, folder: Path) -> Outcome:
+def by_bushel(copy: Copy) -> Outcome:
     """Read a copy as a dataset, past what is damaged."""
-    for paths in (folder, folder / "*.tfrecord*"):
+    for paths in (copy.folder, copy.folder / "*.tfrecord*"):
         try:
-            outcome = _read(base, bushel.open(paths))
-            return Outcome(outcome.payloads, is_told=outcome.is_told or paths != folder)
+            outcome = _read(copy, bushel.open(paths), "skip")
+            return Outcome(outcome.records, is_told=outcome.is_told or paths != copy.folder)
         except bushel.BushelError:  # nothing can be read, or not with this manifest
             continue
     return Outcome([], is_told=True)
 
 
-def _read(base: Base, data: bushel.Dataset) -> Outcome:
-    feed = bushel.batches(data["train"], batch_size=5, on_fault="skip")
-    known = {_values(payload): payload for payload in base.payloads}
-    found: list[bytes] = []
+def by_bushel_raising(copy: Copy) -> Outcome:
+    """Read a copy as a dataset, up to what is damaged; what came before it is not counted."""
+    try:
+        return _read(copy, bushel.open(copy.folder), "raise")
+    except bushel.BushelError:
+        return Outcome([], is_told=True)
+
+
+def _read(copy: Copy, data: bushel.Dataset, on_fault: bushel.reading.batch.OnFault) -> Outcome:
+    order = bushel.Order(shuffle=copy.number % 2 == 1)
+    feed = bushel.batches(data["train"], batch_size=5, on_fault=on_fault, order=order)
+    known = {_values(payload): number for number, payload in enumerate(copy.base.payloads)}
+    found: list[int] = []
     for batch in feed:
         rows = zip(batch["number"].tolist(), batch["data"], batch["x"], strict=True)
         found += [known.get((number, bytes(text), x.tobytes()), NEVER_WRITTEN) for number, text, x in rows]
@@ -131,15 +169,22 @@ def _values(payload: bytes) -> tuple[int, bytes, bytes]:
     return int(features["number"][0]), features["data"][0], features["x"].tobytes()
 
 
-def by_tensorflow(*, ignores: bool) -> Callable[[Base, Path], Outcome]:
-    """Read the shard of a copy with tf.data."""
+def by_tensorflow(*, ignores: bool) -> Reader:
+    """Read the shard of a copy with tf.data: one graph for all copies, as tracing it takes longer than reading."""
     import tensorflow as tf
 
-    def read(base: Base, folder: Path) -> Outcome:
-        data = tf.data.TFRecordDataset(str(folder / base.shard), "GZIP" if base.is_compressed else "")
-        found: list[bytes] = []
+    @tf.function(input_signature=[tf.TensorSpec((), tf.string), tf.TensorSpec((), tf.string)])
+    def dataset(path: object, compression: object) -> object:
+        data = tf.data.TFRecordDataset(path, compression)
+        return tf.data.experimental.to_variant(data.ignore_errors() if ignores else data)
+
+    def read(copy: Copy) -> Outcome:
+        known = {payload: number for number, payload in enumerate(copy.base.payloads)}
+        found: list[int] = []
         try:
-            found.extend((data.ignore_errors() if ignores else data).as_numpy_iterator())
+            variant = dataset(str(copy.folder / copy.base.shard), "GZIP" if copy.base.is_compressed else "")
+            data = tf.data.experimental.from_variant(variant, tf.TensorSpec((), tf.string))
+            found.extend(known.get(payload, NEVER_WRITTEN) for payload in data.take(2 * RECORDS).as_numpy_iterator())
         except (tf.errors.OpError, ValueError):
             return Outcome(found, is_told=True)
         return Outcome(found, is_told=False)
@@ -147,9 +192,16 @@ def by_tensorflow(*, ignores: bool) -> Callable[[Base, Path], Outcome]:
     return read
 
 
-def judge(base: Base, whole: Counter[bytes], outcome: Outcome) -> dict[str, int]:
+def reader_of(name: str) -> Reader:
+    """The reader that a column of the table is about."""
+    if name in SIDES["tf.data"]:
+        return by_tensorflow(ignores=name == "ignore_errors")
+    return by_bushel if name == "bushel" else by_bushel_raising
+
+
+def judge(whole: Counter[int], outcome: Outcome) -> dict[str, int]:
     """Count what came out of one copy."""
-    came, written = Counter(outcome.payloads), Counter(base.payloads)
+    came, written = Counter(outcome.records), Counter(range(RECORDS))
     missing = sum((written - came).values())
     return {
         "recovered": sum((whole & came).values()),
@@ -165,31 +217,74 @@ def target_of(kind: str, base: Base, folder: Path) -> Path:
     return folder / "_index" / f"{base.shard}.idx" if kind == "index" else folder / base.shard
 
 
-Readers = dict[str, Callable[[Base, Path], Outcome]]
-
-
-def run(kind: str, bases: list[Base], files: int, readers: Readers, seed: int) -> dict[str, object]:
-    """One line of the table."""
-    draw = random.Random(f"{kind}-{seed}")
-    totals: Counter[str] = Counter()
-    for number in range(files):
-        base = bases[number % len(bases)]
-        with tempfile.TemporaryDirectory() as top:
-            folder = Path(top) / "data"
-            shutil.copytree(base.folder, folder)
+def make_copies(top: Path, files: dict[str, int], seed: int) -> None:
+    """Copy datasets and damage one file in each; `copies.json`, written last, says which."""
+    for compression in (None, "gzip"):
+        for number in range(BASES):
+            make_base(top / f"{compression}-{number}", number, compression)
+    copies: list[tuple[str, str]] = []
+    for kind, count in files.items():
+        draw = random.Random(f"{kind}-{seed}")
+        bases = [open_base(top / f"{'gzip' if kind == 'gzip' else None}-{number}") for number in range(BASES)]
+        for number in range(count):
+            base = bases[number % BASES]
+            folder = top / "copies" / str(len(copies))
+            shutil.copytree(base.folder, folder, dirs_exist_ok=True)
             path = target_of(kind, base, folder)
             times = path.stat()
             path.write_bytes(damaged(path.read_bytes(), draw))
             if draw.random() < 0.5:  # as a failing disk does
                 os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-            whole = intact(base, (folder / base.shard).read_bytes())
-            totals["intact"] += sum(whole.values())
-            for name, read in readers.items():
-                totals.update({f"{name} {what}": n for what, n in judge(base, whole, read(base, folder)).items()})
-    row: dict[str, object] = {"damaged": kind, "files": files, "intact": totals["intact"]}
-    for name in readers:
-        row[name] = share(totals[f"{name} recovered"] / max(1, totals["intact"]))
-        row |= {f"{name} {what}": totals[f"{name} {what}"] for what in ("wrong", "silent")}
+            copies.append((kind, base.folder.name))
+    (top / "copies.json").write_text(json.dumps(copies))
+
+
+def copies_in(top: Path) -> Iterator[Copy]:
+    """The copies that `make_copies` made."""
+    bases: dict[str, Base] = {}
+    for number, (kind, name) in enumerate(json.loads((top / "copies.json").read_text())):
+        if name not in bases:
+            bases[name] = open_base(top / name)
+        yield Copy(number, kind, bases[name], top / "copies" / str(number))
+
+
+def read_copies(top: Path, side: str) -> None:
+    """Read all copies with one library, a line per copy; those that have a line already are not read again."""
+    warnings.simplefilter("ignore", BufferedShuffle)  # of each gzip copy
+    readers = {name: reader_of(name) for name in SIDES[side]}
+    results = top / f"{side}.jsonl"
+    done = len(results.read_bytes().splitlines()) if results.exists() else 0
+    with results.open("a") as lines:
+        for copy in copies_in(top):
+            if copy.number < done:
+                continue
+            outcomes = {name: read(copy) for name, read in readers.items()}
+            row = {name: [outcome.records, outcome.is_told] for name, outcome in outcomes.items()}
+            lines.write(json.dumps(row) + "\n")
+            lines.flush()
+
+
+def table_of(top: Path) -> list[dict[str, object]]:
+    """One row per kind of file."""
+    totals: dict[str, Counter[str]] = {}
+    results = [(top / f"{side}.jsonl").read_text().splitlines() for side in SIDES]
+    for copy, *lines in zip(copies_in(top), *results, strict=True):
+        total, whole = totals.setdefault(copy.kind, Counter()), intact(copy)
+        total.update(files=1, intact=sum(whole.values()))
+        for line in lines:
+            for name, (records, is_told) in json.loads(line).items():
+                judged = judge(whole, Outcome(records, is_told))
+                total.update({f"{name} {what}": count for what, count in judged.items()})
+    return [_row(kind, total) for kind, total in totals.items()]
+
+
+def _row(kind: str, total: Counter[str]) -> dict[str, object]:
+    row: dict[str, object] = {"damaged": kind, "files": total["files"], "intact": total["intact"]}
+    for name in (name for names in SIDES.values() for name in names):
+        if name != "raise":
+            recovered = total[f"{name} recovered"]
+            row[name] = "all" if recovered == total["intact"] else share(recovered / total["intact"])
+        row |= {f"{name} {what}": total[f"{name} {what}"] for what in ("wrong", "silent")}
     return row
 
 
@@ -198,32 +293,25 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=3000, metavar="N", help="damaged files in all [default: 3000]")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=SHARES, action="append", help="this kind of file only")
+    parser.add_argument("--folder", type=Path, help="keep copies and results here, and go on with those that are there")
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    readers = {
-        "bushel": by_bushel,
-        "tf.data": by_tensorflow(ignores=False),
-        "ignore_errors": by_tensorflow(ignores=True),
-    }
-    with tempfile.TemporaryDirectory() as top:
-        bases = {
-            compression: [make_base(Path(top) / f"{compression}-{n}", n, compression) for n in range(BASES)]
-            for compression in (None, "gzip")
-        }
-        rows = [
-            run(
-                kind,
-                bases["gzip" if kind == "gzip" else None],
-                max(1, int(options.files * part)),
-                readers,
-                options.seed,
-            )
-            for kind, part in SHARES.items()
-            if not options.only or kind in options.only
-        ]
+    if options.side:
+        read_copies(options.folder, options.side)
+        return 0
+    kinds = options.only or SHARES
+    files = {kind: max(1, int(options.files * part)) for kind, part in SHARES.items() if kind in kinds}
+    with nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory() as top:
+        if not (Path(top) / "copies.json").exists():
+            make_copies(Path(top), files, options.seed)
+        for side in SIDES:
+            subprocess.run([sys.executable, __file__, "--folder", str(top), "--side", side], check=True)
+        rows = table_of(Path(top))
     show("Damaged files", settings(files=options.files, seed=options.seed), rows, json_path=options.json)
-    return int(any(row["bushel wrong"] or row["bushel silent"] for row in rows))
+    ours = [f"{name} {what}" for name in SIDES["bushel"] for what in ("wrong", "silent")]
+    return int(any(row[column] for row in rows for column in ours))
 
 
 if __name__ == "__main__":

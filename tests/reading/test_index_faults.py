@@ -3,6 +3,7 @@
 import gzip
 import os
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,10 @@ def change(path: Path, data: bytes) -> None:
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def read(path: Path, on_fault: Any) -> tuple[list[int], int]:
+def read(path: Path, on_fault: Any, *, shuffle: bool = False) -> tuple[list[int], int]:
     """The numbers in the records, each compared with what it should be by its place; and how many are damaged."""
-    feed = bushel.batches(bushel.open(path)["train"], batch_size=8, on_fault=on_fault)
+    order = bushel.Order(shuffle=shuffle)
+    feed = bushel.batches(bushel.open(path)["train"], batch_size=8, on_fault=on_fault, order=order)
     found = []
     for batch in feed:
         assert batch["number"].tolist() == batch.rows.tolist()
@@ -134,6 +136,59 @@ def test_damage_within_gzip_never_gives_one_record_for_another(tmp_path: Path, t
     found, damaged = read(path, "skip")
     assert found == [n for n in range(RECORDS) if n not in taken]
     assert damaged == len(taken)
+
+
+@pytest.mark.filterwarnings("ignore:.*compressed shards cannot be read at random")
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(("longer", "shorter"), [(5, 30), (30, 5), (0, 1), (RECORDS - 2, RECORDS - 1)])
+def test_records_that_damage_within_gzip_moved_are_found(
+    tmp_path: Path, longer: int, shorter: int, shuffle: bool
+) -> None:
+    path = stored(built(tmp_path / "data", ".gz"))
+    index = indexes.load_index(path)
+    assert index is not None
+    data = bytearray(gzip.decompress(path.read_bytes()))
+    for record in sorted((longer, shorter), reverse=True):
+        at = int(index.offsets[record]) + 20
+        data[at : at + 1] = data[at : at + 1] * 2 if record == longer else b""
+    change(path, gzip.compress(data, compresslevel=0, mtime=0))
+    found, damaged = read(path, "skip", shuffle=shuffle)
+    assert sorted(found) == [n for n in range(RECORDS) if n not in (longer, shorter)]
+    assert damaged == 2
+    with pytest.raises(bushel.CorruptRecord):
+        read(path, "raise", shuffle=shuffle)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_a_damaged_header_of_a_compressed_stream_costs_no_record(tmp_path: Path, compression: str) -> None:
+    path = tmp_path / "data.tfrecord"
+    with bushel.Writer(path, compression=compression) as writer:  # type: ignore[arg-type]
+        for number in range(RECORDS):
+            writer.write({"number": number})
+    whole = path.read_bytes()
+    for byte, bit in [(byte, bit) for byte in range({"gzip": 10, "zlib": 2}[compression]) for bit in range(8)]:
+        data = bytearray(whole)
+        data[byte] ^= 1 << bit
+        path.write_bytes(data)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = [sample["number"] for sample in bushel.scan(path, on_fault="skip")]
+        assert found == list(range(RECORDS)), (byte, bit)
+        assert all("the compressed stream is damaged" in str(warning.message) for warning in told)
+
+
+def test_the_types_of_records_are_those_of_intact_ones(tmp_path: Path) -> None:
+    path = built(tmp_path / "data")
+    names = bushel.open(path)["train"].schema.features.keys()
+    data, index = bytearray(path.read_bytes()), indexes.build_index(path)
+    for offset in index.offsets[:3].tolist():
+        data[offset + 20] ^= 1
+    data[int(index.offsets[1])] ^= 1  # and a length, so that few records come before it
+    path.write_bytes(data)
+    assert bushel.open(path)["train"].schema.features.keys() == names
+    other = tmp_path / "data" / "train-0.tfrecord"  # first by name, and damaged throughout
+    other.write_bytes(bytes(byte ^ 255 for byte in data))
+    assert bushel.open(tmp_path / "data" / "train-*")["train"].schema.features.keys() == names
 
 
 @pytest.mark.parametrize("records", [RECORDS - 3, RECORDS + 3])

@@ -206,7 +206,8 @@ class Split:
         """What the records hold."""
         if self._schema is None:
             refuse_others(self.paths[0])
-        return self._schema or probe_schema(self.paths[0])
+        schemas = (probe_schema(path) for path in self.paths)  # the first file may be damaged throughout
+        return self._schema or next((schema for schema in schemas if schema.features), probe_schema(self.paths[0]))
 
     @property
     def is_sequential(self) -> bool:

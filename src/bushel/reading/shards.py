@@ -175,7 +175,7 @@ class ShardSet:
 
     def _misled(self, rows: Ints, faults: RowFaults, looks: int) -> bool:
         """Whether records only seem damaged because of an index, which has been replaced since."""
-        bad = rows[[row for row, fault, _ in faults if fault < Fault.MALFORMED]]
+        bad = rows[[row for row, fault, _ in faults if fault not in (Fault.MALFORMED, Fault.WRONG_KIND)]]
         if not len(bad):
             return False
         with self._looking:
@@ -186,7 +186,7 @@ class ShardSet:
     def _look_again(self, number: int) -> None:
         """Find the records of a shard without its index, once."""
         shard = self.shards[number]
-        if number in self._looked_at or shard.index.compression is not None:
+        if number in self._looked_at:
             return
         self._looked_at.add(number)
         if (found := second_look(shard.path, shard.index)) is None:
@@ -441,6 +441,7 @@ class InflatedShards(ShardSet):
             # Find records by offset, not by number: after damage, several records may seem to have one number.
             starts = chunk.extents[:, 0] + np.uint64(chunk.base)
             end = int(np.searchsorted(ordered, base + np.searchsorted(index.offsets, starts[-1], side="right")))
+            end = max(end, at + 1)  # after damage, the index may have a record inside the last one of the chunk
             records = ordered[at:end] - base
             found = np.minimum(np.searchsorted(starts, index.offsets[records]), len(starts) - 1)
             is_there = (starts[found] == index.offsets[records]) & (chunk.extents[found, 1] == index.lengths[records])

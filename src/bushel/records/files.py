@@ -29,6 +29,8 @@ CHUNK_BYTES = 4 << 20
 _RAW_BYTES = 1 << 16  # read at a time from a compressed file
 _STEP_BYTES = 1 << 18  # inflated at a time: small enough to stay in the cache
 MAX_RECORD = (1 << 31) - 1
+_PLAIN_HEADERS: dict[Compression, int] = {"gzip": 10, "zlib": 2}  # bytes, of a stream as bushel and TensorFlow write it
+_HEAD_BYTES = 512
 _SEARCHED_BYTES = 1 << 20  # for a whole record, in a compressed file that does not begin with one
 
 
@@ -156,7 +158,11 @@ class _Inflater:
         self._make: Callable[[], Any] = lambda: isal_zlib.decompressobj(wbits=self._bits)
         self._error: Any = isal_zlib.error
         self._inflate = self._make()
-        self._raw = b""
+        self._raw = file.read(_RAW_BYTES)
+        self._skipped = 0  # bytes of a header that is damaged, before what can be inflated
+        if not _begins_with_record(_inflated_head(self._raw, self._bits)) and _is_deflated(self._raw, compression):
+            self._skipped = _PLAIN_HEADERS[compression]
+            self._inflate, self._raw = isal_zlib.decompressobj(wbits=-zlib.MAX_WBITS), self._raw[self._skipped :]
         self._stream_at = 0  # where the current stream begins in the file: there may be several, one after the other
         self._given = 0  # bytes of it inflated so far
         self._done = False
@@ -171,6 +177,9 @@ class _Inflater:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _step(self, max_length: int) -> bytes:
+        if self._inflate.eof and self._skipped:
+            self.fault, self._done = Fault.COMPRESSED_STREAM, True
+            return b""
         if self._inflate.eof:
             self._begin_next_stream()
         elif not self._raw:
@@ -203,7 +212,7 @@ class _Inflater:
         """
         self.file.seek(self._stream_at)
         raw = self.file.read(_RAW_BYTES)
-        raw = raw[_header_size(raw, self._bits) :]
+        raw = raw[self._skipped or _header_size(raw, self._bits) :]
         inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
         out = bytearray()
         seen, step = 0, _RAW_BYTES
@@ -218,6 +227,19 @@ class _Inflater:
             seen += len(piece)
             raw = inflate.unconsumed_tail
         return bytes(out[:max_length])
+
+
+def _inflated_head(data: bytes, bits: int) -> bytes:
+    """What the first bytes of a stream inflate to; nothing if they do not."""
+    try:
+        return zlib.decompressobj(wbits=bits).decompress(data[:_HEAD_BYTES], _HEAD_BYTES)
+    except zlib.error:
+        return b""
+
+
+def _is_deflated(data: bytes, compression: Compression) -> bool:
+    """Whether a record follows a plain header, whatever the header says: it may be damaged."""
+    return _begins_with_record(_inflated_head(data[_PLAIN_HEADERS[compression] :], -zlib.MAX_WBITS))
 
 
 def _header_size(head: bytes, bits: int) -> int:
@@ -242,7 +264,7 @@ def _cut_into_chunks(
     on_fault: FaultHandler,
     read_again: ReadAgain | None = None,
 ) -> Iterator[Chunk]:
-    first, doubted = 0, -1
+    first, doubted, searched = 0, -1, 0
     held: list[Any] = []  # pieces of an incomplete record, joined when it is complete: a large one is copied once
     wanted = 0  # bytes of it so far
     for piece in pieces:
@@ -254,9 +276,18 @@ def _cut_into_chunks(
         memory, held, wanted, at = _join(held), [], 0, 0
         while at < size or piece.fault is not None:
             extents, code, end = _native.scan(memory, at, 1 << 20, max_bytes)
+            is_astray = code == Fault.LENGTH_CRC and read_again is None
+            inside = _inside_last(memory, extents, end, searched - base) if is_astray else end
+            if inside < end:  # bytes of the last record are missing, and its length reaches into the next ones
+                searched = base + end
+                extents, (at, _) = extents[:-1], extents[-1].tolist()
             if len(extents):
                 yield Chunk(memory, extents, first, base)
                 first += len(extents)
+            if inside < end:
+                on_fault(Skipped(str(file.path), first, base + at, inside - at, Fault.DATA_CRC))
+                at, first = inside, first + 1
+                continue
             at, fault = end, Fault(code)
             is_cut = fault in (Fault.TRUNCATED_HEADER, Fault.TRUNCATED_DATA) or at == size
             if is_cut and piece.fault is not None:
@@ -277,6 +308,16 @@ def _cut_into_chunks(
             following = _behind(memory, at, fault)
             on_fault(Skipped(str(file.path), first, base + at, following - at, fault))
             at, first = following, first + 1
+
+
+def _inside_last(memory: Any, extents: Extents, end: int, searched: int) -> int:
+    """Where a record begins inside the last one, which is damaged if so; `end` if there is none.
+
+    No byte is searched twice: headers could be made so that each leads to the next, and the search would not end.
+    """
+    if not len(extents) or int(extents[-1, 0]) < searched or not _native.verify(memory, extents[-1:], 1):
+        return end
+    return _native.resynchronise(memory, int(extents[-1, 0]) + 1)
 
 
 def _join(pieces: list[Any]) -> Any:
@@ -311,7 +352,7 @@ def open_file(path: Path) -> RecordFile:
     try:
         file = open_in_order(path)
         try:
-            head = file.read(512)
+            head = file.read(_HEAD_BYTES)
             if not head:
                 return _empty(path)
             if _begins_with_record(head):
@@ -349,9 +390,11 @@ def _compression_of(path: Path, file: IO[bytes], head: bytes) -> Compression | N
         compression = "gzip"
     elif len(head) > 1 and head[0] & 0x0F == 8 and (head[0] << 8 | head[1]) % 31 == 0:
         compression = "zlib"
+    else:
+        compression = next((name for name in _PLAIN_HEADERS if _is_deflated(head, name)), None)
     if compression is not None:
         file.seek(0)
-        inflated = _Inflater(file, compression).read(512)
+        inflated = _Inflater(file, compression).read(_HEAD_BYTES)
         if _begins_with_record(inflated) or (not inflated and compression == "gzip"):
             return compression
         file.seek(0)

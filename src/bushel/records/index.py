@@ -6,8 +6,10 @@ import contextlib
 import hashlib
 import os
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
@@ -212,8 +214,13 @@ def second_look(path: AnyPath, index: Index) -> tuple[Index, dict[int, Skipped]]
     """After a fault, find the records without the index; None if the index was not at fault.
 
     It was if an intact record of another length begins where the index has one. Records follow each other, so this is
-    the case at the first place where an index goes wrong.
+    the case at the first place where an index goes wrong. Damage in a compressed stream may move what follows it: its
+    records keep their numbers, and what is not there any more keeps a place where no record begins.
     """
+    if index.compression is not None:
+        found, damage = scan_index(path)
+        moved = _moved(index, np.delete(found.extents, list(damage), axis=0).tolist())
+        return None if moved is None else (moved, {})
     memory = np.frombuffer(load_bytes(local_copy(as_path(path))), np.uint8)
     if not any(_goes_astray(memory, index, slice(at, at + _AT_A_TIME)) for at in range(0, len(index), _AT_A_TIME)):
         return None
@@ -221,6 +228,31 @@ def second_look(path: AnyPath, index: Index) -> tuple[Index, dict[int, Skipped]]
     if not damage:
         _keep(path, found)
     return found, damage
+
+
+def _moved(index: Index, found: list[list[int]]) -> Index | None:
+    """The index with the places at which its records were found; None if all are where it says, or lost.
+
+    Records that are elsewhere are recognised by their lengths, in order, between those that are where they should be.
+    """
+    stays = {tuple(extent): row for row, extent in enumerate(index.extents.tolist())}
+    rows_of: dict[int, list[int]] = {}
+    for row, length in enumerate(index.lengths.tolist()):
+        rows_of.setdefault(length, []).append(row)
+    fixed = [stays.get(tuple(extent)) for extent in found]
+    ends = list(accumulate(reversed(fixed), lambda end, row: end if row is None else row, initial=len(index)))[::-1]
+    places, row = np.full(len(index), -1, np.int64), 0
+    for (offset, length), place, end in zip(found, fixed, ends[1:], strict=True):
+        rows = rows_of.get(length, [])
+        at = bisect_left(rows, row)
+        chosen = place if place is not None else rows[at] if at < len(rows) and rows[at] < end else None
+        if chosen is not None:
+            places[chosen], row = offset, chosen + 1
+    if all(place is not None for place in fixed):
+        return None
+    # What is lost is put right after the beginning of a record, where no other begins.
+    lost = np.maximum.accumulate(np.where(places < 0, -1, places)) + 1
+    return replace(index, offsets=np.where(places < 0, lost, places).astype(np.uint64))
 
 
 def _goes_astray(memory: NDArray[np.uint8], index: Index, rows: slice) -> bool:

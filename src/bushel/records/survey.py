@@ -30,7 +30,7 @@ from bushel.data.schema import (
 )
 from bushel.errors import Fault, quantity
 from bushel.pixels.headers import BadImage, parse_header
-from bushel.records.files import RecordFile, Skipped, open_file
+from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file
 from bushel.records.manifest import Split, has_manifest, read_manifest
 from bushel.records.scan import read, scan
 from bushel.storage import AnyPath, as_path, list_files
@@ -131,11 +131,13 @@ def _other_counts(name: str, split: Split, label: Label, folder: Path) -> list[s
 
 
 def probe_schema(path: AnyPath, *, records: int = 1024) -> Schema:
-    """Infer a schema from the first records of one file; later ones may differ."""
-    survey = _native.Survey()
+    """Infer a schema from the first intact records of one file; later ones may differ."""
+    survey, intact = _native.Survey(), 0
     for chunk in open_file(as_path(path)).chunks(on_fault=lambda _: None):
-        survey.add(chunk.memory, chunk.extents[:records], True)
-        break
+        extents = chunk.extents[: records - intact]
+        intact += len(extents) - len(survey.add(chunk.memory, extents, True))
+        if intact == records or (intact and chunk.offset(-1) >= CHUNK_BYTES):
+            break
     return schema_of(survey.result(), other_bytes=0)
 
 
