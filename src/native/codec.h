@@ -26,6 +26,7 @@ struct Wish {
   std::size_t channels = 0;                       // 0: as many as the image has
   std::size_t least_height = 0, least_width = 0;  // a JPEG twice as large or more is decoded at a smaller size
   Limits limits;
+  bool is_by_library = false;  // leaves all of a JPEG to the library, to compare
 };
 
 struct Part {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csetjmp>
 
+#include "huffman.h"
 #include "jpeg.h"
 #include "jpeg_errors.h"
 // after jpeglib.h, which it needs
@@ -92,6 +93,10 @@ struct JpegDecoder::State {
   JDIMENSION left = 0;  // of what is decoded, in pixels
   std::size_t offset = 0;
   std::vector<std::uint8_t> dropped;
+#if defined(BUSHEL_HAS_HUFFMAN)
+  bool is_by_library = false;
+  HuffmanScan scan;
+#endif
 
   State() = default;
   ~State() { close(); }
@@ -113,6 +118,16 @@ struct JpegDecoder::State {
     words = "it has more than " + std::to_string(limits.scans) + " scans";
     outcome = Outcome::damaged;
     std::longjmp(home, 1);
+  }
+
+  // Decodes the coefficients here, if it can.
+  void take_over() {
+#if defined(BUSHEL_HAS_HUFFMAN)
+    if (is_by_library || !scan.take_over(&image, data)) return;
+    image.entropy->decode_mcu = [](j_decompress_ptr one, JBLOCKROW* blocks) {
+      return of(reinterpret_cast<j_common_ptr>(one)).scan.decode(one, blocks);
+    };
+#endif
   }
 
   void close() {
@@ -148,6 +163,9 @@ Outcome JpegDecoder::open(Bytes data, const Wish& wish) {
   jpeg_decompress_struct& image = s.image;
   s.data = data;
   s.limits = wish.limits;
+#if defined(BUSHEL_HAS_HUFFMAN)
+  s.is_by_library = wish.is_by_library;
+#endif
   if (setjmp(s.home)) return s.outcome;
   s.create();
   jpeg_read_header(&image, TRUE);
@@ -173,6 +191,7 @@ Outcome JpegDecoder::start(const Part& part) {
   jpeg_decompress_struct& image = s.image;
   if (setjmp(s.home)) return s.outcome;
   jpeg_start_decompress(&image);
+  s.take_over();
   s.left = 0;
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER)
   if (part.width + 4 * kMargin < image.output_width) {
