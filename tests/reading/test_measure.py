@@ -109,3 +109,13 @@ def test_encoded_images_are_measured_in_batches(tmp_path: Path) -> None:
 
 def encode(pixels: np.ndarray) -> bytes:
     return bytes(simplejpeg.encode_jpeg(pixels, colorspace="RGB"))
+
+
+def test_bench_shows_its_stages_and_the_cores_they_kept_busy(numbered: Path) -> None:
+    command = [sys.executable, "-m", "bushel", "bench", str(numbered), "--seconds", "0.2", "--timings"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    stages = [line for line in lines if line.endswith(" cores busy")]
+    assert [line[:12].strip() for line in stages] == ["open", "first batch", "read"]
+    assert float(stages[2].split()[1]) >= 0.2
+    timings = bushel.measure(numbered, seconds=0.1, workers=bushel.Workers(processes=1)).timings
+    assert [timing.cores for timing in timings.values()] == [None, None, None]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument, trust_flag
+from bushel.cli.progress import print_timings
 
 __all__ = ["bench", "cat", "index", "info", "print_savings", "repair", "schema"]
 
@@ -123,6 +124,7 @@ def _print_repaired(file: Repaired) -> None:
 )
 @flag("--recipe", metavar="FILE", help="Apply the [[transform]] tables of this file to each record")
 @trust_flag
+@flag("--timings", is_flag=True, help="Show how long each stage took, and how many cores it kept busy")
 @json_flag
 def bench(
     paths: tuple[str, ...],
@@ -135,6 +137,7 @@ def bench(
     threads: int | None,
     processes: int,
     recipe: str | None,
+    timings: bool,
     as_json: bool,
 ) -> None:
     """Measure how fast a dataset is read, and where the time goes.
@@ -169,6 +172,8 @@ def bench(
         click.echo(msgspec.json.encode(facts).decode())
     else:
         click.echo(str(report))
+        if timings:
+            print_timings(report.timings)
     if report.damaged:
         raise SystemExit(1)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, aligned, cut, describe_column, take
 from bushel.errors import BushelError, fault_words, quantity
+from bushel.parallel import Timing
 from bushel.pixels.codecs import CODEC_WORDS
 from bushel.printing import html_table
 from bushel.reading.dataset import Split
@@ -83,6 +84,7 @@ class Report(msgspec.Struct, kw_only=True):
     truncated: int = 0  # rows that were cut to a length
     faults: list[Passed] = []  # the first thousand of the damaged
     codecs: dict[str, str] = {}  # what decoded the images, by format, where a measurement decoded some
+    timings: dict[str, Timing] = {}  # the stages of a measurement
 
     def add(self, tally: Tally) -> None:
         """Add one piece of work."""

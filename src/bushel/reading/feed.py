@@ -15,7 +15,7 @@ import msgspec
 
 from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, MissingName
-from bushel.parallel import Ahead
+from bushel.parallel import Ahead, Stopwatch
 from bushel.pixels.codecs import decoders
 from bushel.reading.batch import Batch, Made, OnFault, Place, Report
 from bushel.reading.dataset import Dataset, Split, open
@@ -266,7 +266,9 @@ def measure(
     """
     if not seconds > 0:
         raise ValueError(f"seconds must be more than 0, got {seconds}")
-    data = open(paths)
+    stopwatch = Stopwatch((lambda: None) if workers is not None and workers.processes else lambda: 0.0)
+    with stopwatch.stage("open"):
+        data = open(paths)
     chosen = data[split] if split is not None else next(iter(data.splits.values()))
     is_decoded_already = any(isinstance(transform, decode_image) for transform in transforms)
     images = [] if is_decoded_already or not decode_images else _images(chosen, columns)
@@ -280,12 +282,15 @@ def measure(
         on_fault="skip",
         workers=workers,
     )
-    end = perf_counter() + seconds
     with feed:
-        for _ in feed:
-            if perf_counter() >= end:
-                break
+        with stopwatch.stage("first batch"):
+            next(feed, None)
+        end = perf_counter() + seconds
+        with stopwatch.stage("read"):
+            while perf_counter() < end and next(feed, None) is not None:
+                pass
         report = feed.report()
+    report.timings = stopwatch.timings()
     report.codecs = decoders() if images or is_decoded_already else {}
     return report
 

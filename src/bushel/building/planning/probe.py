@@ -21,11 +21,12 @@ from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError, FileProblem, reason_of
+from bushel.parallel import map_in_threads
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage.file_kinds import Compression
 from bushel.transforms import Transform
 from bushel.transforms.fitted import needs_fit, touched
-from bushel.transforms.protocol import Declaring
+from bushel.transforms.protocol import Declaring, is_in_core
 
 __all__ = ["NothingProbed", "Probe", "ToProbe", "probe", "probe_plan"]
 
@@ -81,7 +82,7 @@ def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
 
     Transforms that are not fitted yet are fitted, for now, to those of them that are in the train split.
     """
-    begun = time.perf_counter()
+    begun, busy = time.perf_counter(), time.process_time()
     blocks = _blocks(given)
     if any(map(needs_fit, encoder.transforms)):
         encoder = replace(encoder, transforms=_fitted_for_now(given, encoder, blocks))
@@ -92,7 +93,8 @@ def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
         first = f"The first: {refused[0].stage}: {refused[0].reason}" if refused else "The source gave none of them."
         raise NothingProbed(f"every sample that was probed ({len(refused):,}) was refused", help=[first])
     found = np.concatenate([some.lengths for some in records])
-    seconds = (time.perf_counter() - begun) / max(1, len(found) + len(refused))
+    spent = max(time.perf_counter() - begun, time.process_time() - busy)  # it waits for files, or works in threads
+    seconds = spent / max(1, len(found) + len(refused))
     sizes = _sizes(given, np.concatenate(rows), found)
     return Probe(schema, sizes, seconds, _compressed(records, given.compression))
 
@@ -175,15 +177,8 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
         if encoder.augment:
             _check_augment(encoder, (sample for sample, _ in _samples(given, encoder, blocks)), schema)
         return schema, {}
-    samples, error = [], None
-    chain = encoder.chain
-    known: dict[int, Sample] = {}
-    for sample, row in _samples(given, encoder, blocks):
-        try:
-            samples.append(chain.apply(sample, record=int(given.hashes[row])))
-            known[int(given.hashes[row])] = samples[-1]
-        except Exception as raised:  # only of some samples; otherwise it is raised below
-            error = raised
+    known, error = _transformed(given, encoder, blocks)
+    samples = list(known.values())
     if not samples and error is not None:
         raise _failing("transforms", error)
     schema = stored_schema(encoder.source_schema, encoder.labels, samples)
@@ -191,6 +186,33 @@ def _schema(given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block
     if encoder.augment:
         _check_augment(encoder, samples, schema)
     return schema, known  # so that images are not resized twice just for their size
+
+
+def _transformed(
+    given: ToProbe, encoder: BlockEncoder, blocks: list[tuple[int, Block]]
+) -> tuple[dict[int, Sample], Exception | None]:
+    """The samples after their transforms, by the hash of their key, and an error of those that failed."""
+    chain = encoder.chain
+
+    def transform(sample_and_row: tuple[Sample, int]) -> Sample | Exception:
+        sample, row = sample_and_row
+        try:
+            return chain.apply(sample, record=int(given.hashes[row]))
+        except Exception as raised:  # perhaps only of some samples
+            return raised
+
+    samples = _samples(given, encoder, blocks)
+    if all(map(is_in_core, encoder.transforms)):  # images are slow, and the core leaves Python alone
+        done: Iterable[tuple[tuple[Sample, int], Sample | Exception]] = map_in_threads(transform, samples)
+    else:
+        done = ((one, transform(one)) for one in samples)
+    known, error = {}, None
+    for (_, row), made in done:
+        if isinstance(made, Exception):
+            error = made
+        else:
+            known[int(given.hashes[row])] = made
+    return known, error
 
 
 def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Schema) -> None:
