@@ -13,7 +13,7 @@
 #include "bytes.h"
 #include "jpeg_errors.h"
 
-#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && JPEG_LIB_VERSION < 80 && __has_include(<jpegint.h>)
+#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && __has_include(<jpegint.h>)
 #define BUSHEL_HAS_HUFFMAN 1
 
 extern "C" {
