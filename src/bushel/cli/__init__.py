@@ -22,6 +22,7 @@ _COMMANDS = {
     "cat": ("bushel.cli.files", "Print records as JSON lines."),
     "check": ("bushel.cli.check", "Find what is wrong with data, pipeline and model."),
     "completion": ("bushel.cli", "Print the completion script of a shell."),
+    "doctor": ("bushel.cli.doctor", "Show what is installed and what this machine has."),
     "explain": ("bushel.cli.check", "Explain a rule of check, and how to fix what it finds."),
     "index": ("bushel.cli.files", "Index files for random access."),
     "info": ("bushel.cli.files", "Show what files hold."),
