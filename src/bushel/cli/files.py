@@ -458,16 +458,26 @@ def _decoded(value: bytes) -> str | None:
     return text if all(char.isprintable() or char in "\t\n\r" for char in text) else None
 
 
+def _classes(paths: tuple[str, ...]) -> dict[str, int]:
+    """The label of a dataset, and how many classes it has."""
+    from bushel.records.manifest import has_manifest, read_manifest
+
+    labels = [read_manifest(path).label for path in paths if has_manifest(path)]
+    return {label.feature: len(label.names) for label in labels if label is not None and label.names}
+
+
 @click.command(cls=Grouped)
 @paths_argument
 @flag("--tf", "as_tf", is_flag=True, help="Print a feature_description for tf.io.parse_example, ready to paste")
+@flag("--pbtxt", "as_pbtxt", is_flag=True, help="Print a schema.pbtxt for TFX and TensorFlow Data Validation")
 @json_flag
-def schema(paths: tuple[str, ...], as_tf: bool, as_json: bool) -> None:
+def schema(paths: tuple[str, ...], as_tf: bool, as_pbtxt: bool, as_json: bool) -> None:
     """Infer and print the schema of files, from all their records.
 
     \b
       bushel schema 'train-*.tfrecord'
       bushel schema 'train-*.tfrecord' --tf
+      bushel schema data/ --pbtxt > schema.pbtxt
 
     Exit: 0 printed, 2 unreadable, or no record is intact.
     """
@@ -483,6 +493,10 @@ def schema(paths: tuple[str, ...], as_tf: bool, as_json: bool) -> None:
         refuse_others(as_path(looked_at.files[0].path))
     if as_tf:
         click.echo(tf_description(found), nl=False)
+    elif as_pbtxt:
+        from bushel.data.tf_schema import to_pbtxt
+
+        click.echo(to_pbtxt(found, _classes(paths)), nl=False)
     elif as_json:
         click.echo(found.to_json(), nl=False)
     else:
