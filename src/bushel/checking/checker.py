@@ -24,6 +24,7 @@ from bushel.checking.rules.registry import (
     without_silenced,
 )
 from bushel.checking.rules.registry import select as select_rules
+from bushel.data.tf_schema import read_pbtxt
 from bushel.errors import BushelError, FileProblem
 from bushel.parallel import Crew, Stopwatch, Timing, available_cores
 from bushel.storage import AnyPath, local_paths
@@ -77,6 +78,7 @@ def check(
     run_args: str = "",
     model: Any = None,
     contract: AnyPath | None = None,
+    schema: AnyPath | None = None,
     plan: Plan | None = None,
     probe: bool = False,
     label: str | None = None,
@@ -94,7 +96,8 @@ def check(
     `data` is a dataset's folder, TFRecord files or patterns; or a dataset that is open, a feed of batches, a
     `tf.data.Dataset`, a DataFrame or a dict of arrays. `script` is parsed; with `run` it also runs for a few batches,
     in a copy of its folder, with `run_args` as its command line. `contract` is that of a trained
-    model, or its run's folder; the one next to a saved `model` is found by itself. `plan` says how the data is going to
+    model, or its run's folder; the one next to a saved `model` is found by itself. `schema` is a `schema.pbtxt` of TFX
+    that the data should follow. `plan` says how the data is going to
     be read; a script says it itself.
     `rules` are Python files with custom rules. What a `bushel.toml` in the data says applies only with
     `trust_settings`, and never runs Python.
@@ -116,6 +119,7 @@ def check(
         try:
             with checks.stopwatch.stage("read"):
                 checks.look(data, paths, _paths_of(against) or [], label, group, script)
+                checks.look_at_schema(schema)
             if run and script is not None:
                 with checks.stopwatch.stage("run"):
                     checks.run_script(script, run_args)
@@ -227,6 +231,15 @@ class _Checks:
             self.checked["not_followed"] = self.script.not_followed
             if self.data is not None:
                 self.data.plan = self.script.plan(self.plan)
+
+    def look_at_schema(self, schema: AnyPath | None) -> None:
+        """Read what the data should follow."""
+        if schema is None:
+            return
+        if self.data is None:
+            raise ValueError("schema must come with data; got none")
+        self.data.declared = read_pbtxt(schema)
+        self.checked["schema"] = str(schema)
 
     def _read(
         self, data: Any, paths: list[AnyPath] | None, against: list[AnyPath], label: str | None, group: str | None

@@ -31,6 +31,7 @@ def _ids(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list
 @flag("--run-args", default="", metavar="ARGS", help="Command line that the script runs with", group=_WHAT)
 @flag("--model", metavar="FILE", help="Keras model (.keras, .h5)", group=_WHAT)
 @flag("--contract", metavar="RUN", help="Run of a trained model, or its contract.json", group=_WHAT)
+@flag("--schema", metavar="FILE", help="TFX schema (schema.pbtxt) that the data should follow", group=_WHAT)
 @flag("--probe", is_flag=True, help="Train the model for a few steps on one batch", group=_WHAT)
 @flag("--label", metavar="COL", help="Label  [default: the manifest's, or one named label]", group=_HOW)
 @flag("--group", metavar="COL", help="Feature whose values must not be in two splits", group=_HOW)
@@ -96,6 +97,7 @@ def check(
       bushel check data/ --script train.py --run --run-args "--epochs 3"
       bushel check data/ --model model.keras --probe
       bushel check new/ --contract runs/cats
+      bushel check data/ --schema schema.pbtxt
       bushel check data/ --engine ray
 
     PATH is a dataset, TFRecord files, or a pattern. Nothing is written into a dataset. To suppress known findings, list

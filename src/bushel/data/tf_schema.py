@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from bushel.data.columns import count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, IMAGE_ENCODINGS, INT_KIND, Feature, Schema
@@ -111,7 +111,7 @@ class _Reader:
         self.at += is_there
         return is_there
 
-    def _fail(self, why: str) -> Any:
+    def _fail(self, why: str) -> NoReturn:
         line = self.tokens[min(self.at, len(self.tokens)) - 1][2] if self.tokens else 1
         raise FileProblem(as_path(self.path), f"line {line}: {why}", help=["A schema.pbtxt is expected, as text."])
 

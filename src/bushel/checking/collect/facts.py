@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bushel.checking.report.findings import Location
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
 from bushel.data.splits import ALL, TRAIN, find, split_of_file
+from bushel.data.tf_schema import Declared
 from bushel.errors import FileProblem
 from bushel.records.files import Skipped
 from bushel.records.manifest import Manifest
@@ -195,6 +196,7 @@ class Data:
     plan: Plan = field(default_factory=Plan)
     manifest: Manifest | None = None
     schema: Schema | None = None  # declared by a manifest, or in a file next to the records
+    declared: list[Declared] | None = None  # by a `schema.pbtxt`
     label: str | None = None
     label_is_integer: bool = False
     duplicates: Any = None

@@ -17,6 +17,8 @@ $ bushel check data/ --script train.py                # the pipeline code, read
 $ bushel check data/ --script train.py --run          # and run for a few batches: see check-scripts.md
 $ bushel check data/ --model run/model.keras --probe
 $ bushel check data/ --contract run                   # prepared as the model was trained?
+$ bushel schema data/ --pbtxt > schema.pbtxt          # as TFX and TensorFlow Data Validation write it
+$ bushel check data/ --schema schema.pbtxt            # does the data follow it?
 $ bushel check data/ --batch-size 32 --shuffle-buffer 1000
 ```
 

@@ -62,6 +62,7 @@ class Family(NamedTuple):
 FAMILIES = {
     "FIL": Family("files", 0, ("before",)),
     "SCH": Family("schema", 10, ("before",)),
+    "TFX": Family("schema.pbtxt", 20),
     "VAL": Family("values", 50, ("before",)),
     "IMG": Family("images"),
     "TXT": Family("text"),
