@@ -6,7 +6,7 @@ STAMPS := $(VENV)/stamps
 NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test test-slow check native tsan fuzz arm64 bench format clean
+.PHONY: demo test test-slow test-frameworks check native tsan fuzz arm64 bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -23,7 +23,7 @@ $(STAMPS)/install: $(STAMPS)/build $(NATIVE) pyproject.toml
 	@cp $$($(BIN)/python -c 'import bushel._native as n, pathlib; print(pathlib.Path(n.__file__).parent)')/_native.pyi src/bushel/
 	@touch $@
 
-$(STAMPS)/test $(STAMPS)/slow $(STAMPS)/check $(STAMPS)/bench $(STAMPS)/demo: $(STAMPS)/%: $(STAMPS)/install
+$(STAMPS)/test $(STAMPS)/check $(STAMPS)/bench $(STAMPS)/demo: $(STAMPS)/%: $(STAMPS)/install
 	$(BIN)/pip install --quiet --group $*
 	@touch $@
 
@@ -34,9 +34,23 @@ demo: $(STAMPS)/demo
 test: $(STAMPS)/test native
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-# Those that take long or need other frameworks.
-test-slow: $(STAMPS)/slow
+test-slow: $(STAMPS)/test
 	$(BIN)/python -m pytest -m slow
+
+# torch, JAX and their helpers are large: they have an environment of their own, which borrows everything else.
+FRAMEWORKS := .venv-frameworks
+
+$(FRAMEWORKS)/stamp: $(STAMPS)/test
+	$(BIN)/python -m venv $(FRAMEWORKS)
+	@$(FRAMEWORKS)/bin/python -c 'import pathlib, sys, sysconfig; \
+	  pathlib.Path(sysconfig.get_path("purelib"), "borrowed.pth").write_text(f"import site; site.addsitedir({sys.argv[1]!r})\n")' \
+	  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(FRAMEWORKS)/bin/pip install --quiet --group frameworks
+	@touch $@
+
+test-frameworks: $(FRAMEWORKS)/stamp
+	$(FRAMEWORKS)/bin/python -m pytest -n auto tests/torch tests/jax
 
 CMAKE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUSHEL_WERROR=ON -DCMAKE_BUILD_TYPE=None
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -103,4 +117,4 @@ bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/every.py $(if $(QUICK),--quick)
 
 clean:
-	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,5 @@
 import atexit
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -16,6 +17,12 @@ settings.register_profile(
 )
 settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+# Where a framework is missing, its folder is not collected: `make test-frameworks` installs it and runs these. A folder
+# here is no framework, though Python finds it.
+collect_ignore = [
+    name for name in ("torch", "jax") if (spec := importlib.util.find_spec(name)) is None or spec.origin is None
+]
 
 # Indexes of files that a test only reads go to the user's cache: to one that is removed afterwards.
 if "XDG_CACHE_HOME" not in os.environ:

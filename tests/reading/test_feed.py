@@ -3,9 +3,11 @@
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -331,3 +333,61 @@ def test_an_image_resized_into_its_batch_is_the_image_resized(tmp_path: Path) ->
         for a, b in zip(placed, copied, strict=True):
             np.testing.assert_array_equal(a["image"], b["image"])
             assert a["image"].ctypes.data % 64 == 0
+
+
+def test_a_batch_can_be_rebuilt_from_its_columns_alone(numbered: Path) -> None:
+    batch = next(bushel.batches(bushel.open(numbered)["train"], batch_size=3))
+    doubled = type(batch)({name: column for name, column in batch.items() if name == "number"})
+    assert isinstance(doubled, bushel.Batch)
+    assert doubled["number"].tolist() == [0, 1, 2]
+    assert (doubled.rows.tolist(), doubled.real, doubled.epoch) == ([], None, 0)
+
+
+def test_asking_a_feed_for_a_batch_by_number_says_what_to_use(numbered: Path) -> None:
+    feed = bushel.batches(bushel.open(numbered)["train"], batch_size=3)
+    with pytest.raises(TypeError, match=r"batches in order, not by number: .* use bushel.torch.loader"):
+        feed[0]
+
+
+def test_ranks_of_a_launcher_that_all_read_everything_are_warned(
+    numbered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = bushel.open(numbered)["train"]
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.warns(bushel.BushelWarning, match=r"this is rank 1 of 4 .* rank=1, world=4"):
+        bushel.batches(train, batch_size=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bushel.batches(train, batch_size=3, order=Order(rank=1, world=4))
+        monkeypatch.setenv("WORLD_SIZE", "1")
+        bushel.batches(train, batch_size=3)
+
+
+@pytest.mark.parametrize("layout", [[], [Bucket("tokens"), Pad("tokens")], [Pack("tokens", 8)]])
+@pytest.mark.parametrize("workers", [Workers(), Workers(threads=1, ahead=1), Workers(processes=2)])
+def test_processes_that_take_turns_share_the_batches_of_a_rank(numbered: Path, layout: Any, workers: Workers) -> None:
+    columns = ["tokens"] if layout and isinstance(layout[0], Pack) else None
+
+    def feed(turn: int, turns: int) -> bushel.Feed:
+        whole = bushel.batches(
+            bushel.open(numbered)["train"],
+            batch_size=4,
+            columns=columns,
+            layout=layout,
+            epochs=2,
+            order=Order(shuffle=True, rank=1, world=2),
+            workers=workers,
+        )
+        with whole:
+            return bushel.Feed(whole.split, msgspec.structs.replace(whole.settings, turn=turn, turns=turns))
+
+    alone = [batch.rows.tolist() for batch in feed(0, 1)]
+    shares = [[batch.rows.tolist() for batch in feed(turn, 3)] for turn in range(3)]
+    assert [shares[number % 3][number // 3] for number in range(len(alone))] == alone
+    assert sum(map(len, shares)) == len(alone)
+
+    second = feed(1, 3)
+    begun = [next(second).rows.tolist(), next(second).rows.tolist()]
+    second.close()
+    assert begun + [batch.rows.tolist() for batch in second] == shares[1]

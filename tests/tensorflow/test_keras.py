@@ -1,9 +1,5 @@
 """Keras: models fitted to datasets, on TensorFlow and without it."""
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +13,6 @@ from bushel.tensorflow import dataset, py_dataset
 
 pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
-
-# A model of eight weights that a fit must find: the label is a sum of the features.
-SCRIPT = """
-import sys
-import numpy as np
-import keras
-import bushel
-from bushel.tensorflow import py_dataset
-
-train = py_dataset(sys.argv[1], batch_size=64, order=bushel.Order(shuffle=True, seed=0))
-keras.utils.set_random_seed(0)
-model = keras.Sequential([keras.Input([8]), keras.layers.Dense(1, use_bias=False)])
-model.compile("sgd", "mse")
-if sys.argv[2] == "fit":
-    before = model.evaluate(train, verbose=0)
-    model.optimizer.learning_rate = 0.05
-    model.fit(train, epochs=6, verbose=0, shuffle=False)
-    assert model.evaluate(train, verbose=0) < before / 100
-print(keras.backend.backend(), model.predict(train, verbose=0).shape)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -124,21 +100,3 @@ def test_names_are_checked_and_damage_is_raised(floats: Path, tmp_path: Path) ->
     made = py_dataset(tmp_path / "damaged.tfrecord", batch_size=8)
     with pytest.raises(CorruptRecord, match="record 33 at byte"):
         made[len(made) - 1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["numpy", "jax", "torch"])
-def test_other_backends_take_the_same_batches(sums: Path, tmp_path: Path, backend: str) -> None:
-    needed = "jax" if backend == "numpy" else backend  # Keras borrows from it for NumPy
-    if find_spec(needed) is None:
-        pytest.skip(f"{needed} is not installed")
-    task = "evaluate" if backend == "numpy" else "fit"  # Keras trains nothing on NumPy
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(sums), task],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert done.stdout.split("\n")[0] == f"{backend} (1000, 1)", done.stderr

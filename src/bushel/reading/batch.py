@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -186,22 +187,65 @@ class Place(NamedTuple):
     bin: int = 0  # of rows packed from the records after that position
 
 
+_NO_ROWS: Ints = np.empty(0, np.int64)
+
+
+def _flatten(batch: Batch) -> tuple[list[Any], tuple[str, ...]]:
+    return list(batch.values()), tuple(batch)
+
+
+def _unflatten(names: Iterable[str], columns: Iterable[Any]) -> Batch:
+    return Batch(zip(names, columns, strict=True))
+
+
+# Libraries that walk nested values treat a subclass of dict as one opaque value until they are told of it. None is
+# imported here: one that the program has loaded is told when the first batch is made.
+_WALKERS: dict[str, Callable[[Any], None]] = {
+    "jax.tree_util": lambda module: module.register_pytree_node(Batch, _flatten, _unflatten),
+    "torch.utils._pytree": lambda module: module.register_pytree_node(
+        Batch,
+        _flatten,
+        lambda columns, names: _unflatten(names, columns),
+        serialized_type_name="bushel.Batch",
+    ),
+}
+_walkers_met: set[str] = set()
+
+
+def _meet_walkers() -> None:
+    """Tell the libraries that are loaded by now how to walk a batch."""
+    for name, meet in _WALKERS.items():
+        module = sys.modules.get(name)
+        if name not in _walkers_met and hasattr(module, "register_pytree_node"):
+            _walkers_met.add(name)
+            meet(module)
+
+
 class Batch(dict[str, Any]):
     """Columns with one row per record, by name, and which records they are.
 
     `rows` are their numbers in the shards. `real` is False where a row fills up a step or replaces a damaged
-    record, and None if all are real.
+    record, and None if all are real. Helpers of frameworks may walk and rebuild it like a dict; what they make of it
+    has its columns, and no `rows`.
     """
 
     rows: Ints
     real: NDArray[np.bool_] | None
     epoch: int
 
-    def __init__(self, columns: dict[str, Any], rows: Ints, real: NDArray[np.bool_] | None, epoch: int) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        rows: Ints = _NO_ROWS,
+        real: NDArray[np.bool_] | None = None,
+        epoch: int = 0,
+    ) -> None:
         super().__init__(columns)
         self.rows = rows
         self.real = real
         self.epoch = epoch
+        if not _WALKERS.keys() <= _walkers_met:
+            _meet_walkers()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Batch, (dict(self), self.rows, self.real, self.epoch)

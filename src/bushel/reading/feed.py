@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
 from bushel.data.schema import IMAGE_ENCODINGS
-from bushel.errors import BushelError, MissingName
+from bushel.errors import BushelError, BushelWarning, MissingName
 from bushel.parallel import Ahead, Stopwatch
 from bushel.pixels.codecs import decoders
 from bushel.reading.batch import Batch, Made, OnFault, Place, Report
 from bushel.reading.dataset import Dataset, Split, open
 from bushel.reading.layout import Bucket, Layout
-from bushel.reading.order import Order
+from bushel.reading.order import Order, launched_share
 from bushel.reading.pipeline import ProcessesAhead, Settings, Workers, make_ahead, prepare, threads_of
 from bushel.storage import AnyPath
 from bushel.transforms import BatchTransform, Transform, decode_image
@@ -62,6 +65,7 @@ def batches(
         on_fault=on_fault,
         workers=workers or Workers(),
     )
+    _warn_of_doubling_ranks(settings.order)
     return Feed(_one_split(data), settings)
 
 
@@ -81,11 +85,13 @@ class Feed:
     goes to one of them. A forked or pickled feed continues where this one stands.
     """
 
-    def __init__(self, split: Split, settings: Settings) -> None:
+    def __init__(self, split: Split, settings: Settings, pool: Any = None) -> None:
         self.split = split
         self.settings = settings
-        self._maker, self._schedule = prepare(split, settings)
+        self._pool = pool
+        self._maker, self._schedule = prepare(split, settings, pool)
         self._place = Place()
+        self.turn = settings.turn  # which of the batches after the place is this process's next
         self._epochs_done = 0
         self._is_through = False
         self._ready: deque[tuple[Batch, Place]] = deque()
@@ -101,6 +107,12 @@ class Feed:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _feed_at, (self.split, self.settings, self.state())
+
+    def __getitem__(self, number: object) -> NoReturn:
+        raise TypeError(
+            "a feed gives batches in order, not by number: iterate over it; for torch's DataLoader use "
+            "bushel.torch.loader(...), or bushel.torch.dataset(...) for records by number"
+        )
 
     def __iter__(self) -> Iterator[Batch]:
         if self._is_through:
@@ -124,7 +136,7 @@ class Feed:
         """A forked process has none of the threads, but may have locks that they held: start with new ones."""
         self._process, self._lock, self._pipeline = os.getpid(), threading.Lock(), None
         self.split = copy(self.split)
-        self._maker, self._schedule = prepare(self.split, self.settings)
+        self._maker, self._schedule = prepare(self.split, self.settings, self._pool)
 
     def _next(self) -> Batch:
         asked = perf_counter()
@@ -140,6 +152,7 @@ class Feed:
                 raise self._nothing_intact()
             raise StopIteration
         batch, self._place = self._ready.popleft()
+        self.turn = self.settings.turns - 1
         report = self._report
         report.batches += 1
         report.records += len(batch.rows)
@@ -182,8 +195,9 @@ class Feed:
         return BushelError(f"{where}: an epoch has no intact record", help=help)
 
     def _start(self) -> Ahead[Made] | ProcessesAhead:
+        _warn_of_doubling_workers(self.settings)
         until = None if self.settings.epochs is None else self._epochs_done + self.settings.epochs
-        schedule = self._schedule.through(until)
+        schedule = replace(self._schedule, epochs=until, turn=self.turn)
         if self.settings.workers.processes:
             return ProcessesAhead(self.split, self.settings, schedule, self._place)
         return make_ahead(self._maker, schedule, self.settings, self._place)
@@ -214,6 +228,7 @@ class Feed:
         self.close()
         self._is_through = False
         self._place = Place(*(int(state[name]) for name in Place._fields))
+        self.turn = self.settings.turn
         self._fruitful = self._place.epoch
         self._epochs_done = int(state["pass"])
 
@@ -239,6 +254,31 @@ class Feed:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _warn_of_doubling_ranks(order: Order) -> None:
+    """Warn if a launcher started several ranks, and the order does not say which of them this is."""
+    share = launched_share()
+    if order.world == 1 and share is not None:
+        warnings.warn(
+            f"this is rank {share[0]} of {share[1]} (RANK, WORLD_SIZE), and each of them reads all records: give the "
+            f"order rank={share[0]}, world={share[1]}, or use bushel.torch.loader, which does so itself",
+            BushelWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_doubling_workers(settings: Settings) -> None:
+    """Warn if this process is one of several workers of a DataLoader, and nobody divides the records among them."""
+    loading = sys.modules.get("torch.utils.data")
+    worker = loading.get_worker_info() if loading else None
+    if worker is not None and worker.num_workers > 1 and settings.turns == 1:
+        warnings.warn(
+            f"each of the {worker.num_workers} workers of this DataLoader reads all records: use "
+            "DataLoader(bushel.torch.loader(...), batch_size=None), which divides them",
+            BushelWarning,
+            stacklevel=5,
+        )
 
 
 def _feed_at(split: Split, settings: Settings, state: dict[str, int]) -> Feed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import warnings
 from collections.abc import Callable
@@ -20,7 +21,16 @@ from bushel.reading.dataset import Share, Split
 from bushel.reading.shards import ShardSet
 from bushel.records.index import hash_keys
 
-__all__ = ["BufferedShuffle", "Order", "Quality", "Sampler", "Uneven", "sampler_of", "shuffle_quality"]
+__all__ = [
+    "BufferedShuffle",
+    "Order",
+    "Quality",
+    "Sampler",
+    "Uneven",
+    "launched_share",
+    "sampler_of",
+    "shuffle_quality",
+]
 
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -71,6 +81,14 @@ class Order:
             raise ValueError(f"block must come with shuffle=True, got {self.block}")
         if self.weights is not None and self.balance is not None:
             raise ValueError("balance must not come with weights: it sets the weights")
+
+
+def launched_share() -> tuple[int, int] | None:
+    """The rank and world that torchrun and other launchers gave this process; None if it is the only one."""
+    rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    if not (rank.isdecimal() and world.isdecimal()) or int(world) < 2:
+        return None
+    return int(rank), int(world)
 
 
 @dataclass(frozen=True)

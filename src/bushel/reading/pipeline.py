@@ -92,13 +92,22 @@ class Schedule:
     batches_at_once: int = 1  # small batches are made several at a time
     pack: Pack | None = None
     lengths: Ints | None = None  # of the feature to be packed
-
-    def through(self, epochs: int | None) -> Schedule:
-        """The same up to another epoch."""
-        return replace(self, epochs=epochs)
+    turn: int = 0  # of all batches of the rank, this process makes number `turn`, and every `turns`-th after it
+    turns: int = 1
 
     def groups(self, place: Place) -> Iterator[Group]:
-        """The groups from `place` to the end of the last epoch."""
+        """The groups from `place` to the end of the last epoch; those of this process, if several take turns."""
+        if self.turns == 1:
+            yield from self._all_groups(place)
+            return
+        number = 0
+        for group in self._all_groups(place):
+            own = [batch for at, batch in enumerate(group.batches, number) if at % self.turns == self.turn]
+            number += len(group.batches)
+            if own:
+                yield Group(group.epoch, own)
+
+    def _all_groups(self, place: Place) -> Iterator[Group]:
         while (self.epochs is None or place.epoch < self.epochs) and self.steps.size > 0:
             yield from self._packed(place) if self.pack is not None else self._plain(place)
             place = Place(place.epoch + 1)
@@ -192,7 +201,7 @@ class Workers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """All arguments of `batches`."""
+    """All arguments of `batches`, and which of several processes that take turns with the batches of a rank this is."""
 
     batch_size: int
     columns: Sequence[str] | None
@@ -203,6 +212,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     drop_last: bool
     on_fault: OnFault
     workers: Workers
+    turn: int = 0
+    turns: int = 1
 
     def __post_init__(self) -> None:
         if self.epochs is not None and self.epochs < 1:
@@ -217,8 +228,8 @@ def threads_of(settings: Settings) -> int:
     return max(settings.workers.threads or available_cores(), settings.workers.processes)
 
 
-def prepare(split: Split, settings: Settings) -> tuple[Maker, Schedule]:
-    """The maker of batches, and the schedule that says which to make."""
+def prepare(split: Split, settings: Settings, pool: Any = None) -> tuple[Maker, Schedule]:
+    """The maker of batches, which paints images in memory from `pool`, and the schedule that says which to make."""
     order = settings.order
     shuffled_in_blocks = None if order.block is None else order.block * order.window
     if settings.on_fault == "raise":
@@ -237,7 +248,9 @@ def prepare(split: Split, settings: Settings) -> tuple[Maker, Schedule]:
     steps = Steps(sampler.size, settings.batch_size, order, settings.drop_last)
     at_once = 1 if settings.transforms or pack else _batches_at_once(_record_bytes(split), settings)
     maker = Maker(split, sampler, wanted, order.seed, settings.transforms, settings.layout, settings.on_fault)
-    return maker, Schedule(steps, sampler, settings.epochs, at_once, pack, lengths if pack else None)
+    maker = maker if pool is None else replace(maker, pool=pool)
+    turns = settings.turn, settings.turns
+    return maker, Schedule(steps, sampler, settings.epochs, at_once, pack, lengths if pack else None, *turns)
 
 
 def _record_bytes(split: Split) -> float:
@@ -295,6 +308,7 @@ class ProcessesAhead:
         import cloudpickle  # handles lambdas and what __main__ defines
 
         count = settings.workers.processes
+        settings = msgspec.structs.replace(settings, turn=schedule.turn)
         self.workers = [Worker() for _ in range(count)]
         self._turn = 0
         for number, worker in enumerate(self.workers):
@@ -339,5 +353,5 @@ class _InProcess:
                 warnings.simplefilter("ignore")  # the process that asks has shown the warnings
                 maker, schedule = prepare(split, settings)
             step = settings.workers.processes
-            self._made = make_ahead(maker, schedule.through(epochs), settings, place, first=number, step=step)
+            self._made = make_ahead(maker, replace(schedule, epochs=epochs), settings, place, first=number, step=step)
         return next(self._made, None)

@@ -1,0 +1,391 @@
+"""`loader`: batches as tensors, for any loop and any number of ranks; `dataset`: records by number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from copy import copy
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import torch
+from torch.utils.data import Dataset as MapDataset
+from torch.utils.data import IterableDataset, get_worker_info
+
+from bushel.data.samples import sample_at
+from bushel.data.schema import Feature
+from bushel.errors import BushelError, quantity
+from bushel.feeding.request import Data, Fields, Request, digest_of, fields_of, open_split, request_of, row_weights
+from bushel.parallel import available_cores, iterate_ahead
+from bushel.reading import Batch, Feed, Order, Report, Workers
+from bushel.reading.batch import Group, Maker, OnFault, Place, PlannedBatch
+from bushel.reading.layout import Layout
+from bushel.reading.order import launched_share
+from bushel.reading.pipeline import Settings, prepare
+from bushel.torch.device import PinnedPool, Sent, Transfer
+from bushel.torch.tensors import Form, to_torch
+from bushel.transforms import BatchTransform, Transform
+
+__all__ = ["Loader", "Records", "dataset", "loader"]
+
+
+def loader(
+    data: Data,
+    split: str | None = None,
+    *,
+    batch_size: int,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    order: Order | None = None,
+    transforms: Sequence[Transform | BatchTransform] = (),
+    layout: Sequence[Layout] = (),
+    epochs: int | None = 1,
+    drop_last: bool = False,
+    on_fault: OnFault = "raise",
+    workers: Workers | None = None,
+    device: Any = None,
+    ahead: int = 2,
+    memory_format: Any = None,
+    dtype: Any = None,
+    decode: Literal["cpu", "cuda"] = "cpu",
+    group: Any = None,
+) -> Loader:
+    """Records as tensors: `(feature, label)`, or `(dict of features, label)` if there are several.
+
+    Takes what `bushel.batches` takes. Without a `rank` in `order`, each process reads its own share: by
+    `torch.distributed` (of `group`), or by RANK and WORLD_SIZE. With a `device`, batches are copied there on a stream
+    of their own, `ahead` of them in advance. `memory_format=torch.channels_last` gives images as channels x height x
+    width, without a copy; `dtype` is for floats. `decode="cuda"` decodes and changes images on the GPU.
+
+    Each loop reads the next `epochs` epochs. `state_dict` says where it stands, after the last batch returned.
+
+    >>> train = bushel.torch.loader("data", "train", batch_size=64, order=bushel.Order(shuffle=True), device="cuda")
+    >>> for image, label in train:
+    ...     loss = criterion(model(image), label)
+    """
+    if decode not in ("cpu", "cuda"):
+        raise ValueError(f"decode must be one of cpu, cuda; got {decode!r}")
+    if ahead < 1:
+        raise ValueError(f"ahead must be at least 1, got {ahead}")
+    settings = Settings(
+        batch_size=batch_size,
+        columns=columns,
+        order=order or Order(),
+        transforms=tuple(transforms),
+        epochs=epochs,
+        layout=tuple(layout),
+        drop_last=drop_last,
+        on_fault=on_fault,
+        workers=workers or Workers(),
+    )
+    request = request_of(open_split(data, split), settings, label)
+    return Loader(request, Form(memory_format, dtype), None if device is None else str(device), ahead, group)
+
+
+class Loader(IterableDataset):  # type: ignore[misc]
+    """Batches as tensors; what `loader` returns.
+
+    Loop over it directly, which is fastest, or make it the dataset of a `DataLoader(..., batch_size=None)`, whose
+    workers then share its batches; there, `set_epoch` must say which epoch comes. One loop over it runs at a time.
+    """
+
+    def __init__(self, request: Request, form: Form, device: str | None, ahead: int, group: Any) -> None:
+        super().__init__()
+        self._request = request
+        self._form = form
+        self._device = device
+        self._ahead = ahead
+        self._group = group
+        self._digest = digest_of(request.split)
+        self._next_epoch = 0  # where the next loop begins, unless a state was loaded
+        self._loaded: dict[str, int] | None = None
+        self._is_resumed = False  # inside the loop that the state was taken in, even if nothing is left of it
+        self._state: dict[str, int] | None = None  # after the last batch returned
+        self._waited = 0.0
+        self._feed: Feed | None = None
+        self._process = 0
+        self._feed_here()  # refuses at once what cannot be read
+
+    def __getstate__(self) -> dict[str, Any]:
+        settings = msgspec.structs.replace(self._request.settings, order=self._order())
+        request = replace(self._request, settings=settings)
+        return {**self.__dict__, "_request": request, "_feed": None, "_group": None}
+
+    def __len__(self) -> int:
+        """How many batches one loop gives."""
+        epochs = self._request.settings.epochs
+        if epochs is None:
+            raise TypeError("a loader without an end has no length: give it epochs=...")
+        return len(self._feed_here()) * epochs
+
+    def __iter__(self) -> Iterator[Any]:
+        feed = self._feed_here()
+        self._place(feed)
+        self._compare_ranks(feed)
+        fields: Fields | None = None
+        with closing(self._sent(feed)) as items:
+            for batch, sent, state in items:
+                columns = sent.receive()
+                weight = columns.pop(_WEIGHT, None)
+                fields = fields or fields_of(self._request, batch)
+                self._state = state
+                yield fields.arrange(columns, weight)
+        self._state = None
+
+    def _sent(self, feed: Feed) -> Generator[tuple[Batch, Sent, dict[str, int]]]:
+        """Batches, their tensors where they are wanted, and where reading stands after each."""
+        transfer = Transfer(self._device, self._form)
+
+        def send() -> Generator[tuple[Batch, Sent, dict[str, int]]]:
+            for batch in feed:
+                columns = {**batch, _WEIGHT: row_weights(batch)} if self._request.is_weighted else batch
+                yield batch, transfer(columns), self._state_of(feed)
+
+        made = send()
+        with feed, closing(made if self._device is None else iterate_ahead(made, self._ahead)) as items:
+            asked = perf_counter()
+            for item in items:
+                self._waited += perf_counter() - asked
+                yield item
+                asked = perf_counter()
+
+    def _feed_here(self) -> Feed:
+        """The feed of this process: of its rank, and of its turn if it is a worker of a DataLoader."""
+        order, worker, feed = self._order(), get_worker_info(), self._feed
+        if feed is not None and self._process == os.getpid() and worker is None:
+            own = feed.settings.order
+            if (own.rank, own.world) == (order.rank, order.world):
+                return feed
+        settings = msgspec.structs.replace(self._request.settings, order=order)
+        if worker is not None:
+            settings = self._of_worker(settings, worker)
+        is_pinned = self._device is not None and torch.device(self._device).type == "cuda"
+        self._process = os.getpid()
+        self._feed = Feed(copy(self._request.split), settings, PinnedPool() if is_pinned else None)
+        return self._feed
+
+    def _order(self) -> Order:
+        """The order, with the share of this process if the caller left that open."""
+        order = self._request.settings.order
+        if order.world > 1:
+            return order
+        rank, world = _share_of_process(self._group)
+        return replace(order, rank=rank, world=world)
+
+    def _of_worker(self, settings: Settings, worker: Any) -> Settings:
+        """The settings of one of several workers, which take turns: their batches come in the order without workers."""
+        if self._device is not None:
+            raise BushelError(
+                f"a worker of a DataLoader cannot copy to {self._device}",
+                help=["Loop over the loader itself, which needs no workers; or leave out device=..."],
+            )
+        loaded = self._loaded or {"turns": 1}
+        threads = settings.workers.threads or max(1, available_cores() // worker.num_workers)
+        return msgspec.structs.replace(
+            settings,
+            turn=loaded["turn"] if loaded["turns"] > 1 else worker.id,
+            turns=worker.num_workers,
+            workers=msgspec.structs.replace(settings.workers, threads=threads),
+        )
+
+    def _place(self, feed: Feed) -> None:
+        """Go where the next loop begins: where a state was loaded, or at the beginning of an epoch."""
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and self._is_through(loaded) and not self._is_resumed:
+            self._next_epoch, loaded = loaded["epoch"], None
+        if loaded is None:
+            feed.restore(self._beginning(feed, self._next_epoch))
+        else:
+            if loaded["turns"] not in (1, feed.settings.turns):
+                raise ValueError(
+                    f"state must be of a DataLoader with {quantity(feed.settings.turns, 'worker')}, "
+                    f"got one with {loaded['turns']}"
+                )
+            feed.restore(loaded)
+        began = feed.state()
+        epochs = self._request.settings.epochs
+        self._next_epoch = began["epoch"] + 1 if epochs is None else began["pass"] + epochs
+        self._state = self._state_of(feed)
+
+    def _beginning(self, feed: Feed, epoch: int) -> dict[str, int]:
+        return {**feed.state(), "epoch": epoch, "position": 0, "bin": 0, "pass": epoch}
+
+    def _state_of(self, feed: Feed) -> dict[str, int]:
+        return {**feed.state(), "turn": feed.turn, "turns": feed.settings.turns, "dataset": self._digest}
+
+    def _compare_ranks(self, feed: Feed) -> None:
+        """Refuse, on all ranks, to begin an epoch that they do not share."""
+        order, distributed = feed.settings.order, torch.distributed
+        if get_worker_info() is not None or order.world == 1 or not _is_distributed():
+            return
+        if distributed.get_world_size(self._group) != order.world:  # the caller's own ranks: some may share data
+            return
+        own = {**self._state_of(feed), "world": order.world, "batch_size": feed.settings.batch_size, "rank": order.rank}
+        found: list[Any] = [None] * order.world
+        distributed.all_gather_object(found, own, group=self._group)
+        ranks = [one.pop("rank") for one in found]
+        if sorted(ranks) != list(range(order.world)):
+            raise BushelError(f"each rank must read its own share, got the ranks {', '.join(map(str, ranks))}")
+        for rank, one in zip(ranks, found, strict=True):
+            for name, value in one.items():
+                if value != found[0][name]:
+                    raise BushelError(
+                        f"ranks must read the same records in the same order: {name} is {found[0][name]} on rank "
+                        f"{ranks[0]} and {value} on rank {rank}"
+                    )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin the next loop with this epoch, unless a state inside of it was loaded.
+
+        If a loop reads several epochs, it is the number of the loop.
+        """
+        if epoch < 0:
+            raise ValueError(f"epoch must be at least 0, got {epoch}")
+        self._next_epoch = epoch * (self._request.settings.epochs or 1)
+        loaded = self._loaded
+        if loaded is not None:
+            self._is_resumed = self._next_epoch == loaded["pass"]
+            self._loaded = loaded if self._next_epoch in (loaded["pass"], loaded["epoch"]) else None
+
+    def state_dict(self) -> dict[str, int]:
+        """Where reading stands after the last batch returned: integers, the same on all ranks."""
+        feed = self._feed_here()
+        return dict(
+            self._loaded
+            or self._state
+            or {**self._state_of(feed), **self._beginning(feed, self._next_epoch), "turn": feed.settings.turn}
+        )
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue where `state` was taken. With another number of ranks, the remaining records are read once each."""
+        if (found := state.get("dataset")) != self._digest:
+            split = self._request.split
+            raise ValueError(
+                f"state must be of the dataset that is read, {split.paths[0].parent} ({split.name}); it is of another: "
+                f"digest {found}, not {self._digest}"
+            )
+        feed = self._feed_here()
+        feed.restore(state)
+        self._loaded, self._state = {name: int(value) for name, value in state.items()}, None
+        self._is_resumed = False
+
+    def _is_through(self, state: dict[str, int]) -> bool:
+        epochs = self._request.settings.epochs
+        return epochs is not None and state["epoch"] >= state["pass"] + epochs
+
+    def report(self) -> Report:
+        """Where the time went so far, and what was skipped."""
+        report = self._feed_here().report()
+        if self._device is not None:
+            report.waited = self._waited  # not the thread that copies, but who takes what it copied
+        return report
+
+
+_WEIGHT = "bushel/weight"
+
+
+def _is_distributed() -> bool:
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
+
+
+def _share_of_process(group: Any) -> tuple[int, int]:
+    """The rank of this process, and how many there are."""
+    if _is_distributed():
+        return torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+    return launched_share() or (0, 1)
+
+
+def dataset(
+    data: Data,
+    split: str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    transforms: Sequence[Transform] = (),
+    seed: int = 0,
+) -> Records:
+    """Records by number, for a `DataLoader` that shuffles and batches them itself.
+
+    A sample is what a batch of `loader` is, for one record and as NumPy: `(feature, label)`, or
+    `(dict of features, label)`. Whole batches are read at once; `collate` makes tensors of them.
+
+    >>> DataLoader(bushel.torch.dataset("data", "train"), 64, shuffle=True, collate_fn=bushel.torch.collate)
+    """
+    settings = Settings(
+        batch_size=1,
+        columns=columns,
+        order=Order(seed=seed),
+        transforms=tuple(transforms),
+        epochs=1,
+        layout=(),
+        drop_last=False,
+        on_fault="raise",
+        workers=Workers(),
+    )
+    return Records(request_of(open_split(data, split), settings, label))
+
+
+class Records(MapDataset):  # type: ignore[misc]
+    """Records by number; what `dataset` returns. It can be pickled, and opens its files again in another process."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._epoch = 0
+        self._maker: tuple[int, Maker] | None = None
+        self._maker_here()  # refuses at once what cannot be read
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_maker": None}
+
+    def _maker_here(self) -> Maker:
+        if self._maker is None or self._maker[0] != os.getpid():
+            self._maker = os.getpid(), prepare(copy(self._request.split), self._request.settings)[0]
+        return self._maker[1]
+
+    def __len__(self) -> int:
+        return len(self._request.split)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw what is random in the transforms for this epoch."""
+        self._epoch = epoch
+
+    def __getitem__(self, number: int) -> Any:
+        return self.__getitems__([number])[0]
+
+    def __getitems__(self, numbers: Sequence[int]) -> Taken:
+        """Several samples, read at once."""
+        count = len(self)
+        positions = np.asarray(numbers, np.int64)
+        for number in positions[(positions < -count) | (positions >= count)].tolist():
+            raise IndexError(f"record must be below {count}, got {number}")
+        planned = PlannedBatch(positions % max(count, 1), None, Place())
+        made = self._maker_here()(Group(self._epoch, [planned]))
+        if made.error is not None:
+            raise made.error
+        batch = made.batches[0][0]
+        return Taken(batch, fields_of(self._request, batch), self._request.split.schema.features)
+
+
+@dataclass(frozen=True)
+class Taken(Sequence[Any]):
+    """Samples that were read together, and are still one batch."""
+
+    batch: Batch
+    fields: Fields
+    features: Mapping[str, Feature]
+
+    def __len__(self) -> int:
+        return len(self.batch.rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        if not 0 <= at < len(self):
+            raise IndexError(f"sample must be below {len(self)}, got {at}")
+        return self.fields.arrange(dict.fromkeys(self.batch) | sample_at(self.batch, self.features, at))
+
+    def as_batch(self) -> Any:
+        """All of them as tensors."""
+        return self.fields.arrange(to_torch(self.batch))
