@@ -84,6 +84,7 @@ class Report(msgspec.Struct, kw_only=True):
     damaged: int = 0
     truncated: int = 0  # rows that were cut to a length
     faults: list[Passed] = []  # the first thousand of the damaged
+    fallbacks: int = 0  # images that the CPU decoded because the GPU could not
     codecs: dict[str, str] = {}  # what decoded the images, by format, where a measurement decoded some
     timings: dict[str, Timing] = {}  # the stages of a measurement
 
@@ -152,6 +153,8 @@ class Report(msgspec.Struct, kw_only=True):
             f"data waited for the model {self.consumer:.2f} s ({self.consumer * share:.0f}%)",
             f"slowest: {self.slowest}. {self.advice}",
         ]
+        if self.fallbacks:
+            lines.append(f"{quantity(self.fallbacks, 'image')} decoded on the CPU, because the GPU could not")
         if self.damaged:
             first = self.faults[0]
             place = f"{first.path}: record {first.record} at byte {first.offset}"

@@ -7,26 +7,30 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
 import msgspec
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset as MapDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
+from bushel.data.columns import take
 from bushel.data.samples import sample_at
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, quantity
-from bushel.feeding.request import Data, Fields, Request, digest_of, fields_of, open_split, request_of, row_weights
+from bushel.feeding.request import Data, Fields, Request, digest_of, fields_of, open_split, request_of
 from bushel.parallel import available_cores, iterate_ahead
 from bushel.reading import Batch, Feed, Order, Report, Workers
-from bushel.reading.batch import Group, Maker, OnFault, Place, PlannedBatch
+from bushel.reading.batch import Group, Maker, OnFault, Passed, Place, PlannedBatch, Tally
 from bushel.reading.layout import Layout
 from bushel.reading.order import launched_share
 from bushel.reading.pipeline import Settings, prepare
-from bushel.torch.device import PinnedPool, Sent, Transfer
+from bushel.torch.device import WEIGHT, PinnedPool, Sent, Transfer
+from bushel.torch.images import DeviceImages, divide
 from bushel.torch.tensors import Form, to_torch
 from bushel.transforms import BatchTransform, Transform
 
@@ -82,8 +86,24 @@ def loader(
         on_fault=on_fault,
         workers=workers or Workers(),
     )
+    images = None
+    if decode == "cuda":
+        if device is None or torch.device(device).type != "cuda":
+            raise ValueError(f'decode="cuda" must come with a device that is a GPU, got device={device!r}')
+        settings, images = divide(settings)
     request = request_of(open_split(data, split), settings, label)
-    return Loader(request, Form(memory_format, dtype), None if device is None else str(device), ahead, group)
+    where = None if device is None else str(device)
+    return Loader(request, Target(Form(memory_format, dtype), where, ahead, images), group)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What tensors become, where they go, how many in advance, and what happens to images there."""
+
+    form: Form
+    device: str | None
+    ahead: int
+    images: DeviceImages | None
 
 
 class Loader(IterableDataset):  # type: ignore[misc]
@@ -93,12 +113,10 @@ class Loader(IterableDataset):  # type: ignore[misc]
     workers then share its batches; there, `set_epoch` must say which epoch comes. One loop over it runs at a time.
     """
 
-    def __init__(self, request: Request, form: Form, device: str | None, ahead: int, group: Any) -> None:
+    def __init__(self, request: Request, target: Target, group: Any = None) -> None:
         super().__init__()
         self._request = request
-        self._form = form
-        self._device = device
-        self._ahead = ahead
+        self._target = target
         self._group = group
         self._digest = digest_of(request.split)
         self._next_epoch = 0  # where the next loop begins, unless a state was loaded
@@ -106,6 +124,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
         self._is_resumed = False  # inside the loop that the state was taken in, even if nothing is left of it
         self._state: dict[str, int] | None = None  # after the last batch returned
         self._waited = 0.0
+        self._passed: list[Passed] = []  # images that no decoder knows
         self._feed: Feed | None = None
         self._process = 0
         self._feed_here()  # refuses at once what cannot be read
@@ -130,7 +149,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
         with closing(self._sent(feed)) as items:
             for batch, sent, state in items:
                 columns = sent.receive()
-                weight = columns.pop(_WEIGHT, None)
+                weight = columns.pop(WEIGHT, None)
                 fields = fields or fields_of(self._request, batch)
                 self._state = state
                 yield fields.arrange(columns, weight)
@@ -138,20 +157,41 @@ class Loader(IterableDataset):  # type: ignore[misc]
 
     def _sent(self, feed: Feed) -> Generator[tuple[Batch, Sent, dict[str, int]]]:
         """Batches, their tensors where they are wanted, and where reading stands after each."""
-        transfer = Transfer(self._device, self._form)
+        target = self._target
+        resolve = partial(self._resolve, feed)
+        transfer = Transfer(target.device, target.form, self._request.is_weighted, target.images, resolve)
 
         def send() -> Generator[tuple[Batch, Sent, dict[str, int]]]:
             for batch in feed:
-                columns = {**batch, _WEIGHT: row_weights(batch)} if self._request.is_weighted else batch
-                yield batch, transfer(columns), self._state_of(feed)
+                yield batch, transfer(batch), self._state_of(feed)
 
         made = send()
-        with feed, closing(made if self._device is None else iterate_ahead(made, self._ahead)) as items:
+        with feed, closing(made if target.device is None else iterate_ahead(made, target.ahead)) as items:
             asked = perf_counter()
             for item in items:
                 self._waited += perf_counter() - asked
                 yield item
                 asked = perf_counter()
+
+    def _resolve(self, feed: Feed, batch: Batch, refused: dict[int, Exception]) -> tuple[Batch, NDArray[np.int64]]:
+        """A batch without the rows whose images no decoder knows: raised, left out or replaced, as the caller said."""
+        policy = feed.settings.on_fault
+        kept = np.setdiff1d(np.arange(len(batch.rows)), list(refused))
+        for row, error in refused.items():
+            place = feed.split.shards.skipped(int(batch.rows[row]), 0)
+            if policy == "raise" or not isinstance(error, BushelError) or not len(kept):
+                error.add_note(f"It is record {place.record} of {place.path}.")
+                raise error
+            self._passed.append(Passed.of(place, error.message))
+        chosen, real = kept, batch.real
+        if policy == "replace":
+            chosen = kept[np.searchsorted(kept, np.arange(len(batch.rows))) % len(kept)]
+            stands = chosen == np.arange(len(batch.rows))
+            real = stands if real is None else real & stands
+        elif real is not None:
+            real = real[kept]
+        columns = {name: take(column, chosen) for name, column in batch.items()}
+        return Batch(columns, batch.rows[chosen], real, batch.epoch), chosen
 
     def _feed_here(self) -> Feed:
         """The feed of this process: of its rank, and of its turn if it is a worker of a DataLoader."""
@@ -163,7 +203,8 @@ class Loader(IterableDataset):  # type: ignore[misc]
         settings = msgspec.structs.replace(self._request.settings, order=order)
         if worker is not None:
             settings = self._of_worker(settings, worker)
-        is_pinned = self._device is not None and torch.device(self._device).type == "cuda"
+        device = self._target.device
+        is_pinned = device is not None and torch.device(device).type == "cuda"
         self._process = os.getpid()
         self._feed = Feed(copy(self._request.split), settings, PinnedPool() if is_pinned else None)
         return self._feed
@@ -178,9 +219,9 @@ class Loader(IterableDataset):  # type: ignore[misc]
 
     def _of_worker(self, settings: Settings, worker: Any) -> Settings:
         """The settings of one of several workers, which take turns: their batches come in the order without workers."""
-        if self._device is not None:
+        if self._target.device is not None:
             raise BushelError(
-                f"a worker of a DataLoader cannot copy to {self._device}",
+                f"a worker of a DataLoader cannot copy to {self._target.device}",
                 help=["Loop over the loader itself, which needs no workers; or leave out device=..."],
             )
         loaded = self._loaded or {"turns": 1}
@@ -280,12 +321,12 @@ class Loader(IterableDataset):  # type: ignore[misc]
     def report(self) -> Report:
         """Where the time went so far, and what was skipped."""
         report = self._feed_here().report()
-        if self._device is not None:
+        report.add(Tally(passed=self._passed))
+        if self._target.images is not None:
+            report.fallbacks = self._target.images.fallbacks
+        if self._target.device is not None:
             report.waited = self._waited  # not the thread that copies, but who takes what it copied
         return report
-
-
-_WEIGHT = "bushel/weight"
 
 
 def _is_distributed() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from bushel.errors import SchemaMismatch
 from bushel.pixels.geometry import KERNELS, Kernel
 from bushel.pixels.headers import Codec, Headers, read_headers
 
-__all__ = ["Canvas", "Ints", "decoded_sizes"]
+__all__ = ["Canvas", "Ints", "Plan", "decoded_sizes"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Images: TypeAlias = BytesColumn | NDArray[Any] | list[Any]
@@ -25,6 +26,19 @@ _BLOCK = 8  # pixels of a JPEG block: a JPEG can be decoded at n eighths of its 
 _SOURCES, _RESULTS = ("uint8", "float32"), ("uint8", "float32", "float16")
 # How far a canvas has come. A step must not need an earlier stage than those before it.
 _MOVED, _CHANGED, _SCALED = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What remains to be done with decoded images, for whoever paints them somewhere else."""
+
+    size: tuple[int, int]
+    channels: int
+    dtype: np.dtype[Any]
+    moves: NDArray[np.int32]  # per image: top, left, height and width of its part, its new size, and where it goes
+    flips: NDArray[np.uint8]  # per image: 1 for left to right, 2 for upside down
+    changes: list[tuple[Change, NDArray[np.float64]]]
+    settings: dict[str, Any]  # of `Painting`
 
 
 class Canvas:
@@ -89,14 +103,14 @@ class Canvas:
         headers = read_headers(self._images)
         sizes = decoded_sizes(headers, upright=upright, at_least=at_least)
         for row in np.flatnonzero(~headers.is_known).tolist():
-            pixels = self._decode_row(row)
+            pixels = self.decode_row(row)
             sizes[row] = (1, 1) if pixels is None else pixels.shape[:2]
         self._open(sizes, channels, np.dtype(np.uint8))
         self.is_sized = True
         return True
 
-    def _decode_row(self, row: int) -> NDArray[np.uint8] | None:
-        """An image that the core does not know; None if it is refused."""
+    def decode_row(self, row: int) -> NDArray[np.uint8] | None:
+        """One image, decoded without the core; None if it is refused."""
         assert self._decode is not None
         if row not in self._decoded and row not in self.refused:
             try:
@@ -207,6 +221,18 @@ class Canvas:
             return None
         return int(sizes[0, 0]), int(sizes[0, 1])
 
+    @property
+    def plan(self) -> Plan:
+        """What `paint` would do, where all images have one size now."""
+        size = self.size
+        assert size is not None
+        return Plan(size, self.channels, self.dtype, self._all_moves(), self._flips, self._steps, dict(self._painting))
+
+    @property
+    def original_sizes(self) -> Ints:
+        """Height and width of the images as they are decoded."""
+        return self._of
+
     def paint(self, pool: Any) -> NDArray[Any]:
         """All images, in memory from the pool; the rows of refused ones are undefined."""
         size = self.size
@@ -225,7 +251,7 @@ class Canvas:
 
     def _paint_others(self, rows: Sequence[int], out: NDArray[Any], painting: Painting, moves: Any, flips: Any) -> None:
         """Images that the core did not decode; if no decoder can, the message of the other one is the error."""
-        found = [(row, pixels) for row in rows if (pixels := self._decode_row(row)) is not None]
+        found = [(row, pixels) for row in rows if (pixels := self.decode_row(row)) is not None]
         if not found:
             return
         at = np.array([row for row, _ in found])
@@ -246,8 +272,9 @@ class Canvas:
     def _moves(self) -> NDArray[np.int32] | None:
         """The moves for the core; None if each whole image fills its place."""
         is_whole = (self._part[:, 2:] == self._of).all() and not self._at.any() and (self._size == self.sizes).all()
-        if is_whole:
-            return None
+        return None if is_whole else self._all_moves()
+
+    def _all_moves(self) -> NDArray[np.int32]:
         moves = np.concatenate([self._part, self._size, self._at], axis=1).astype(np.int32)
         if self.refused:
             moves[list(self.refused)] = (0, 0, 1, 1, 1, 1, 0, 0)
