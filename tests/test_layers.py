@@ -25,7 +25,7 @@ ROOMS = [
     ["reading"],
     ["feeding"],
     ["keras"],
-    ["tensorflow", "torch", "jax", "ray", "contract"],
+    ["tensorflow", "torch", "jax", "grain", "ray", "contract"],
     ["checking"],
     ["training"],
     ["viewing"],
@@ -33,9 +33,9 @@ ROOMS = [
     ["__main__"],
 ]
 HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}
-FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "ray"}
+FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "grain", "ray"}
 MAY_IMPORT_FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "ray", "contract", "training", "checking"}
-NO_BUILDING = {"reading", "feeding", "training", "viewing", "checking", "tensorflow", "keras"}
+NO_BUILDING = {"reading", "feeding", "training", "viewing", "checking", "tensorflow", "keras", "torch", "jax", "grain"}
 
 
 def modules() -> list[Path]:

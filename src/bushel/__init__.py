@@ -79,7 +79,7 @@ _HOMES = {
 }
 
 # Modules that are used by name, as in bushel.transforms.resize or bushel.tensorflow.dataset.
-_MODULES = ("contract", "keras", "ray", "sources", "tensorflow", "torch", "transforms")
+_MODULES = ("contract", "grain", "jax", "keras", "ray", "sources", "tensorflow", "torch", "transforms")
 
 # Modules of earlier versions, and where their content is now.
 _MOVED = {

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import _native
 from bushel.data.schema import IMAGE_ENCODINGS, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.feeding.preparation import arrange
@@ -24,7 +22,6 @@ __all__ = [
     "Data",
     "Fields",
     "Request",
-    "digest_of",
     "fields_of",
     "is_metadata",
     "open_split",
@@ -152,17 +149,6 @@ def open_split(data: Data, split: str | None, schema: Schema | None = None) -> S
         return data
     opened = data if isinstance(data, Dataset) else open_dataset(data, schema=schema)
     return opened.choose(split)
-
-
-def digest_of(split: Split) -> int:
-    """A number that tells the records of a split from those of another, wherever its files are."""
-    files = (
-        [(Path(shard.path).name, shard.bytes, shard.sha256) for shard in split.promised]
-        if split.promised is not None
-        else [(shard.path.name, shard.size, "") for shard in split.shards.shards]
-    )
-    chosen = b"" if split.rows is None else split.rows.tobytes()
-    return _native.xxh64(repr(files).encode() + chosen) >> 1  # at most 63 bits, which every framework stores
 
 
 def row_weights(batch: Batch) -> NDArray[np.float32]:

@@ -21,8 +21,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 from bushel.data.columns import take
 from bushel.data.samples import sample_at
 from bushel.data.schema import Feature
-from bushel.errors import BushelError, quantity
-from bushel.feeding.request import Data, Fields, Request, digest_of, fields_of, open_split, request_of
+from bushel.errors import BushelError
+from bushel.feeding.loops import Loops
+from bushel.feeding.request import Data, Fields, Request, fields_of, open_split, request_of
 from bushel.parallel import available_cores, iterate_ahead
 from bushel.reading import Batch, Feed, Order, Report, Workers
 from bushel.reading.batch import Group, Maker, OnFault, Passed, Place, PlannedBatch, Tally
@@ -118,11 +119,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
         self._request = request
         self._target = target
         self._group = group
-        self._digest = digest_of(request.split)
-        self._next_epoch = 0  # where the next loop begins, unless a state was loaded
-        self._loaded: dict[str, int] | None = None
-        self._is_resumed = False  # inside the loop that the state was taken in, even if nothing is left of it
-        self._state: dict[str, int] | None = None  # after the last batch returned
+        self._loops = Loops(request.split, request.settings.epochs)
         self._waited = 0.0
         self._passed: list[Passed] = []  # images that no decoder knows
         self._feed: Feed | None = None
@@ -143,7 +140,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
 
     def __iter__(self) -> Iterator[Any]:
         feed = self._feed_here()
-        self._place(feed)
+        self._loops.begin(feed)
         self._compare_ranks(feed)
         fields: Fields | None = None
         with closing(self._sent(feed)) as items:
@@ -151,9 +148,9 @@ class Loader(IterableDataset):  # type: ignore[misc]
                 columns = sent.receive()
                 weight = columns.pop(WEIGHT, None)
                 fields = fields or fields_of(self._request, batch)
-                self._state = state
+                self._loops.note(state)
                 yield fields.arrange(columns, weight)
-        self._state = None
+        self._loops.end()
 
     def _sent(self, feed: Feed) -> Generator[tuple[Batch, Sent, dict[str, int]]]:
         """Batches, their tensors where they are wanted, and where reading stands after each."""
@@ -163,7 +160,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
 
         def send() -> Generator[tuple[Batch, Sent, dict[str, int]]]:
             for batch in feed:
-                yield batch, transfer(batch), self._state_of(feed)
+                yield batch, transfer(batch), self._loops.state_of(feed)
 
         made = send()
         with feed, closing(made if target.device is None else iterate_ahead(made, target.ahead)) as items:
@@ -224,39 +221,14 @@ class Loader(IterableDataset):  # type: ignore[misc]
                 f"a worker of a DataLoader cannot copy to {self._target.device}",
                 help=["Loop over the loader itself, which needs no workers; or leave out device=..."],
             )
-        loaded = self._loaded or {"turns": 1}
+        turn = self._loops.turn
         threads = settings.workers.threads or max(1, available_cores() // worker.num_workers)
         return msgspec.structs.replace(
             settings,
-            turn=loaded["turn"] if loaded["turns"] > 1 else worker.id,
+            turn=worker.id if turn is None else turn,
             turns=worker.num_workers,
             workers=msgspec.structs.replace(settings.workers, threads=threads),
         )
-
-    def _place(self, feed: Feed) -> None:
-        """Go where the next loop begins: where a state was loaded, or at the beginning of an epoch."""
-        loaded, self._loaded = self._loaded, None
-        if loaded is not None and self._is_through(loaded) and not self._is_resumed:
-            self._next_epoch, loaded = loaded["epoch"], None
-        if loaded is None:
-            feed.restore(self._beginning(feed, self._next_epoch))
-        else:
-            if loaded["turns"] not in (1, feed.settings.turns):
-                raise ValueError(
-                    f"state must be of a DataLoader with {quantity(feed.settings.turns, 'worker')}, "
-                    f"got one with {loaded['turns']}"
-                )
-            feed.restore(loaded)
-        began = feed.state()
-        epochs = self._request.settings.epochs
-        self._next_epoch = began["epoch"] + 1 if epochs is None else began["pass"] + epochs
-        self._state = self._state_of(feed)
-
-    def _beginning(self, feed: Feed, epoch: int) -> dict[str, int]:
-        return {**feed.state(), "epoch": epoch, "position": 0, "bin": 0, "pass": epoch}
-
-    def _state_of(self, feed: Feed) -> dict[str, int]:
-        return {**feed.state(), "turn": feed.turn, "turns": feed.settings.turns, "dataset": self._digest}
 
     def _compare_ranks(self, feed: Feed) -> None:
         """Refuse, on all ranks, to begin an epoch that they do not share."""
@@ -265,7 +237,12 @@ class Loader(IterableDataset):  # type: ignore[misc]
             return
         if distributed.get_world_size(self._group) != order.world:  # the caller's own ranks: some may share data
             return
-        own = {**self._state_of(feed), "world": order.world, "batch_size": feed.settings.batch_size, "rank": order.rank}
+        own = {
+            **self._loops.state_of(feed),
+            "world": order.world,
+            "batch_size": feed.settings.batch_size,
+            "rank": order.rank,
+        }
         found: list[Any] = [None] * order.world
         distributed.all_gather_object(found, own, group=self._group)
         ranks = [one.pop("rank") for one in found]
@@ -284,39 +261,15 @@ class Loader(IterableDataset):  # type: ignore[misc]
 
         If a loop reads several epochs, it is the number of the loop.
         """
-        if epoch < 0:
-            raise ValueError(f"epoch must be at least 0, got {epoch}")
-        self._next_epoch = epoch * (self._request.settings.epochs or 1)
-        loaded = self._loaded
-        if loaded is not None:
-            self._is_resumed = self._next_epoch == loaded["pass"]
-            self._loaded = loaded if self._next_epoch in (loaded["pass"], loaded["epoch"]) else None
+        self._loops.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, int]:
         """Where reading stands after the last batch returned: integers, the same on all ranks."""
-        feed = self._feed_here()
-        return dict(
-            self._loaded
-            or self._state
-            or {**self._state_of(feed), **self._beginning(feed, self._next_epoch), "turn": feed.settings.turn}
-        )
+        return self._loops.state(self._feed_here())
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken. With another number of ranks, the remaining records are read once each."""
-        if (found := state.get("dataset")) != self._digest:
-            split = self._request.split
-            raise ValueError(
-                f"state must be of the dataset that is read, {split.paths[0].parent} ({split.name}); it is of another: "
-                f"digest {found}, not {self._digest}"
-            )
-        feed = self._feed_here()
-        feed.restore(state)
-        self._loaded, self._state = {name: int(value) for name, value in state.items()}, None
-        self._is_resumed = False
-
-    def _is_through(self, state: dict[str, int]) -> bool:
-        epochs = self._request.settings.epochs
-        return epochs is not None and state["epoch"] >= state["pass"] + epochs
+        self._loops.load(self._feed_here(), state)
 
     def report(self) -> Report:
         """Where the time went so far, and what was skipped."""
