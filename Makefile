@@ -51,6 +51,7 @@ $(FRAMEWORKS)/stamp: $(STAMPS)/test
 
 test-frameworks: $(FRAMEWORKS)/stamp
 	$(FRAMEWORKS)/bin/python -m pytest -n auto tests/torch tests/jax
+	PATH="$(abspath $(BIN)):$$PATH" $(FRAMEWORKS)/bin/python -m pytest tests/docs -k "torch or jax"
 
 CMAKE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUSHEL_WERROR=ON -DCMAKE_BUILD_TYPE=None
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all

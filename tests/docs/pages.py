@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -11,6 +12,7 @@ PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "d
 
 # The only reasons to leave out a block. The page gives one in a comment above the block: <!-- needs a network -->
 NEEDS = ("a network", "a cluster", "a GPU", "PyTorch", "JAX")
+_FRAMEWORKS = {"PyTorch": "torch", "JAX": "jax"}  # the modules; `make test-frameworks` has them
 
 _BLOCK = re.compile(r"(?:<!-- needs ([^>]+?) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -24,6 +26,14 @@ class Block:
     language: str
     text: str
     needs: str | None
+
+    @property
+    def can_run(self) -> bool:
+        """Whether all that it needs is here."""
+        if self.needs is None:
+            return True
+        found = find_spec(_FRAMEWORKS[self.needs]) if self.needs in _FRAMEWORKS else None
+        return found is not None and found.origin is not None  # a folder of tests has no origin
 
     @property
     def commands(self) -> list[str]:

@@ -204,7 +204,9 @@ SMALL_DATA: dict[str, Callable[[], None]] = {
     "docs/reading.md": built_digits,
     "docs/serving.md": serving,
     "docs/sources.md": sources,
+    "docs/jax.md": built_digits,
     "docs/tensorflow.md": tensorflow,
+    "docs/torch.md": built_digits,
     "docs/training.md": training,
     "docs/design.md": nothing,
 }

@@ -54,7 +54,7 @@ def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.M
     SMALL_DATA[page]()
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks_of(page):
-        if block.needs is not None:
+        if not block.can_run:
             continue
         if block.language == "python":
             run_python(block, names)
