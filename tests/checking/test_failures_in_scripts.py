@@ -118,7 +118,9 @@ CASES = [
         "S22",
         "PIP017",
         "sensors",
-        SENSORS + "pairs = tf.data.Dataset.zip((records.shuffle(9), val.shuffle(9)))  # <-\n",
+        SENSORS
+        + "xs, ys = records.map(lambda r: parse_one(r)[0]), records.map(lambda r: parse_one(r)[1])\n"
+        + "pairs = tf.data.Dataset.zip((xs.shuffle(9), ys.shuffle(9)))  # <-\n",
     ),
     (
         "L10",

@@ -95,6 +95,21 @@ def test_what_keeps_a_script_from_running_is_the_first_finding(tmp_path: Path) -
     assert finding.locations[0].line == 2
 
 
+def test_a_pattern_that_matches_nothing_where_the_data_is_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bushel.Writer(tmp_path / "data" / "train-0.tfrecord") as writer:
+        writer.write({"x": 1.0})
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import tensorflow as tf\nfiles = tf.io.gfile.glob('data/*.tfrecords')\nassert files, 'no files'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    (finding,) = [f for f in bushel.check("data", script=script, run=True, select=["EXE"]) if f.rule == "EXE016"]
+    assert finding.message == "no file matches 'data/*.tfrecords'; there are train-0.tfrecord"
+    assert finding.locations[0].line == 2
+
+
 def test_a_script_is_needed_to_run_one() -> None:
     with pytest.raises(ValueError, match="run must come with a script"):
         bushel.check("data", run=True)

@@ -21,6 +21,7 @@ from bushel.checking.rules.registry import (
     find_rule,
     parts_needed,
     rules_as_they_were,
+    weighed_by_run,
     without_silenced,
 )
 from bushel.checking.rules.registry import select as select_rules
@@ -35,7 +36,7 @@ _LARGE = 256 << 20  # bytes of data that processes share out
 
 OnRecords = Callable[[int, int], None]  # records looked at so far, and how many there are
 UNFOLLOWED = "not-followed"
-UNSEEN = (UNFOLLOWED, "could-not-be-run")  # what was not looked at is reported before what was found
+UNSEEN = (UNFOLLOWED, "could-not-be-run", "stopped-at-limit")  # reported before what was found
 
 
 @dataclass(repr=False)
@@ -359,14 +360,17 @@ def _reported(checks: _Checks, settings: Settings, baseline: AnyPath | None) -> 
             raise FileProblem(path, "there is no such baseline", help=["write one with --write-baseline"])
         old = read_baseline(path)
     kept, suppressed, known = [], 0, 0
-    for finding in without_silenced(checks.findings):
+    is_run = checks.execution is not None and checks.execution.has_trained
+    findings = without_silenced(checks.findings)
+    if is_run and checks.execution.is_whole:
+        findings = weighed_by_run(findings)
+    for finding in findings:
         if any(suppression.covers(finding) for suppression in settings.suppress):
             suppressed += 1
         elif finding.fingerprint in old:
             known += 1
         else:
             kept.append(finding)
-    is_run = checks.execution is not None and checks.execution.has_trained
     kept = [finding for finding in kept if finding.name != UNFOLLOWED or not is_run]
     kept.sort(key=lambda f: (f.name not in UNSEEN, -SEVERITIES.index(f.severity or "info"), f.rule))
     checks.checked |= {"rules": [rule.id for rule in checks.rules], "suppressed": suppressed, "baseline": known}

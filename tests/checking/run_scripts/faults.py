@@ -64,6 +64,10 @@ FAULTS = [
     Fault("numpy_random_in_map", "kaggle_cnn", "    image = tf.image.random_brightness(image, 0.1)\n", "    image = image + np.random.uniform(-0.1, 0.1)  # <-\n", "EXE023"),
     Fault("sorted_validation_split", "numpy_arrays", "model.fit(X_train, y_train, validation_split=0.1", "order = np.argsort(y_train)\nmodel.fit(X_train[order], y_train[order], validation_split=0.1", "EXE044"),
     Fault("undefined_name", "trainer_class", "        return parsed[\"x\"], parsed[\"target\"]", "        return features[\"x\"], parsed[\"target\"]  # <-", "EXE003"),
+    Fault("weights_left_out", "custom_loop", "    grads = tape.gradient(loss_value, model.trainable_weights)\n    optimizer.apply_gradients(zip(grads, model.trainable_weights))", "    weights = model.layers[0].trainable_weights\n    grads = tape.gradient(loss_value, weights)  # <-\n    optimizer.apply_gradients(zip(grads, weights))", "EXE039"),
+    Fault("iterator_used_up", "custom_loop", 'for epoch in range(epochs):\n    print(f"\\nStart of epoch {epoch}")\n    start_time = time.time()\n    for step, (x_batch_train, y_batch_train) in enumerate(train_ds):\n', "batches = iter(train_ds)  # <-\nfor epoch in range(epochs):\n    start_time = time.time()\n    for step in range(15):\n        x_batch_train, y_batch_train = next(batches)\n", "EXE012"),
+    Fault("softmax_over_records", "custom_loop", "    layers.Dense(5),\n", "    layers.Dense(5),\n    layers.Softmax(axis=0),  # <-\n", "EXE035"),
+    Fault("written_again", "writes_first", '    with tf.io.TFRecordWriter(os.path.join(OUT, f"{name}.tfrecord")) as w:\n        for i in rows:\n', '    for i in rows:\n        with tf.io.TFRecordWriter(os.path.join(OUT, f"{name}.tfrecord")) as w:  # <-\n', "EXE015"),
 ]
 
 FAULTS = [fault for fault in FAULTS if fault.rules]

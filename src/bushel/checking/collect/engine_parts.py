@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from bushel.checking.collect.boxes_and_tokens import ListReader
 from bushel.checking.collect.facts import FileFacts
 from bushel.checking.collect.image_facts import Pictures
-from bushel.checking.collect.near_texts import Signatures
 from bushel.checking.collect.row_sample import RowReader
-from bushel.checking.collect.text_looks import TextLooks
+from bushel.checking.collect.texts import Signatures, TextLooks
 
 __all__ = ["Engine", "FilePart", "look_everywhere"]
 

@@ -19,9 +19,8 @@ from bushel.checking.collect.engine_parts import Engine, FilePart, look_everywhe
 from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, SplitFacts, split_of
 from bushel.checking.collect.feature_roles import Found, found_in
 from bushel.checking.collect.image_facts import PictureReader
-from bushel.checking.collect.near_texts import TextReader
 from bushel.checking.collect.row_sample import RowReader
-from bushel.checking.collect.text_looks import TextLooks
+from bushel.checking.collect.texts import TextLooks, TextReader
 from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.schema import Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName

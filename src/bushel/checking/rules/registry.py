@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from bushel.checking.report.findings import Finding, Severity, encodable
 from bushel.errors import MissingName
 
@@ -27,6 +29,7 @@ __all__ = [
     "rules_as_they_were",
     "rules_for",
     "select",
+    "weighed_by_run",
     "without_silenced",
 ]
 
@@ -119,6 +122,7 @@ class Rule:
     rank: int  # the lower, the more other findings does it explain
     when: tuple[Moment, ...]
     silences: tuple[str, ...]  # rules whose findings about the same feature or file add nothing
+    measured_by: str | None  # the rule by which a run answers the same question
 
     @property
     def subject(self) -> Subject:
@@ -163,6 +167,7 @@ def rule(
     rank: int | None = None,
     when: tuple[Moment, ...] | None = None,
     silences: tuple[str, ...] = (),
+    measured_by: str | None = None,
 ) -> Callable[[Check], Check]:
     """Make a function a rule: it takes what is checked, and yields findings.
 
@@ -189,6 +194,7 @@ def rule(
             rank=family.rank if rank is None else rank,
             when=family.when if when is None else when,
             silences=silences,
+            measured_by=measured_by,
         )
         return check
 
@@ -269,6 +275,14 @@ def without_silenced(findings: Sequence[Finding]) -> list[Finding]:
         for about in _about(finding)
     }
     return [finding for finding in findings if not any((finding.rule, about) in silent for about in _about(finding))]
+
+
+def weighed_by_run(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings, where a whole run outweighs reading: what it measured and did not meet is information."""
+    rules = {rule.id: rule for rule in all_rules()}
+    met = {finding.rule for finding in findings if finding.severity != "info"}
+    refuted = {rule.id for rule in rules.values() if rule.measured_by is not None and rule.measured_by not in met}
+    return [replace(one, severity="info", confidence="hint") if one.rule in refuted else one for one in findings]
 
 
 def _about(finding: Finding) -> set[str]:

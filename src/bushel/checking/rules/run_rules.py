@@ -104,6 +104,11 @@ class RunFacts:
         return self.is_learned is False and not self.is_unclear
 
     @property
+    def is_stuck(self) -> bool:
+        """Whether an input was the same in all records that were looked at."""
+        return self.looked_at > 0 and any(count >= self.looked_at for count in self.constant.values())
+
+    @property
     def memorises(self) -> bool:
         """Whether the model can memorise records."""
         learned = self.probe is not None and self.probe.is_decided
@@ -325,8 +330,7 @@ def labels_say_nothing(run: RunFacts) -> Iterator[Finding]:
     Ignore: where the inputs really do not determine the label.
     Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
-    is_stuck = any(count >= run.looked_at for count in run.constant.values()) and run.looked_at > 0
-    is_other_cause = is_stuck or run.data_learns or run.contradicting > CONTRADICTING
+    is_other_cause = run.is_stuck or run.data_learns or run.contradicting > CONTRADICTING
     if not run.has_failed or run.linear_score is None or is_other_cause or not run.memorises:
         return
     yield Finding(
@@ -585,8 +589,7 @@ def same_inputs_other_labels(run: RunFacts) -> Iterator[Finding]:
     Ignore: where inputs do not determine the label, and its probability is what is wanted.
     Reports: none collected.
     """
-    is_stuck = any(count >= run.looked_at for count in run.constant.values()) and run.looked_at > 0
-    if run.has_failed and run.contradicting > CONTRADICTING and not is_stuck:
+    if run.has_failed and run.contradicting > CONTRADICTING and not run.is_stuck:
         yield Finding(
             f"{run.contradicting:.0%} of the records of train have the inputs of one with another label",
             confidence="likely",

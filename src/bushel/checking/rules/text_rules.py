@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.report.findings import Finding, count_of_things
@@ -62,6 +63,12 @@ def empty_text(data: Data) -> Iterator[Finding]:
             )
 
 
+def _of_tokens(name: str, seen: dict[str, Any], measured: str, message: str, help: str) -> Finding:
+    examined = f"{seen['rows']:,} sequences"
+    evidence = {"measured": seen[measured], "examined": examined, "subject": name}
+    return Finding(message, confidence="likely", evidence=evidence, help=[help])
+
+
 @rule("TXT003", "all-unknown-tokens", severity="warning", needs="values")
 def all_unknown_tokens(data: Data) -> Iterator[Finding]:
     """Sequences in which every token is the same one: the one for unknown words.
@@ -74,12 +81,10 @@ def all_unknown_tokens(data: Data) -> Iterator[Finding]:
     """
     for name, seen in data.tokens.items():
         if seen["all_same"] > 0.01 * seen["rows"]:
-            yield Finding(
-                f"{name!r}: {seen['all_same']:,} of {seen['rows']:,} sequences hold only token {seen['same_token']}",
-                confidence="likely",
-                evidence={"measured": seen["all_same"], "examined": f"{seen['rows']:,} sequences", "subject": name},
-                help=["fit the vocabulary on the train split of this very text"],
+            message = (
+                f"{name!r}: {seen['all_same']:,} of {seen['rows']:,} sequences hold only token {seen['same_token']}"
             )
+            yield _of_tokens(name, seen, "all_same", message, "fit the vocabulary on the train split of this very text")
 
 
 @rule("TXT004", "sequences-cut-off", severity="info", needs="values")
@@ -94,12 +99,8 @@ def sequences_cut_off(data: Data) -> Iterator[Finding]:
     """
     for name, seen in data.tokens.items():
         if seen["full"] > 0.2 * seen["rows"] and seen["padded"] + seen["shorter"] > 0:
-            yield Finding(
-                f"{name!r}: {seen['full'] / seen['rows']:.0%} of the sequences fill all {seen['width']} places",
-                confidence="likely",
-                evidence={"measured": seen["full"], "examined": f"{seen['rows']:,} sequences", "subject": name},
-                help=["use a larger maximum length, or cut texts into pieces"],
-            )
+            message = f"{name!r}: {seen['full'] / seen['rows']:.0%} of the sequences fill all {seen['width']} places"
+            yield _of_tokens(name, seen, "full", message, "use a larger maximum length, or cut texts into pieces")
 
 
 @rule("TXT005", "padding-is-a-token", severity="warning", needs="values")
@@ -115,11 +116,9 @@ def padding_is_a_token(data: Data) -> Iterator[Finding]:
     """
     for name, seen in data.tokens.items():
         if seen["padded"] > 0 and seen["inner_zeros"] > 0.01 * seen["rows"]:
-            yield Finding(
-                f"{name!r}: 0 pads {seen['padded']:,} sequences and is a token inside {seen['inner_zeros']:,}",
-                confidence="likely",
-                evidence={"measured": seen["inner_zeros"], "examined": f"{seen['rows']:,} sequences", "subject": name},
-                help=["keep 0 for padding: put [PAD] and [UNK] into the vocabulary"],
+            message = f"{name!r}: 0 pads {seen['padded']:,} sequences and is a token inside {seen['inner_zeros']:,}"
+            yield _of_tokens(
+                name, seen, "inner_zeros", message, "keep 0 for padding: put [PAD] and [UNK] into the vocabulary"
             )
 
 

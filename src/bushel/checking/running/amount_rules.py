@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
@@ -88,6 +89,17 @@ def runs_out_of_data(run: Execution) -> Iterator[Finding]:
     Ignore: where one epoch is meant to be part of the data, and the dataset is repeated.
     Reports: none collected.
     """
+    for event in run.of("used_up"):
+        if not re.search(r"StopIteration|OutOfRangeError|\bnext\([^()]*,", run.source.text):
+            yield run.found(
+                f"{event['asked']:,} batches are asked of an iterator that has {event['batches']:,}"
+                if event["asked"]
+                else "the loop goes on with an iterator that the epoch before has used up",
+                event["made_at"],
+                event["place"],
+                help="repeat the dataset, or make the iterator again in each epoch",
+                severity="error",
+            )
     for fit in run.fits:
         look, given = fit.get("train"), fit["arguments"]
         steps, epochs = given["steps_per_epoch"], given["epochs"] or 1
@@ -111,6 +123,7 @@ def runs_out_of_data(run: Execution) -> Iterator[Finding]:
                 f"validation sees {asked:,.0f} of {val['batches']:,} batches",
                 run.keyword(fit["place"], "validation_steps"),
                 help="leave validation_steps out",
+                severity="info",  # it may be meant
             )
 
 
@@ -158,6 +171,53 @@ def records_dropped(run: Execution) -> Iterator[Finding]:
                 run.keyword(batches[-1]["place"], "drop_remainder"),
                 help="leave drop_remainder out, or use smaller batches",
             )
+
+
+@rule("EXE015", "records-overwritten", needs="execution", rank=20)
+def records_overwritten(run: Execution) -> Iterator[Finding]:
+    """A file of records that is opened again in each iteration of a loop.
+
+    Why: opening a file for writing empties it: only the records of the last iteration are left.
+    Example: `for image in images: with tf.io.TFRecordWriter("train.tfrecord") as writer: ...`
+    Fix: open the writer once, before the loop.
+    Ignore: where each file is read before the next one is written.
+    Reports: none collected.
+    """
+    opened: dict[tuple[str, int], bool] = {}  # by path and line: whether records were written
+    for event in run.of("writer", "written", "link"):
+        if event["kind"] == "link":
+            read = {name.rpartition("/")[2] for name in event["files"]}
+            opened = {key: has for key, has in opened.items() if key[0].rpartition("/")[2] not in read}
+            continue
+        key = (event["path"], event["place"][1] if event["place"] else 0)
+        if event["kind"] == "written":
+            opened[key] = True
+        elif opened.get(key):
+            yield run.found(
+                f"{event['path']!r} is opened again, and the records that were written to it are lost",
+                event["place"],
+                help="open the writer once, before the loop",
+            )
+            return
+
+
+@rule("EXE016", "pattern-matches-nothing", needs="execution", rank=2)
+def pattern_matches_nothing(run: Execution) -> Iterator[Finding]:
+    """A pattern that matches no file of the folder in which the data is.
+
+    Why: an empty list of files is an empty dataset, or an error that speaks of something else.
+    Example: `glob("data/*.tfrecords")` where files end in `.tfrecord`
+    Fix: use the names that the files have.
+    Ignore: never.
+    Reports: none collected.
+    """
+    looks = [look for _, look in run.data_of("train")]
+    if looks and all(look.get("batches") for look in looks) and run.failure is None:
+        return  # another pattern did
+    for event in run.of("unmatched"):
+        names = ", ".join(event["names"][:3])
+        yield run.found(f"no file matches {event['pattern']!r}; there are {names}", event["place"],
+                        help="use the names that the files have")  # fmt: skip
 
 
 @rule("EXE014", "result-discarded", needs="execution", rank=20)

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import ctypes
 import faulthandler
 import json
 import os
 import signal
+import struct
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from bushel.checking.running.limits import forbid_network, forbid_writing_outside
 from bushel.checking.running.loops import compile_watched, install_loops
 from bushel.checking.running.places import seen, user_place
 
 __all__: list[str] = []
+
+# What the kernel forbids this process: writing outside its folder, and the network.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_NO_NEW_PRIVILEGES = 38
+_NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
+# Landlock's rights that change something: write, remove, make (not read and not execute).
+_WRITE_RIGHTS = (1 << 1) | sum(1 << bit for bit in range(4, 13))
+_MOVE = 1 << 13  # from folder to folder, as checkpoints are; kernels that do not know it refuse all such moves
+_FILE_WRITE = 1 << 1
+_ASK_VERSION = 1
+_PATH_BENEATH = 1
 
 
 def _main(job: dict[str, Any]) -> None:
@@ -28,7 +41,7 @@ def _main(job: dict[str, Any]) -> None:
     seen.file = (Path(top) / "seen.jsonl").open("w", encoding="utf-8")
     seen.roots = tuple(dict.fromkeys((job["copy"] + os.sep, job["root"] + os.sep)))
     allowed = [top, "/dev/shm", "/proc/self"]
-    seen.tell("sandbox", files=forbid_writing_outside(allowed, ["/dev/null", "/dev/tty"]), network=forbid_network())
+    seen.tell("sandbox", files=_forbid_writing_outside(allowed, ["/dev/null", "/dev/tty"]), network=_forbid_network())
     signal.signal(signal.SIGTERM, _stopped)
     begun = time.monotonic()
     _prepare(job)
@@ -41,6 +54,50 @@ def _main(job: dict[str, Any]) -> None:
     # TensorFlow's threads may hang at exit; everything is written.
     sys.stdout.flush()
     os._exit(0)
+
+
+def _forbid_writing_outside(folders: Iterable[str], files: Iterable[str]) -> bool:
+    """Let this process write below these folders alone; False where the kernel cannot do that."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    can_move = libc.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION) >= 2
+    write = _WRITE_RIGHTS | (_MOVE if can_move else 0)
+    rights = ctypes.create_string_buffer(struct.pack("Q", write))
+    ruleset = libc.syscall(_CREATE_RULESET, rights, 8, 0)
+    if ruleset < 0:
+        return False
+    try:
+        for path, allowed in [*((f, write) for f in folders), *((f, _FILE_WRITE) for f in files)]:
+            if not os.path.exists(path):
+                continue
+            opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            rule = ctypes.create_string_buffer(struct.pack("=Qi", allowed, opened))
+            libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+            os.close(opened)
+        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        return bool(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
+    finally:
+        os.close(ruleset)
+
+
+def _forbid_network() -> bool:
+    """Move this process to a network of its own, with nothing in it; False where that is not allowed."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NEW_NETWORK) == 0:
+        return True
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(_NEW_USER | _NEW_NETWORK) != 0:
+        return False
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        try:
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        except OSError:
+            pass
+    return True
 
 
 def _stopped(_: int, __: FrameType | None) -> None:

@@ -66,6 +66,11 @@ class Execution:
         """Whether it came to where it trains."""
         return bool(self.fits) or self.loop is not None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it ran to its end, with no error and no limit in the way."""
+        return self.failure is None and self.stopped is None and any(True for _ in self.of("end"))
+
     @cached_property
     def has_stand_ins(self) -> bool:
         """Whether data that is not the user's took part."""
@@ -196,6 +201,24 @@ class Execution:
         numbers = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         return [(spot[0], n, "") for n in numbers if re.search(pattern, lines[n - 1].partition("#")[0])]
 
+    def made_before(self, spot: Spot) -> list[Spot]:
+        """The last statement before a place that makes or changes something that is named there."""
+        statement = next(self.nodes(spot), None)
+        source = self.source_of(spot[0]) if spot else None
+        if not isinstance(statement, ast.stmt) or source is None or not spot:
+            return []
+        names = _names_in(statement)
+        around = [
+            node for node in ast.walk(source.tree)
+            if isinstance(node, ast.FunctionDef) and node.lineno <= statement.lineno <= (node.end_lineno or 0)
+        ]  # fmt: skip
+        scope: ast.AST = max(around, key=lambda node: node.lineno, default=source.tree)
+        earlier = [
+            node.lineno for node in ast.walk(scope)
+            if isinstance(node, ast.Assign | ast.Expr) and node.lineno < statement.lineno and _makes(node) & names
+        ]  # fmt: skip
+        return [(spot[0], max(earlier), "")] if earlier else []
+
     def keyword(self, spot: Spot, *names: str) -> Spot:
         """The line of a keyword of the call at a place; the place itself if there is none."""
         for node in self.nodes(spot):
@@ -253,6 +276,18 @@ class Execution:
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+
+
+def _makes(node: ast.Assign | ast.Expr) -> set[str]:
+    """The names that a statement gives a value; of a call such as `model.add(...)`, the one that it is called on."""
+    if isinstance(node, ast.Assign):
+        return {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
+    called = node.value.func if isinstance(node.value, ast.Call) else None
+    return {called.value.id} if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) else set()
 
 
 def _first_line(node: Any) -> int:

@@ -13,6 +13,7 @@ from bushel.checking.running.execution import Event, Execution, Spot
 
 __all__: list[str] = []
 
+NO_DERIVATIVE = r"\b(argmax|round|floor|ceil|sign|equal|greater|less|stop_gradient|numpy|constant)\("
 MISSING_HERE = ("ModuleNotFoundError", "NotDownloaded", "URLError", "gaierror", "ConnectionError", "HTTPError")
 
 
@@ -34,7 +35,7 @@ def _is_own_module(run: Execution, error: Event) -> bool:
     return error["type"] == "ModuleNotFoundError" and (run.root / f"{name}.py").exists()
 
 
-@rule("EXE001", "could-not-be-run", severity="warning", needs="execution", rank=0)
+@rule("EXE001", "could-not-be-run", severity="info", needs="execution", rank=0)
 def could_not_be_run(run: Execution) -> Iterator[Finding]:
     """The script did not run to where it trains.
 
@@ -51,7 +52,6 @@ def could_not_be_run(run: Execution) -> Iterator[Finding]:
             f"the script could not be run further: {error['type']}: {first}",
             *error["frames"][::-1][:2],
             help="install or provide what is missing here, or give other arguments with --run-args",
-            severity="info" if error["type"] in MISSING_HERE or error.get("ours") else None,
         )
     for event in run.of("exit"):
         yield run.found(
@@ -70,7 +70,7 @@ def could_not_be_run(run: Execution) -> Iterator[Finding]:
         )
 
 
-@rule("EXE002", "stopped-at-limit", severity="warning", needs="execution", rank=0)
+@rule("EXE002", "stopped-at-limit", severity="info", needs="execution", rank=0)
 def stopped_at_limit(run: Execution) -> Iterator[Finding]:
     """The script was ended because it took too long or too much memory.
 
@@ -88,7 +88,6 @@ def stopped_at_limit(run: Execution) -> Iterator[Finding]:
         f"the script was ended at the limit of {limit}",
         at,
         help="give it a part of the data, or look at what takes long",
-        severity="info" if any(run.of("stage", "look", "gradient")) else None,  # it came to where it trains
     )
 
 
@@ -278,13 +277,18 @@ def _label_range(run: Execution, error: Event, text: str) -> Cause | None:
     found = re.search(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)", text)
     if found is None:
         return None
-    fit = next(iter(run.fits[::-1]), None)
-    last = ((fit or {}).get("model") or {}).get("last") or {}
+    last: Event = next((model["last"] for model in _models(run) if model.get("last")), {})
     return Cause(
         f"a label is {found[1]}, and the last layer has {found[2]} outputs: labels must be 0 to {int(found[2]) - 1}",
         [last.get("place")],
         "give the last layer as many outputs as there are classes, or number the labels from 0",
     )
+
+
+def _models(run: Execution) -> list[Event]:
+    """The models that were trained, the last one first."""
+    found = [fit["model"] for fit in run.fits[::-1]]
+    return found + [model for event in run.of("loops") for model in event["models"]]
 
 
 def _embedding(run: Execution, error: Event, text: str) -> Cause | None:
@@ -293,13 +297,13 @@ def _embedding(run: Execution, error: Event, text: str) -> Cause | None:
         return None
     spots = [
         layer["place"]
-        for fit in run.fits[::-1]
-        for layer in fit["model"]["layers"]
+        for model in _models(run)
+        for layer in model["layers"]
         if layer["class"] == "Embedding" and layer.get("input_dim") == int(found[2])
     ]
     return Cause(
         f"index {found[1]} is looked up in a table of {found[2]} rows",
-        spots[:1],
+        [*(spots[:1] or run.lines_of(r"\bEmbedding\(")), *run.lines_of(r"TextVectorization\(|Lookup\(|Tokenizer\(")],
         "give the table (input_dim of an Embedding) one row more than the largest index",
     )
 
@@ -318,14 +322,21 @@ def _loss_shapes(run: Execution, error: Event, text: str) -> Cause | None:
     last = ((fit or {}).get("model") or {}).get("last") or {}
     return Cause(
         f"labels of shape {found[1]} do not fit outputs of shape {found[2]} under {loss.get('name', 'the loss')}",
-        [loss.get("place") or run.keyword(compiled, "loss"), last.get("place")],
+        [loss.get("place") or run.keyword(compiled, "loss"), last.get("place"), *_sequences(fit, found[1], found[2])],
         "sparse_categorical_crossentropy takes class numbers, categorical_crossentropy one-hot rows; "
         "the last layer needs one output per class",
     )
 
 
+def _sequences(fit: Event | None, labels: str, outputs: str) -> list[Spot]:
+    """The last layer that gives a whole sequence, where outputs have one axis more than labels."""
+    layers = ((fit or {}).get("model") or {}).get("layers") or []
+    found = [layer["place"] for layer in layers if layer.get("return_sequences")]
+    return found[-1:] if outputs.count(",") > labels.count(",") else []
+
+
 def _input_shape(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"Input \d+ of layer \"?(\w+)\"? is incompatible with the layer: (.*)", text)
+    found = re.search(r"Input \d+.*? of layer ['\"]?(\w+)['\"]? is incompatible with the layer: (.*)", text)
     found = found or re.search(r"Invalid input shape for input (.*)", text)
     if found is None:
         return None
@@ -344,6 +355,7 @@ def _input_shape(run: Execution, error: Event, text: str) -> Cause | None:
     ]
     told = (found[2] if found.lastindex and found.lastindex > 1 else found[1]).strip()
     in_model = [spot for spot in spots if spot][:1]
+    in_model += [spot for frame in error["frames"][-1:] for spot in run.made_before(frame)]
     return Cause(
         f"the batches do not have the shape that the model takes: {told[:200]}",
         in_model,
@@ -399,6 +411,49 @@ def _name_error(run: Execution, error: Event, text: str) -> Cause | None:
     return Cause(f"{_essence(error['message'])}")
 
 
+def _no_gradient(run: Execution, error: Event, text: str) -> Cause | None:
+    if "No gradients provided for any variable" not in text:
+        return None
+    functions = [(model.get("loss") or {}).get("function") for model in _models(run)]
+    spots = [spot for function in functions if function for spot in run.lines_in(function, NO_DERIVATIVE)]
+    spots += [spot for frame in error["frames"][::-1] for spot in run.around(frame, NO_DERIVATIVE)]
+    return Cause(
+        "the loss gives no gradient for any weight",
+        spots[:1],
+        "leave out of the loss what has no derivative: argmax, round, cast to integers, numpy",
+    )
+
+
+def _unknown_shape(run: Execution, error: Event, text: str) -> Cause | None:
+    if not re.search(r"unknown TensorShape|unknown rank|shape .*(is|must be) .*(unknown|defined)|<unknown>", text):
+        return None
+    pattern = r"py_function|numpy_function|decode_image\("
+    functions = [link["function"] for link in run.of("link") if link["function"]]
+    spots = [spot for function in functions for spot in run.lines_in(function, pattern)] or run.lines_of(pattern)
+    if not spots:
+        return None
+    return Cause("a tensor has no shape when the model is built", spots[:2], "give it one with set_shape")
+
+
+def _strings(run: Execution, error: Event, text: str) -> Cause | None:
+    """Labels or inputs that are text where numbers are needed."""
+    if not re.search(r"Cast string to|string.*not (supported|allowed)|dtype.*string|: string", text):
+        return None
+    looks = [fit["train"] for fit in run.fits[::-1] if fit.get("train")] + list(run.of("look"))
+    for look in looks:
+        for part in ("labels", "inputs"):
+            names = [name for name, facts in (look.get(part) or {}).items() if facts.get("dtype") == "string"]
+            if names:
+                what = "labels" if part == "labels" else f"input {names[0]!r}" if names[0] else "inputs"
+                maps = [link["function"] for link in run.chain(look) if link["name"] == "map" and link["function"]]
+                pattern = r"\breturn\b|lambda" if part == "labels" else re.escape(names[0] or "return")
+                spots = [spot for one in maps[::-1] for spot in run.lines_in(one, pattern)[::-1]]
+                spots += run.lines_of(r"tf\.string") if not spots else []
+                return Cause(f"{what} are text, and the model takes numbers", spots[:2],
+                             "give names numbers, with StringLookup or a table")  # fmt: skip
+    return None
+
+
 _READERS: tuple[Reader, ...] = (
     _missing_feature,
     _other_dtype,
@@ -412,4 +467,7 @@ _READERS: tuple[Reader, ...] = (
     _input_shape,
     _monitor,
     _name_error,
+    _no_gradient,
+    _unknown_shape,
+    _strings,
 )

@@ -9,11 +9,10 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.pairing import CROSSENTROPIES, loss_called
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
+from bushel.checking.running.failure_rules import NO_DERIVATIVE
 from bushel.checking.running.net_rules import loss_spot
 
 __all__: list[str] = []
-
-NO_DERIVATIVE = r"\b(argmax|round|floor|ceil|sign|equal|greater|less|stop_gradient|numpy|constant)\("
 
 
 @rule("EXE037", "callback-watches-nothing", severity="warning", needs="execution", rank=60)
@@ -142,6 +141,7 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
         if len(nothing) == found["all"] and found.get("loss") not in (0.0, None):
             yield run.found(
                 f"none of {found['all']} trainable weights gets a gradient from the loss",
+                *run.lines_in((model.get("loss") or {}).get("function"), NO_DERIVATIVE)[:1],
                 loss_spot(run, model),
                 help="look for steps without a derivative between the outputs and the loss: argmax, round, cast, numpy",
             )
@@ -158,6 +158,16 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
                 *spots[:2],
                 severity="warning",
             )
+    pretrained = [event["place"] for event in run.of("weights")]
+    left = [event for event in run.of("left_out") if event["made_at"] not in pretrained]
+    if left and not any(True for _ in run.of("assigned")):
+        names = sorted({event["class"] for event in left})
+        yield run.found(
+            f"{', '.join(names)} take part in the loss, and nothing ever updates their weights",
+            left[0]["place"],
+            left[0]["made_at"],
+            help="take the gradient for the variables of all models, and apply it to all of them",
+        )
     for event in run.of("gradient"):
         if event["all"] == 0:
             yield run.found(
@@ -204,6 +214,7 @@ def nothing_to_train(run: Execution) -> Iterator[Finding]:
             yield run.found(
                 "no weight of the model is trainable",
                 model.get("frozen_at"),
+                *[layer["frozen_at"] for layer in model["layers"][::-1] if layer["frozen_at"]][:1],
                 model.get("compiled_at"),
                 fit["place"],
                 help="freeze the base alone, not the whole model",
@@ -345,7 +356,9 @@ def never_adapted(run: Execution) -> Iterator[Finding]:
     told: set[str] = set()
     for fit in run.fits:
         for layer in fit["model"]["layers"]:
-            if layer["class"] == "Normalization" and layer.get("adapted") is False and layer["name"] not in told:
+            is_empty = layer["class"] == "Normalization" and layer.get("adapted") is False
+            is_own = "Normalization" in (run.code(layer["place"]) or "")  # not one of a network that Keras makes
+            if is_empty and is_own and layer["name"] not in told:
                 told.add(layer["name"])
                 yield run.found(
                     "this Normalization was never adapted: it changes nothing",

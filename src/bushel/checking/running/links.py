@@ -12,7 +12,7 @@ from typing import Any
 from bushel.checking.running.places import Place, seen, user_place, user_places
 from bushel.checking.running.replacements import paths
 
-__all__ = ["Link", "chain_of", "install", "link_of", "note_use", "original_iter", "quietly", "sources_of"]
+__all__ = ["Link", "chain_of", "function_place", "install", "link_of", "note_use", "original_iter", "quietly"]
 
 LINKS = (
     "apply", "batch", "bucket_by_sequence_length", "cache", "concatenate", "enumerate", "filter", "flat_map",
@@ -69,7 +69,7 @@ class Link:
             "place": self.place,
             "inputs": [link.id for link in self.inputs],
             "arguments": {name: _short(value) for name, value in self.arguments.items()},
-            "function": _function_place(self.function),
+            "function": function_place(self.function),
             "files": self.files[:2000],
             "random": self.random,
             "callers": self.callers[:6],
@@ -81,6 +81,7 @@ _by_id: dict[int, Link] = {}
 _quiet = 0
 original_iter: Callable[[Any], Any]
 on_iteration: list[Callable[[Any], None]] = []  # asked when the user's code begins to iterate over a dataset
+on_iterator: list[Callable[[Any, Any], None]] = []  # given the dataset and the iterator that was made
 
 
 class quietly:  # noqa: N801
@@ -120,11 +121,6 @@ def chain_of(dataset: Any) -> list[Link]:
     return list(found.values())
 
 
-def sources_of(dataset: Any) -> list[Link]:
-    """The links that read something."""
-    return [link for link in chain_of(dataset) if not link.inputs]
-
-
 def note_use(dataset: Any, use: str) -> None:
     """A dataset is consumed."""
     link = link_of(dataset)
@@ -157,7 +153,8 @@ def _parts(dataset: Any) -> int | None:
     return len(spec) if isinstance(spec, tuple | dict | list) else 0
 
 
-def _function_place(function: Any) -> list[Any] | None:
+def function_place(function: Any) -> list[Any] | None:
+    """Where the code of a function begins."""
     function = inspect.unwrap(getattr(function, "python_function", None) or function) if function else None
     while isinstance(function, functools.partial):
         function = function.func
@@ -415,10 +412,14 @@ def install() -> None:
     original_iter = kind.__iter__
 
     def __iter__(self: Any) -> Any:
-        if not is_quiet() and user_place() is not None:
-            for look in on_iteration:
-                look(self)
-        return original_iter(self)
+        if is_quiet() or user_place() is None:
+            return original_iter(self)
+        for look in on_iteration:
+            look(self)
+        iterator = original_iter(self)
+        for note in on_iterator:
+            note(self, iterator)
+        return iterator
 
     kind.__iter__ = __iter__
     reduce = kind.reduce
@@ -465,7 +466,7 @@ def _is_direct(places: Iterable[Place]) -> bool:
 
 def _watch_writers(tf: Any) -> None:
     kind = tf.io.TFRecordWriter
-    begin, write, close = kind.__init__, kind.write, kind.close
+    begin, write = kind.__init__, kind.write
 
     def __init__(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
         place = user_place()
@@ -479,13 +480,8 @@ def _watch_writers(tf: Any) -> None:
         facts = getattr(self, "_bushel", None)
         if facts is not None:
             facts["records"] += 1
+            if facts["records"] == 1:
+                seen.tell("written", path=facts["path"], place=facts["place"])
         return write(self, record)
 
-    def closed(self: Any) -> Any:
-        facts = getattr(self, "_bushel", None)
-        if facts is not None and not facts.get("closed"):
-            facts["closed"] = True
-            seen.tell("closed", **facts)
-        return close(self)
-
-    kind.__init__, kind.write, kind.close = __init__, counted, closed
+    kind.__init__, kind.write = __init__, counted

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
-from bushel.checking.running.places import is_user_file
+from bushel.checking.running.places import is_user_file, seen, user_place
 
-__all__ = ["Steps", "compile_watched", "install_loops", "steps"]
+__all__ = ["Steps", "active", "compile_watched", "install_loops", "steps"]
 
 MOST_STEPS = 40  # of one loop
 LEAST_STEPS = 6
@@ -46,8 +46,9 @@ steps = Steps()
 class _Watch:
     """One entry into one loop."""
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, total: int | None = None) -> None:
         self.line = line
+        self.total = total
         self.begun = time.monotonic()
         self.taken = self.rounds = 0
         self.before = (steps.count, steps.ended)
@@ -80,8 +81,23 @@ class _Watch:
             steps.ended += 1
 
 
+def _note_again(iterable: Any) -> None:
+    """A loop that goes on with an iterator over records which another round of it has used."""
+    known = getattr(iterable, "__dict__", {})
+    batches, _, made_at = known.get("_bushel") or (0, 0, None)
+    if made_at is not None:
+        known["_bushel_rounds"] = known.get("_bushel_rounds", 0) + 1
+        if known["_bushel_rounds"] == 2:
+            seen.tell("used_up", place=user_place(), made_at=made_at, asked=None, batches=batches)
+
+
+active: list[_Watch] = []  # `for` loops around what runs now
+
+
 def _loop(iterable: Iterable[Any], line: int) -> Iterator[Any]:
-    watch = _Watch(line)
+    watch = _Watch(line, len(iterable) if isinstance(iterable, range | list | tuple) else None)
+    active.append(watch)
+    _note_again(iterable)
     iterator = iter(iterable)
     try:
         while watch.goes_on():
@@ -93,6 +109,8 @@ def _loop(iterable: Iterable[Any], line: int) -> Iterator[Any]:
                 return
             yield item
     finally:
+        if watch in active:
+            active.remove(watch)
         close = getattr(iterator, "close", None)
         if close is not None and iterator is not iterable:  # made here, so that nobody else goes on with it
             close()

@@ -11,9 +11,10 @@ import numpy as np
 
 from bushel.checking.running import links
 from bushel.checking.running.batches import array_facts, flat, inputs_and_labels
+from bushel.checking.running.links import function_place
 from bushel.checking.running.places import Place, is_user_file
 
-__all__ = ["behaving_layers", "describe_loss", "model_facts", "place_of", "probe"]
+__all__ = ["behaving_layers", "describe_loss", "model_facts", "place_of", "probe", "sums_of"]
 
 MOST_LAYERS = 500
 PROBE_STEPS = 60
@@ -44,6 +45,15 @@ def _layers(model: Any) -> list[Any]:
     return found
 
 
+def _operations(model: Any) -> list[Any]:
+    """The layers of a model, and the plain operations between them: `x / 127.5 - 1` before a backbone."""
+    found: list[Any] = []
+    for one in getattr(model, "operations", None) or getattr(model, "layers", None) or getattr(model, "_layers", []):
+        if one is not model and one not in found and len(found) < MOST_LAYERS:
+            found += [one, *(_operations(one) if hasattr(one, "layers") or getattr(one, "_layers", None) else [])]
+    return found
+
+
 def _activation(layer: Any) -> str | None:
     function = getattr(layer, "activation", None)
     return getattr(function, "__name__", type(function).__name__) if function is not None else None
@@ -54,6 +64,7 @@ def _layer_facts(layer: Any) -> dict[str, Any]:
         "class": type(layer).__name__,
         "name": layer.name,
         "place": place_of(layer),
+        "frozen_at": getattr(layer, "__dict__", {}).get("_bushel_frozen"),
         "trainable": bool(getattr(layer, "trainable", True)),
         "weights": len(getattr(layer, "weights", [])),
         "activation": _activation(layer),
@@ -97,8 +108,10 @@ def describe_loss(loss: Any) -> dict[str, Any] | None:
     kwargs = getattr(loss, "_fn_kwargs", {}) or {}
     from_logits = getattr(loss, "from_logits", kwargs.get("from_logits", False))
     name = type(loss).__name__ if not hasattr(loss, "__name__") else loss.__name__
+    function = getattr(loss, "fn", loss) if not isinstance(loss, type) else None
     return {
         "name": name,
+        "function": function_place(function),
         "from_logits": bool(from_logits),
         "place": place_of(loss),
         "reduction": getattr(loss, "reduction", None),
@@ -156,7 +169,7 @@ def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:
         "place": place_of(model),
         "frozen_at": model.__dict__.get("_bushel_frozen"),
         "compiled_at": model.__dict__.get("_bushel_compiled"),
-        "layers": [_layer_facts(layer) for layer in layers],
+        "layers": [_layer_facts(layer) for layer in _operations(model)],
         "trainable": len(model.trainable_weights),
         "weights": len(model.weights),
         "parameters": int(sum(int(np.prod(w.shape)) for w in model.weights)),
@@ -212,10 +225,18 @@ def outputs_of(model: Any, x: Any) -> dict[str, Any]:
     array, again = np.asarray(parts[0]), np.asarray(tf.nest.flatten(second)[0])
     facts = array_facts(array)
     facts["repeats"] = bool(np.allclose(array, again, atol=1e-4, equal_nan=True))
-    if array.ndim >= 2 and array.dtype.kind == "f":
-        sums = array.astype(np.float64).sum(axis=-1)
-        facts["sums_to_one"] = bool(np.allclose(sums, 1, atol=1e-3))
-    return facts
+    return facts | sums_of(array)
+
+
+def sums_of(array: Any) -> dict[str, Any]:
+    """Whether outputs sum to 1, as probabilities do; and the axis along which they do, if it is not the last."""
+    if array.ndim < 2 or array.dtype.kind != "f":
+        return {}
+    whole = array.astype(np.float64)
+    along = [axis for axis in range(array.ndim) if np.allclose(whole.sum(axis=axis), 1, atol=1e-3)]
+    is_last = array.ndim - 1 in along
+    other = along[0] if along and not is_last and array.shape[-1] > 1 and whole.min() >= 0 else None
+    return {"sums_to_one": is_last, "sums_along": other}
 
 
 def probe(model: Any, batch: Any, dataset: Any, parameters: int) -> dict[str, Any]:

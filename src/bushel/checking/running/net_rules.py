@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,6 +141,8 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
     scales_itself = any(name.lower().startswith(SCALE_THEMSELVES) for name in names)
     custom = [layer for layer in _ahead(model) if not layer["builtin"]]
     rescaling = [layer for layer in scaling if layer["class"] == "Rescaling" and (layer.get("scale") or 1) < 0.02]
+    weighted = [layer["class"] for layer in model["layers"] if layer["weights"] and not layer["is_model"]]
+    normalises = "BatchNormalization" in weighted[:2]
     for _, facts in _images(look):
         low, high = facts["min"], facts["max"]
         if not rescaling and scales_itself and low >= 0 and 0 < high <= 1.0:
@@ -148,7 +151,7 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
                 *_map_spots(run, look, SCALES),
                 help="leave the scaling out",
             )
-        elif not scaling and not scales_itself and not custom and low >= 0 and high > 100:
+        elif not scaling and not scales_itself and not custom and not normalises and low >= 0 and high > 100:
             yield run.found(
                 f"images of {low:.3g} to {high:.3g} reach the first layer, and nothing scales them",
                 *_map_spots(run, look, DECODES),
@@ -233,11 +236,14 @@ def not_a_number(run: Execution) -> Iterator[Finding]:
         for name, facts in parts:
             bad = (facts.get("nan") or 0) + (facts.get("inf") or 0)
             if bad:
+                losses = [loss for fit in run.fits for loss in (fit.get("probe") or {}).get("losses") or ()]
+                is_masked = bool(losses) and all(math.isfinite(loss) for loss in losses)
                 yield run.found(
                     f"{bad:,} values of {name or 'a tensor'} are NaN or infinite in the first batches of {role}",
                     *(_map_spots(run, look, DIVIDES) or run.lines_of(r"/.*std|\blog\(|sqrt\(")),
                     *(run.lines_of(r"\[\[?.*\]\]?|read_csv|\.values|to_numpy") if look.get("arrays") else ()),
                     help="look at divisions and logarithms in the map function, and at the data with bushel check",
+                    severity="info" if is_masked else None,
                 )
                 break
 
@@ -318,6 +324,16 @@ def logits_and_probabilities(run: Execution) -> Iterator[Finding]:
         yield from _logits(run, loss, outputs, [loss_spot(run, model), _last_spot(model)], model.get("last") or {})
     for event in run.of("loss"):
         yield from _loss_call(run, event)
+    heads = [(fit["model"], (fit.get("probe") or {}).get("outputs") or {}) for fit in _fits(run)]
+    heads += [(model, model.get("outputs") or {}) for model in (run.loop or {}).get("models", ())]
+    for model, outputs in heads:
+        if outputs.get("sums_along") is not None:
+            yield run.found(
+                f"outputs of shape {outputs['shape']} sum to 1 along axis {outputs['sums_along']}, not along the last",
+                _last_spot(model),
+                *run.lines_of(r"softmax\(.*axis|Softmax\("),
+                help="take the softmax along the last axis, that of the classes",
+            )
 
 
 def _logits(run: Execution, loss: Event, outputs: Event, spots: list[Spot], last: Event) -> Iterator[Finding]:

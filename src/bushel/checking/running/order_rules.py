@@ -79,6 +79,7 @@ def shuffle_after_batch(run: Execution) -> Iterator[Finding]:
         unbatched = _place_in(chain, "unbatch")
         early = [i for i in shuffles if not batches or i < batches[0]] or _shuffled_files(chain)
         late = [i for i in shuffles if batches and i > batches[0] and not any(batches[0] < u < i for u in unbatched)]
+        late = [i for i in late if not batches[-1] > i]  # batches that are batched again are windows
         if late and not early:
             link = chain[late[0]]
             buffer = link["arguments"].get("buffer_size")
@@ -108,21 +109,28 @@ def batched_twice(run: Execution) -> Iterator[Finding]:
     Reports: none collected.
     """
     for _, look in run.data_of("train", "val"):
-        chain = run.chain(look)
-        batches = _place_in(chain, "batch", "padded_batch")
-        between = {link["name"] for link in chain[batches[0] : batches[-1]]} if len(batches) > 1 else set()
         shapes = [facts["shape"] for facts in look.get("inputs", {}).values()]
-        if (
-            len(batches) > 1
-            and not between & {"unbatch", "window", "flat_map", "interleave", "map", "rebatch"}
-            and shapes
-        ):
+        pairs = [(link, early) for link in run.chain(look) if (early := _batched_before(run, link)) is not None]
+        for link, early in pairs[-1:]:
             yield run.found(
-                f"the dataset is batched twice: an input has shape {shapes[0]}",
-                chain[batches[-1]]["place"],
-                chain[batches[0]]["place"],
+                "the dataset is batched twice" + (f": an input has shape {shapes[0]}" if shapes else ""),
+                link["place"],
+                early["place"],
                 help="remove one of the two",
+                severity=None if run.failure is not None else "info",  # a model that takes it is made for it
             )
+
+
+def _batched_before(run: Execution, link: Event) -> Event | None:
+    """The batch whose batches another one batches as they are."""
+    keeps = ("shuffle", "repeat", "cache", "prefetch", "take", "skip", "filter", "with_options")
+    before = link if link["name"] in BATCHING else None
+    while before is not None:
+        before = run.links.get(before["inputs"][0]) if len(before["inputs"]) == 1 else None
+        if before is not None and before["name"] in BATCHING:
+            return before
+        before = before if before is not None and before["name"] in keeps else None
+    return None
 
 
 @rule("EXE023", "augmentation-frozen", severity="warning", needs="execution", rank=50)
@@ -196,6 +204,8 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
             continue
         told.add((place[0], place[1]))
         told_of = again["records"] - again["same"]
+        shapes = [[facts["shape"] for facts in look.get(part, {}).values()] for part in ("inputs", "labels")]
+        is_task = any(shape in shapes[0] for shape in shapes[1] if len(shape) > 2)  # to take the noise out again
         yield run.found(
             f"{told_of:,} of {again['records']:,} records of validation are others in a second pass: they are augmented"
             if changes
@@ -204,6 +214,7 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
             drawing[-1]["function"],
             help="augment the training data alone",
             confidence="proven" if changes else "likely",
+            severity="info" if is_task else None,
         )
 
 
@@ -304,6 +315,7 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
                     run.keyword(place, "validation_data") if place else (val_chain[-1]["place"] if val_chain else None)
                 ),
                 *readers[-1:],
+                *_globs(run, common),
                 help="give validation files of its own, or split with take and skip",
                 shared=sorted(common)[:3],
             )
@@ -336,6 +348,12 @@ def _own_lines(train: list[Event], val: list[Event]) -> list[Spot]:
             own = [spot for spot in (link["place"], *link["callers"]) if (spot[0], spot[1]) not in lines]
             found += own[:1]
     return found
+
+
+def _globs(run: Execution, common: set[str]) -> list[Spot]:
+    """The patterns that match files which train and validation share, those that match most first."""
+    found = [event for event in run.of("glob") if common & set(event["files"])]
+    return [event["place"] for event in sorted(found, key=lambda event: -len(event["files"]))][:2]
 
 
 def _is_augmented(chain: list[Event]) -> bool:

@@ -159,6 +159,10 @@ class Paths:
             there = self.glob(os.path.join(base, pattern)) if not os.path.isabs(pattern) else []
             if there:
                 return sorted(there)
+        if self._is_folder_of_data(pattern):
+            names = sorted(os.path.basename(file["path"]) for file in self.files)
+            seen.tell_once("unmatched", pattern=pattern, names=names[:6], place=user_place())
+            return []
         there = self.glob(self.shadow(pattern))
         for folder in self.folders if not there else ():
             parts = [part for part in pattern.split("/") if part not in ("", ".", "..")]
@@ -168,6 +172,14 @@ class Paths:
                     self._tell(pattern, found)
                     return found
         return sorted(there) or self.of_data(pattern)
+
+    def _is_folder_of_data(self, pattern: str) -> bool:
+        """Whether the folder of a pattern is the one in which the data is: then the pattern is wrong."""
+        folder = os.path.dirname(pattern)
+        here = {os.path.dirname(file["path"]) for file in self.files}
+        return not glob_module.has_magic(folder) and any(
+            os.path.realpath(os.path.join(base, folder)) in here for base in (os.getcwd(), self.cwd, self.root)
+        )
 
 
 paths = Paths()
@@ -277,15 +289,25 @@ def _globbing(original: Any) -> Any:
     def find(pattern: Any, *args: Any, **kwargs: Any) -> Any:
         found = list(original(pattern, *args, **kwargs))
         text = _text(pattern)
-        return paths.matches(text, found) if text and is_called_by_user() else found
+        return _told(text, paths.matches(text, found)) if text and is_called_by_user() else found
 
     return find
+
+
+def _told(pattern: str, found: list[str]) -> list[str]:
+    """Files that a pattern of the script's matches, written down."""
+    if found and looks_like_data(found[0]):
+        real = [os.path.realpath(name) for name in found[:500]]
+        seen.tell_once("glob", pattern=pattern, files=real, place=user_place())
+    return found
 
 
 def _path_glob(original: Any, folder: Path, pattern: str, **kwargs: Any) -> Any:
     found = list(original(folder, pattern, **kwargs))
     text = f"{folder}/{pattern}"
-    return [Path(name) for name in paths.matches(text, [str(f) for f in found])] if user_place() else found
+    if user_place() is None:
+        return found
+    return [Path(name) for name in _told(text, paths.matches(text, [str(f) for f in found]))]
 
 
 def _listing(original: Any) -> Any:
@@ -455,11 +477,14 @@ def install_tensorflow() -> None:
 
 
 def _method_writing(original: Any) -> Any:
-    return lambda self, path, *args, **kwargs: original(self, paths.for_writing(path), *args, **kwargs)
+    return lambda self, file_prefix, *args, **kwargs: original(self, paths.for_writing(file_prefix), *args, **kwargs)
 
 
 def _method_reading(original: Any) -> Any:
-    return lambda self, path, *args, **kwargs: original(self, path and paths.for_reading(path), *args, **kwargs)
+    def read(self: Any, save_path: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(self, save_path and paths.for_reading(save_path), *args, **kwargs)
+
+    return read
 
 
 def _gfile_glob(original: Any) -> Any:
@@ -472,7 +497,7 @@ def _gfile_glob(original: Any) -> Any:
                 here = original(text)
             except Exception:  # a store that cannot be reached
                 here = []
-            found += paths.matches(text, here)
+            found += _told(text, paths.matches(text, here))
         return list(dict.fromkeys(found))
 
     return find

@@ -106,6 +106,8 @@ def _remember_place(kind: Any) -> None:
         place = user_place()
         if place is not None and hasattr(made, "__dict__"):
             made.__dict__["_bushel_place"] = place
+            if kind.__name__ == "Layer" and not links.is_quiet():
+                loops.layers.append(made)
             if kind.__name__ == "Optimizer" and not loops.in_keras and not links.is_quiet():
                 loops.made[place[:2]] = loops.made.get(place[:2], 0) + 1
         return made
@@ -139,7 +141,8 @@ def _install_compile(trainer: Any) -> None:
 def _metric_name(metric: Any) -> str:
     if isinstance(metric, str):
         return metric
-    return getattr(metric, "__name__", type(metric).__name__)
+    name = str(getattr(metric, "__name__", type(metric).__name__))
+    return f"{name} of rows" if getattr(metric, "sparse_y_pred", True) is False else name
 
 
 def _as_look(x: Any, y: Any, batch_size: Any, role: str) -> Look | None:

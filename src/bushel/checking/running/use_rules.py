@@ -89,9 +89,12 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
         is_copy = look["label_in"].startswith(("input", "the input")) and len(labels.get("shape") or []) > 1
         if is_copy and "ategorical" not in loss and "categorical" not in loss:
             continue
+        functions = [link["function"] for link in run.chain(look) if link["name"] == "map" and link["function"]]
+        returns = [spot for function in functions[::-1] for spot in run.lines_in(function, r"\breturn\b")]
         yield run.found(
             f"{look['label_in']} is the label itself",
             *(_map_places(run, look) or [fit["place"]]),
+            *returns[:2],
             help="take it out of the inputs" if not is_copy else "shift the targets by one",
         )
 
@@ -130,6 +133,12 @@ def _misfit(name: str, labels: Event, outputs: Event) -> str | None:
     classes = shape[-1] if len(shape) > 1 else 1
     is_number = len(of_labels) == 1 or (of_labels and of_labels[-1] == 1)
     is_float = str(outputs.get("dtype", "")).startswith("float")
+    is_binary = labels.get("integers") and labels.get("max") == 1 and labels.get("min") == 0
+    is_rows = is_binary and not labels.get("one_hot") and len(shape) == 2 and of_labels[1:] == shape[1:]
+    if name in ("accuracy", "acc", "CategoricalAccuracy", "categorical_accuracy") and is_rows and classes > 1:
+        return f"{name} looks at the largest output alone, and rows of labels hold several classes or none"
+    if name in ("MeanIoU", "IoU") and is_float and outputs.get("integers") is not True:
+        return f"{name} takes class numbers, and makes integers of probabilities: all are 0"
     if name in ("Accuracy",) and is_float and outputs.get("integers") is not True:
         return "Accuracy compares for equality: probabilities are never equal to a label"
     if classes and classes > 1 and is_number and name in ("CategoricalAccuracy", "categorical_accuracy") and is_float:
@@ -335,4 +344,5 @@ def padding_not_masked(run: Execution) -> Iterator[Finding]:
                 embeddings[0]["place"],
                 help="give the Embedding mask_zero=True",
                 confidence="likely",
+                severity="info",  # 0 may be a token, and a model may learn to leave it out
             )

@@ -6,6 +6,8 @@ import contextlib
 import functools
 import inspect
 import itertools
+import math
+import os
 import sys
 from types import FrameType
 from typing import Any
@@ -15,9 +17,9 @@ import numpy as np
 from bushel.checking.running import links
 from bushel.checking.running.batches import Look, inputs_and_labels, label_facts, look_at, overlap, tell_look
 from bushel.checking.running.downloads import replace_everywhere
-from bushel.checking.running.loops import steps
-from bushel.checking.running.models import behaving_layers, describe_loss, model_facts, outputs_of
-from bushel.checking.running.places import is_user_file, seen, user_place
+from bushel.checking.running.loops import active, steps
+from bushel.checking.running.models import behaving_layers, describe_loss, model_facts, outputs_of, sums_of
+from bushel.checking.running.places import Place, is_user_file, seen, user_place
 
 __all__ = ["called_directly", "install", "loops", "tell_end"]
 
@@ -45,6 +47,9 @@ class Loops:
         self.made: dict[tuple[str, int], int] = {}  # optimizers, by line
         self.begun: dict[tuple[str, int], int] = {}  # iterators, by line
         self.kept: list[Any] = []  # so that no other object gets their ids
+        self.taped: dict[int, tuple[Any, Place | None]] = {}  # variables that took part in a loss, and where
+        self.updated: set[int] = set()  # variables that an optimizer was given
+        self.layers: list[Any] = []  # of the user's making
 
 
 loops = Loops()
@@ -63,9 +68,19 @@ def called_directly() -> bool:
     return False
 
 
+def _is_distributed() -> bool:
+    """Whether a strategy iterates: its devices share one iterator, so that looking ahead takes their batches away."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        if f"{os.sep}distribute{os.sep}" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def look_at_iterated(dataset: Any) -> None:
     """The user's code begins to iterate over a dataset."""
-    if loops.in_keras:
+    if loops.in_keras or _is_distributed():
         return
     links.note_use(dataset, "loop")
     if links.link_of(dataset) is None:
@@ -81,6 +96,36 @@ def look_at_iterated(dataset: Any) -> None:
     tell_look(look)
 
 
+def note_iterator(dataset: Any, iterator: Any) -> None:
+    """The user's code holds an iterator: what it asks of it, against what there is."""
+    if loops.in_keras or links.link_of(dataset) is None or _is_distributed():
+        return
+    look = look_at(dataset, "loop")
+    if look.facts.get("complete"):
+        iterator.__dict__["_bushel"] = (look.facts["batches"], len(active), user_place())
+
+
+def _install_iterators() -> None:
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+
+    for name in ("__next__", "get_next"):
+        setattr(OwnedIterator, name, _counted_draw(getattr(OwnedIterator, name)))
+
+
+def _counted_draw(original: Any) -> Any:
+    @functools.wraps(original)
+    def draw(self: Any, *args: Any) -> Any:
+        batches, depth, made_at = self.__dict__.get("_bushel") or (0, 0, None)
+        if made_at is not None and not links.is_quiet():
+            totals = [watch.total for watch in active[depth:]]
+            asked = math.prod(total for total in totals if total is not None)
+            if totals and None not in totals and asked > batches:
+                seen.tell_once("used_up", place=user_place(), made_at=made_at, asked=asked, batches=batches)
+        return original(self, *args)
+
+    return draw
+
+
 def install() -> None:
     """Patch calls of models, tapes, optimizers, losses and metrics."""
     import keras
@@ -93,7 +138,9 @@ def install() -> None:
     _install_losses(keras, tf)
     _install_metrics(keras)
     _install_distribution(tf)
+    _install_iterators()
     links.on_iteration.append(look_at_iterated)
+    links.on_iterator.append(note_iterator)
 
 
 def _install_calls(keras: Any, tf: Any) -> None:
@@ -163,6 +210,10 @@ def _install_tapes(tf: Any) -> None:
 
     @functools.wraps(gradient)
     def wrapped(self: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and called_directly():
+            with contextlib.suppress(Exception):
+                place = user_place()
+                loops.taped |= {id(one): (one, place) for one in self.watched_variables() if id(one) not in loops.taped}
         result = gradient(self, target, sources, *args, **kwargs)
         if not links.is_quiet() and called_directly():
             loops.gradients += 1
@@ -204,6 +255,9 @@ def _install_optimizers() -> None:
         def make(original: Any) -> Any:
             @functools.wraps(original)
             def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+                if not links.is_quiet() and not loops.in_keras and original.__name__ == "apply":
+                    given = args[1] if len(args) > 1 else kwargs.get("trainable_variables")
+                    loops.updated |= {id(_plain(one)) for one in given or self.variables}
                 if not links.is_quiet() and called_directly():
                     loops.applied += 1
                     loops.optimizers[id(self)] = self
@@ -213,6 +267,24 @@ def _install_optimizers() -> None:
             return apply
 
         setattr(BaseOptimizer, name, make(original))
+
+
+def _plain(variable: Any) -> Any:
+    """The variable of TensorFlow in one of Keras."""
+    return getattr(variable, "_value", variable)
+
+
+def _left_out() -> list[dict[str, Any]]:
+    """Weights that took part in a loss and that nothing ever updates, with the place of the gradient."""
+    owners = {id(_plain(weight)): (weight, layer) for layer in loops.layers for weight in layer.weights}
+    found: dict[str, dict[str, Any]] = {}
+    for key, (_, place) in loops.taped.items():
+        weight, layer = owners.get(key, (None, None))
+        is_known = weight is not None and weight.trainable and id(weight) not in loops.trained
+        if is_known and key not in loops.updated and "_bushel_loaded" not in layer.__dict__:
+            facts = {"place": place, "class": type(layer).__name__, "made_at": layer.__dict__.get("_bushel_place")}
+            found.setdefault(f"{facts}", facts)
+    return list(found.values())
 
 
 def _install_assignments() -> None:
@@ -303,9 +375,7 @@ def _value_facts(tf: Any, value: Any) -> dict[str, Any]:
     if hasattr(value, "numpy") and tf.executing_eagerly():
         array = np.asarray(value.numpy())
         facts = label_facts(array)
-        if array.ndim >= 2 and array.dtype.kind == "f":
-            facts["sums_to_one"] = bool(np.allclose(array.astype(np.float64).sum(axis=-1), 1, atol=1e-3))
-        return facts
+        return facts | sums_of(array)
     if isinstance(value, np.ndarray | list | int | float):
         return label_facts(np.asarray(value))
     facts = {"shape": value.shape.as_list() if value.shape.rank is not None else None, "dtype": value.dtype.name}
@@ -397,6 +467,10 @@ def tell_end() -> None:
             seen.tell("made_again", place=(file, line, ""), count=count)
     if not loops.models and not loops.gradients:
         return
+    if loops.applied and not loops.fits:
+        with contextlib.suppress(Exception):
+            for facts in _left_out():
+                seen.tell("left_out", **facts)
     train = _looks(loops.trained_on)
     held_out = [look for look in _looks(loops.evaluated_on) if look.dataset not in loops.trained_on.values()]
     seen.tell(

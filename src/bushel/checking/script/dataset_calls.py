@@ -102,7 +102,7 @@ def dataset_method(call: Call, dataset: Dataset) -> Value:
     elif name == "unbatch":
         batched = max(0, batched - 1)
         element = each_tensor(element, lambda one: one.but(shape=one.shape[1:] if one.shape else None))
-    elif name == "enumerate":
+    elif name in ("enumerate", "rejection_resample"):  # a number, or the class, and what was there
         element = Seq([UNKNOWN, element], is_tuple=True)
     elif name == "apply":
         applied = call_function(call, call.get(0, "transformation_func"), [dataset])
@@ -138,12 +138,15 @@ def _mapped(call: Call, element: Value) -> tuple[Value, frozenset[str]]:
     run.mapped += 1
     result = call_function(call, function, spread)
     run.mapped -= 1
-    _watch_pairs(call, tensors_in(result))
+    _watch_pairs(call, result)
     return result, frozenset(run.effects.pop())
 
 
-def _watch_pairs(call: Call, tensors: list[Tensor]) -> None:
+def _watch_pairs(call: Call, result: Value) -> None:
     """An image and its mask or boxes that are not flipped and cropped together."""
+    tensors = tensors_in(result)
+    if isinstance(result, Seq) and len(result.items) > 1 and not tensors_in(Seq(result.items[1:])):
+        return  # two inputs need not go together
     images = [one for one in tensors if one.form == "image" and one.feature is not None]
     boxes = [one for one in tensors if one.form is None and re.search("box|xmin", one.feature or "") and one.shift == 0]
     moved = [one for one in images if one.marks & {"moved", "flipped"}]
@@ -196,7 +199,7 @@ def data_call(call: Call) -> Value:
         given = call.args[0] if call.args else UNKNOWN
         parts = given.items if isinstance(given, Seq) else list(call.args)
         if sum(isinstance(p, Dataset) and p.has("shuffle") for p in parts) > 1:
-            call.add("zip-of-shuffled")
+            call.add("zip-of-shuffled", parts=[part for part in parts if isinstance(part, Dataset)])
         elements = [part.element if isinstance(part, Dataset) else UNKNOWN for part in parts]
         return Dataset((), Seq(elements, is_tuple=True), 0, None, is_opaque=True)
     if last == "from_generator":
@@ -206,7 +209,8 @@ def data_call(call: Call) -> Value:
         named = files_of(call, given) if isinstance(given, Files | Seq) else None
         if named is not None and named.patterns:
             return Dataset((), Tensor(form="path", shape=(), files=named), 0, named, is_opaque=True)
-        return Dataset((), UNKNOWN, 0, None, is_opaque=True)
+        is_pair = last == "from_tensor_slices" and isinstance(given, Seq) and given.is_tuple
+        return Dataset((), Seq([UNKNOWN, UNKNOWN], is_tuple=True) if is_pair else UNKNOWN, 0, None, is_opaque=True)
     if last in ("TensorSpec", "RaggedTensorSpec"):
         dtype = call.get(1, "dtype")
         return Tensor(dtype=dtype.name.rsplit(".")[-1] if isinstance(dtype, Module) else None,

@@ -281,6 +281,7 @@ class Expressions:
     def item_of(self, iterable: Value, node: ast.expr, scope: Scope) -> Value:
         """What one step of a loop gives."""
         if isinstance(iterable, Dataset):
+            self.trace.add("iterated", node, self.source, dataset=iterable)
             return iterable.element
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
             inner = self.item_of(self.evaluate(node.args[0], scope), node.args[0], scope)

@@ -72,6 +72,7 @@ class Interpreter(Expressions):
         self.tapes = 0  # gradient tapes around what is followed now
         self.loops: list[set[str]] = []  # what happened in each loop around it
         self.mapped = 0  # functions of `map` around it
+        self.unsure = 0  # branches around it of which nobody knows whether they are taken
         self.in_step = 0  # functions and loops around it whose own statements open a tape
         self.ranges: dict[int, tuple[str | None, ast.AST]] = {}  # of what models are given, and where
         self.function = ""  # the name of the function that is followed
@@ -203,10 +204,10 @@ class Interpreter(Expressions):
     def do_Expr(self, node: ast.Expr, scope: Scope) -> None:
         value = self.evaluate(node.value, scope)
         call: Any = node.value
-        if isinstance(value, Dataset) and isinstance(call, ast.Call) and value.links:
+        is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+        if isinstance(value, Dataset) and is_method and value.links and call.func.attr == value.links[-1].name:
             self.trace.add("thrown-away", call, self.source, dataset=value)
-        is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and bool(call.args)
-        if isinstance(value, Tensor) and is_method and call.func.attr == "set_shape":  # changes a tensor in place
+        if isinstance(value, Tensor) and is_method and call.args and call.func.attr == "set_shape":  # in place
             shape = sizes_of(self.evaluate(call.args[0], scope)) or value.shape
             self.bind(call.func.value, value.but(shape=shape, marks=value.marks - {"no shape"}), scope)
 
@@ -225,9 +226,11 @@ class Interpreter(Expressions):
             self.block(node.body if known else node.orelse, scope)
             return
         before = dict(scope.names)
+        self.unsure += 1
         ends = self._branch(node.body, scope)
         after, scope.names = scope.names, dict(before)
         other_ends = self._branch(node.orelse, scope)
+        self.unsure -= 1
         if ends and other_ends:
             raise _Return
         if ends:

@@ -79,6 +79,8 @@ def make(call: Call) -> Value:
         made = call.made()
         if last in FITTED:
             call.add("fitted-layer", layer=made)
+        if call.run.loops:
+            made.notes.add("in a loop")
         if last in ("ModelCheckpoint", "Dropout"):
             call.add(last, made=made)
         return made
@@ -175,7 +177,7 @@ def apply_layers(call: Call, value: Value) -> Value:
     first = call.args[0] if call.args else call.get(0, "inputs") or UNKNOWN
     tensor = first if isinstance(first, Tensor) else next(iter(tensors_in(first)), None)
     if is_random(value):
-        run.effects[-1].add("random")
+        run.effects[-1] |= {"random", "augment"}
         if run.mapped and training is None:
             call.add("random-layer-in-map")
     if (isinstance(value, Model) or is_model(value)) and (tensor is None or tensor.form != "input"):
@@ -266,13 +268,12 @@ def loss_call(call: Call, loss: Made, label: Value | None, output: Value | None)
 def made_method(call: Call, receiver: Made) -> Value:
     """Methods of layers, tapes, optimizers and metrics."""
     name, run = call.name, call.run
+    run.trace.done.add((name, id(receiver.node)))
     if name == "adapt":
-        receiver.notes.add("adapted")
         data = call.args[0] if call.args else UNKNOWN
         key = str(data.files.patterns) if isinstance(data, Dataset) and data.files is not None else ""
-        call.add("adapt-in-map" if run.mapped else "adapt", layer=receiver, data=data, key=key)
-    elif name in ("set_vocabulary", "set_weights", "load_assets", "load_own_variables"):
-        receiver.notes.add("adapted")
+        call.add("adapt-in-map" if run.mapped else "adapt", layer=receiver, data=data, key=key,
+                 unsure=run.unsure)  # fmt: skip
     elif name == "gradient":
         sources = call.get(1, "sources")
         call.add("gradient", target=call.get(0, "target"), of=sources, sources=call.value_node(1, "sources"))

@@ -241,7 +241,7 @@ class Dataset(Value):
 class Made(Arguments):
     """Anything of Keras that is made by a call: a layer, loss, optimizer, schedule, callback, metric."""
 
-    notes: set[str] = field(default_factory=set)  # what was done with it: adapted, reset
+    notes: set[str] = field(default_factory=set)  # what was done with it: changed, frozen
 
     @property
     def kind(self) -> str:

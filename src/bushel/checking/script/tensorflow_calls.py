@@ -44,6 +44,7 @@ _PYTHON_RANDOM = re.compile(
 )
 _KEEPS = ("ensure_shape", "identity", "clip_by_value", "flip_left_right", "flip_up_down", "per_image_standardization")
 _FLAT = ("argmax", "argmin", "round", "floor", "ceil", "sign", "equal", "greater", "less", "stop_gradient")
+_RECOLOURING = re.compile(r"random_(flip|brightness|contrast|hue|saturation|jpeg)")  # shapes stay
 _BRIGHTENING = ("random_brightness", "adjust_brightness")
 _MOVING = ("random_flip_left_right", "random_flip_up_down", "random_crop")
 _LOSSES = {
@@ -172,7 +173,7 @@ def _tensor_call(call: Call) -> Value:
     if last == "function":
         return call.args[0] if call.args and isinstance(call.args[0], Function) else UNKNOWN
     if _RANDOM.search(name):
-        call.run.effects[-1].add("random")
+        call.run.effects[-1] |= {"random", "augment"} if ".image." in name else {"random"}
         return _random(call, first)
     if last in ("stack", "concat"):
         if any("symbolic" in one.marks for arg in call.args[:1] for one in tensors_in(arg)):
@@ -201,6 +202,7 @@ def _tensor_call(call: Call) -> Value:
     if last in _KEEPS:
         cleared = first.marks - {"brightened"} if last == "clip_by_value" else first.marks
         if last.startswith("flip_"):
+            call.run.effects[-1].add("flip")
             call.add("moved")
             cleared = cleared | {"flipped"}
         return first.but(marks=cleared, span=None if last.startswith("per_") else first.span)
@@ -216,7 +218,8 @@ def _random(call: Call, first: Tensor | None) -> Value:
         marks = []
     for mark in marks:
         call.add(mark)
-    shape = sizes_of(call.get(1, "size")) if call.last == "random_crop" else first.shape
+    is_crop = call.last.endswith("random_crop")
+    shape = sizes_of(call.get(1, "size")) if is_crop else first.shape if _RECOLOURING.search(call.last) else None
     return first.marked(*marks).but(made_by=call.node, shape=shape)
 
 

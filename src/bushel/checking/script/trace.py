@@ -58,6 +58,7 @@ class Trace:
     not_followed: list[str] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)  # all files that were followed
     places: set[Any] = field(default_factory=set)  # of events
+    done: set[tuple[str, int]] = field(default_factory=set)  # methods of what a call made, by that call's node
 
     def add(self, kind: str, node: ast.AST, source: Source, **info: Any) -> None:
         """Note an event once for each place, and `key`."""

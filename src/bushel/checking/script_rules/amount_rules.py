@@ -33,7 +33,7 @@ def batch_of_one(trace: Trace) -> Iterator[Finding]:
                     link,
                     "each step sees one record" + (", and the model normalises by batch" if has_norm else ""),
                     with_argument(link.source, link.node, 0, "batch_size", "32"),
-                    severity="error" if has_norm else None,
+                    severity="error" if has_norm else "info",
                 )
 
 
@@ -164,7 +164,8 @@ def never_shuffled(trace: Trace) -> Iterator[Finding]:
 
 
 def _mixing(trace: Trace, dataset: Dataset, buffer: int) -> Mixing | None:
-    if trace.data is None or trace.data.train is None or trace.data.label is None or dataset.has("interleave"):
+    """How the classes of the data mix, where the records reach the buffer as the files hold them."""
+    if trace.data is None or trace.data.train is None or trace.data.label is None or not _is_in_order(trace, dataset):
         return None
     codes, classes = encode_labels(trace.data.train.labels)
     batches = [link.number(0, "batch_size") for link in dataset.links if link.name == "batch"]
@@ -174,6 +175,20 @@ def _mixing(trace: Trace, dataset: Dataset, buffer: int) -> Mixing | None:
     return measure_mixing(codes, classes, buffer=buffer, batch=batch)
 
 
+def _is_in_order(trace: Trace, dataset: Dataset) -> bool:
+    """Whether a dataset reads all of train, and nothing but a buffer changes its order."""
+    files = dataset.files
+    plain = ("map", "shuffle", "batch", "padded_batch", "repeat", "cache", "prefetch", "with_options", "ignore_errors")
+    if files is None or files.is_guessed or any(link.name not in plain for link in dataset.links):
+        return False
+    text = files.source.segment(files.node)
+    mixed = any("num_parallel_reads" in one.text for one in trace.sources) or "list_files" in text
+    matched = matched_files(trace, files)
+    data = trace.data
+    train = [file for file in data.files if file.split == data.train.name] if data is not None and data.train else []
+    return {file.number for file in matched} == {file.number for file in train} and (not mixed or len(matched) == 1)
+
+
 def _safe_buffer(trace: Trace) -> int | None:
     if trace.data is None or trace.data.train is None or trace.data.label is None:
         return None
@@ -181,7 +196,7 @@ def _safe_buffer(trace: Trace) -> int | None:
     return smallest_buffer(codes, classes, batch=32) if classes > 1 else None
 
 
-@rule("PIP013", "buffer-too-small", needs="script")
+@rule("PIP013", "buffer-too-small", needs="script", measured_by="EXE020")
 def buffer_too_small(trace: Trace) -> Iterator[Finding]:
     """A shuffle buffer that cannot mix this data, by simulation on its labels; and a buffer of 1, which mixes nothing.
 
@@ -220,7 +235,7 @@ def buffer_too_small(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP014", "fewer-records-than-a-batch", needs="script")
+@rule("PIP014", "fewer-records-than-a-batch", needs="script", measured_by="EXE010")
 def fewer_records_than_a_batch(trace: Trace) -> Iterator[Finding]:
     """`drop_remainder=True` with a batch that is larger than the data.
 
@@ -273,6 +288,6 @@ def partial_validation(trace: Trace) -> Iterator[Finding]:
             f"validation reads {known}",
             *(without_keyword(use.source, call, "validation_steps") if call is not None else []),
             confidence="proven" if seen is not None and records else "likely",
-            severity=None if seen is not None and records and seen < 0.9 * records else "info",
+            severity=None if seen is not None and records and seen < 0.5 * records else "info",
             help="leave validation_steps out",
         )

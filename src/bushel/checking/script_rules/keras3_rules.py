@@ -44,6 +44,7 @@ NAMES = {
     "keras.layers.LocallyConnected2D": "keras.layers.Conv2D",
     "keras.utils.multi_gpu_model": "tf.distribute.MirroredStrategy",
 }
+_OPTIMIZER = re.compile(r"^(?!(args|cfg|conf|config|flags|hp|hparams|params|settings)\b)(.*\.)?_?opt(imizer)?$", re.I)
 FIT_KEYWORDS = ("workers", "use_multiprocessing", "max_queue_size")
 LAYER_KEYWORDS = {"batch_input_shape": "an Input with batch_shape", "time_major": "tf.transpose", "fused": "nothing"}
 
@@ -61,17 +62,7 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
     if not _is_keras_3(trace.source):
         return
     for source in trace.sources:
-        names = _imported(source.tree)
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.Call):
-                yield from _call(source, node)
-            if isinstance(node, ast.Attribute):
-                yield from _name(source, node, _dotted(node, names))
-                if node.attr == "lr" and ast.unparse(node.value).endswith(("optimizer", "opt")):
-                    yield _at(source, node, "optimizers of Keras 3 have no lr", "use learning_rate")
-            if isinstance(node, ast.ImportFrom) and node.module:
-                for alias in node.names:
-                    yield from _name(source, node, _short(f"{node.module}.{alias.name}"))
+        yield from _names(source)
     for event in trace.of("tf-on-keras"):
         message = f"{event.info['name']} is given a tensor of keras.Input, which TensorFlow's functions do not take"
         yield _at(event.source, event.node, message, "use keras.ops, or a layer")
@@ -86,6 +77,23 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
             node = event.info["call"].value_node(-1, "metrics")
             yield _at(event.source, node, f"the model has {count} outputs, and metrics is one flat list",
                           "give a dict or a list of one list per output")  # fmt: skip
+
+
+def _names(source: Source) -> Iterator[Finding]:
+    """Names in one file that are gone."""
+    names = _imported(source.tree)
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call):
+            yield from _call(source, node)
+        if isinstance(node, ast.Attribute):
+            whole = _dotted(node, names)
+            if not (whole.startswith("tensorflow") and whole.endswith(("backend.get_value", "backend.set_value"))):
+                yield from _name(source, node, _short(whole))  # tf.keras has these two still
+            if node.attr == "lr" and _OPTIMIZER.search(ast.unparse(node.value)):
+                yield _at(source, node, "optimizers of Keras 3 have no lr", "use learning_rate")
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield from _name(source, node, _short(f"{node.module}.{alias.name}"))
 
 
 @rule("KER002", "third-argument-of-compile", needs="script", rank=3)
@@ -170,7 +178,7 @@ def _call(source: Source, node: ast.Call) -> Iterator[Finding]:
     if not isinstance(node.func, ast.Attribute):
         return
     name = node.func.attr
-    if name in METHODS and not _defines(source, name):
+    if name in METHODS and not _defines(source, name) and not _is_of_layers(source, name):
         yield _at(source, node, f"Keras 3 has no {name}", f"use {METHODS[name]}")
     if name in ("fit", "evaluate", "predict"):
         for keyword in node.keywords:
@@ -183,6 +191,11 @@ def _call(source: Source, node: ast.Call) -> Iterator[Finding]:
             )
         if keyword.arg == "period" and name == "ModelCheckpoint":
             yield _at(source, keyword.value, "ModelCheckpoint of Keras 3 takes no period", "use save_freq")
+
+
+def _is_of_layers(source: Source, name: str) -> bool:
+    """Whether `reset_states` may be that of recurrent layers, which have it still."""
+    return name == "reset_states" and ("stateful" in source.text or '"reset_states"' in source.text)
 
 
 def _defines(source: Source, name: str) -> bool:
@@ -210,7 +223,7 @@ def _imported(tree: ast.AST) -> dict[str, str]:
 def _dotted(node: ast.Attribute, names: dict[str, str]) -> str:
     text = ast.unparse(node)
     head, _, rest = text.partition(".")
-    return _short(f"{names.get(head, head)}.{rest}")
+    return f"{names.get(head, head)}.{rest}"
 
 
 def _short(name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.known_values import Dataset, Link, Spec
+from bushel.checking.script.known_values import Const, Dataset, Link, Mapping, Seq, Spec, Tensor, Value, tensors_in
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace, Use, matched_files
 from bushel.checking.script_rules.fixes import (
@@ -27,7 +27,7 @@ def _names(links: tuple[Link, ...]) -> list[str]:
     return [link.name for link in links]
 
 
-@rule("PIP001", "shuffle-after-batch", needs="script")
+@rule("PIP001", "shuffle-after-batch", needs="script", measured_by="EXE021")
 def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
     """`shuffle` after `batch`: batches change places, their records never do.
 
@@ -39,8 +39,8 @@ def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
     """
     for dataset, i, link in trace.links("shuffle"):
         names = _names(dataset.links[:i])
-        if "batch" not in names or "unbatch" in names:
-            continue
+        if "batch" not in names or "unbatch" in names or "batch" in _names(dataset.links[i + 1 :]):
+            continue  # batches that are batched again are windows
         batch = max(j for j, name in enumerate(names) if name == "batch")
         cached = max((j for j, name in enumerate(names[:batch]) if name == "cache"), default=-1)
         if "shuffle" not in names[cached + 1 : batch]:
@@ -54,7 +54,7 @@ def shuffle_after_batch(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP002", "repeat-before-shuffle", severity="warning", needs="script")
+@rule("PIP002", "repeat-before-shuffle", severity="info", needs="script")
 def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
     """`repeat` before `shuffle`: epochs blend into each other.
 
@@ -68,9 +68,7 @@ def repeat_before_shuffle(trace: Trace) -> Iterator[Finding]:
         before = [other for other in dataset.links[:i] if other.name == "repeat" and other.number(0, "count") != 1]
         if before:
             edits = moved(link, before=before[0])
-            is_counted = any("steps_per_epoch" in use.keywords for use in trace.uses)
-            yield at(link, "records of two epochs are mixed", *edits, help="shuffle before repeating",
-                     severity="info" if is_counted else None)  # fmt: skip
+            yield at(link, "records of two epochs are mixed", *edits, help="shuffle before repeating")
 
 
 @rule("PIP003", "shuffle-then-split", needs="script")
@@ -135,9 +133,10 @@ def random_map_before_cache(trace: Trace) -> Iterator[Finding]:
     Ignore: where one fixed draw is wanted.
     Reports: https://github.com/tensorflow/tensorflow/issues/47755 https://github.com/tensorflow/docs/pull/1097
     """
+    used = {id(link.node) for _, dataset in trace.used("train") for link in dataset.links}
     for dataset, i, link in trace.links("map"):
         caches = [other for other in dataset.links[i + 1 :] if other.name == "cache"]
-        if "random" in link.effects and caches:
+        if "random" in link.effects and caches and not (used and id(link.node) not in used):
             yield at(
                 caches[0],
                 "random values are drawn once and cached",
@@ -165,7 +164,7 @@ def shuffle_before_cache(trace: Trace) -> Iterator[Finding]:
             yield at(link, "the shuffled order is cached with the records", *edits, help="cache before shuffling")
 
 
-@rule("PIP006", "shuffled-prediction", needs="script")
+@rule("PIP006", "shuffled-prediction", needs="script", measured_by="EXE027")
 def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
     """`predict` on a dataset that is shuffled, or read in an order that may change.
 
@@ -176,11 +175,14 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/ck37/coral-ordinal/issues/6 https://github.com/neuronets/nobrainer/issues/174
     """
     for use, dataset in trace.used("predict"):
+        looped = {id(link.node) for event in trace.of("iterated") for link in event.info["dataset"].links}
         for link in dataset.links:
             unordered = link.name in ("map", "interleave") and link.flag("deterministic") is False
             if (link.name == "shuffle" and link.flag("reshuffle_each_iteration") is not False) or unordered:
                 fix = removed(link) if not unordered else with_keyword(link.source, link.node, "deterministic", "True")
-                yield at(link, "predictions come in another order than the labels", fix, predicted_at=place_text(use))
+                message = "predictions come in another order than the labels"
+                yield at(link, message, fix, predicted_at=place_text(use),
+                         severity=None if id(link.node) in looped else "info")  # fmt: skip
         files = dataset.files.node if dataset.files else None
         if isinstance(files, ast.Call) and isinstance(files.func, ast.Attribute) and files.func.attr == "list_files":
             said = next((k.value for k in files.keywords if k.arg == "shuffle"), None)
@@ -191,7 +193,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
                 yield at(At(files, source), "list_files shuffles the files, and the predictions with them", fix)
 
 
-@rule("PIP007", "augmented-evaluation", severity="warning", needs="script")
+@rule("PIP007", "augmented-evaluation", severity="warning", needs="script", measured_by="EXE024")
 def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
     """Random operations in a pipeline that is only evaluated.
 
@@ -201,22 +203,35 @@ def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
     Ignore: for test-time augmentation that is averaged.
     Reports: https://github.com/davidsandberg/facenet/issues/277 https://github.com/Borda/keras-yolo3/issues/3
     """
-    trained = {id(link.node) for _, dataset in trace.used("train") for link in dataset.links}
+    trained = [dataset for _, dataset in trace.used("train")]
+    links = {id(link.node) for dataset in trained for link in dataset.links}
     seen: set[int] = set()
     for use, dataset in trace.used("eval", "predict"):
+        if any(dataset is one for one in trained):
+            continue  # how well the training data itself is known
         for link in dataset.links:
             if link.name == "map" and "random" in link.effects and id(link.node) not in seen:
                 seen.add(id(link.node))
-                shared = " (the same call feeds training)" if id(link.node) in trained else ""
+                shared = " (the same call feeds training)" if id(link.node) in links else ""
+                is_proven = use.role == "eval" and _is_augmenting(link, dataset)
                 yield at(
                     link,
                     f"validation is augmented at random{shared}",
                     help="map a function without random operations here",
+                    severity=None if is_proven else "info",
                     evaluated_at=place_text(use),
                 )
 
 
-@rule("PIP008", "batched-twice", needs="script")
+def _is_augmenting(link: Link, dataset: Dataset) -> bool:
+    """Whether pictures are changed, and the changed ones are not what the model is to undo."""
+    element = dataset.element
+    labels = tensors_in(element.items[1]) if isinstance(element, Seq) and len(element.items) > 1 else []
+    is_of_pictures = "augment" in link.effects or {"random", "flip"} <= link.effects
+    return is_of_pictures and not any(one.form == "image" for one in labels)
+
+
+@rule("PIP008", "batched-twice", needs="script", measured_by="EXE022")
 def batched_twice(trace: Trace) -> Iterator[Finding]:
     """`batch` after `batch`.
 
@@ -233,10 +248,12 @@ def batched_twice(trace: Trace) -> Iterator[Finding]:
             continue
         seen.add(id(link.node))
         first = next((other for other in dataset.links if other.name == "batch"), link)
-        yield at(link, "batches are batched again", removed(link), first_batch_at=place_text(first))
+        is_window = first is not link and first.flag("drop_remainder", 1) is True  # rows of one length, to be batched
+        yield at(link, "batches are batched again", removed(link), first_batch_at=place_text(first),
+                 severity="info" if is_window else None)  # fmt: skip
 
 
-@rule("PIP009", "never-batched", needs="script")
+@rule("PIP009", "never-batched", needs="script", measured_by="EXE003")
 def never_batched(trace: Trace) -> Iterator[Finding]:
     """A dataset that reaches the model without `batch`.
 
@@ -303,9 +320,10 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
     Ignore: where another reader goes through to the end first.
     Reports: https://github.com/tensorflow/tensorflow/issues/50952 https://github.com/tensorflow/tensorflow/issues/45609
     """
+    used = {id(link.node) for _, dataset in trace.used("train", "eval") for link in dataset.links}
     for dataset, i, link in trace.links("take"):
         caches = [other for other in dataset.links[:i] if other.name == "cache" and (other.args or other.keywords)]
-        if caches:
+        if caches and (id(link.node) in used or not trace.uses):
             yield at(
                 link,
                 "the cache is never read to its end, and so never kept",
@@ -314,7 +332,7 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP017", "pairs-shuffled-apart", needs="script")
+@rule("PIP017", "pairs-shuffled-apart", needs="script", measured_by="EXE066")
 def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
     """Two datasets that are shuffled each by itself and then zipped.
 
@@ -325,7 +343,18 @@ def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/12851 https://github.com/tensorflow/tensorflow/issues/41334
     """
     for event in trace.of("zip-of-shuffled"):
-        yield at(event, "each side was shuffled by itself before they were paired", help="zip first, then shuffle")
+        parts = event.info["parts"]
+        seeds = [one.get(1, "seed") for part in parts for one in part.links if one.name == "shuffle"]
+        if any(isinstance(part.element, Seq | Mapping) for part in parts) or _are_the_same(seeds):
+            continue  # whole records are paired, as for mixup; or both sides have one order
+        is_known = all(isinstance(part.element, Tensor) for part in parts)
+        yield at(event, "each side was shuffled by itself before they were paired", help="zip first, then shuffle",
+                 severity=None if is_known else "info")  # fmt: skip
+
+
+def _are_the_same(seeds: list[Value | None]) -> bool:
+    """Whether shuffles are given one seed, which is known."""
+    return len({seed.value for seed in seeds if isinstance(seed, Const)}) == 1 and None not in seeds
 
 
 WORK = {"decode", "decode_raw", "resize", "parse_single", "parse", "random", "layer", "arithmetic"}

@@ -10,7 +10,18 @@ from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.known_values import Const, Instance, Made, Model, Seq, Tensor, Value, flat_layers, layers_of
+from bushel.checking.script.known_values import (
+    Const,
+    Instance,
+    Made,
+    Mapping,
+    Model,
+    Seq,
+    Tensor,
+    Value,
+    flat_layers,
+    layers_of,
+)
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Event, Trace
 from bushel.checking.script_rules.amount_rules import batches_of
@@ -84,7 +95,7 @@ def not_followed(trace: Trace) -> Iterator[Finding]:
         yield at(event, "what fit is given could not be followed, and was not checked", help="check it with --run")
 
 
-@rule("PIP045", "step-without-training", severity="warning", needs="script")
+@rule("PIP045", "step-without-training", severity="warning", needs="script", measured_by="EXE051")
 def step_without_training(trace: Trace) -> Iterator[Finding]:
     """`model(x)` inside a gradient tape without `training=True`, or with it where a model is evaluated.
 
@@ -169,7 +180,7 @@ def _decayed(schedule: Made, steps: int | None) -> Iterator[Finding]:
         yield at(schedule, f"the learning rate is at its end after {every:,} of {steps:,} steps", help=help)
 
 
-@rule("PIP054", "callback-watches-nothing", severity="warning", needs="script")
+@rule("PIP054", "callback-watches-nothing", severity="warning", needs="script", measured_by="EXE037")
 def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
     """A callback that monitors what fit does not measure, or takes for better what is worse.
 
@@ -183,20 +194,26 @@ def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
         callbacks = use.keywords.get("callbacks")
         items = callbacks.items if isinstance(callbacks, Seq) else [callbacks]
         names = _measured(use.model)
-        held_out = {"validation_data", "validation_split"} & set(use.keywords)
+        held_out = {"validation_data", "validation_split", "**"} & set(use.keywords)
+        written = [n.value for s in trace.sources for n in ast.walk(s.tree) if isinstance(n, ast.Constant)]
         for callback in items if use.role == "train" else []:
             if isinstance(callback, Made) and callback.kind in (
                 "EarlyStopping",
                 "ModelCheckpoint",
                 "ReduceLROnPlateau",
             ):
-                yield from _watched(callback, names, bool(held_out))
+                logged = written.count(callback.constant(0, "monitor")) > 1  # a callback may add it to the logs
+                yield from _watched(callback, None if logged else names, bool(held_out))
 
 
 def _measured(model: Value | None) -> set[str] | None:
     """The names that fit measures; None where they are not known."""
     compiled = model.compiled if isinstance(model, Model | Instance) else None
-    if compiled is None or "weighted_metrics" in compiled.keywords:
+    own = {getattr(item, "name", "") for item in model.of.node.body} if isinstance(model, Instance) else set()
+    has_several = isinstance(getattr(model, "output", None), Seq | Mapping)  # names begin with those of the outputs
+    if compiled is None or {"weighted_metrics", "**"} & {*compiled.keywords} or own & {"train_step", "metrics"}:
+        return None
+    if has_several:
         return None
     metrics = compiled.get(-1, "metrics")
     found = {"loss", "lr", "learning_rate"}
@@ -259,7 +276,10 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
             if isinstance(target, Tensor) and flat.info["name"] in target.marks:
                 yield at(flat, f"{flat.info['name']} has no derivative: the loss gives no gradient", also=event,
                          help="compute the loss of the outputs as they are")  # fmt: skip
-    covered = {id(layer) for event in taken for model in _models(event.info["of"]) for layer in layers_of(model)}
+    fitted = [model for event in trace.of("fit") if isinstance(model := event.info["model"], Model)]
+    trained = [*fitted, *(model for event in taken for model in _models(event.info["of"]))]
+    covered = {id(layer) for model in trained for layer in layers_of(model)}
+    covered |= {id(layer) for event in trace.of("trainable") for layer in _layers_in(event.info["of"])}
     for event in taken:
         target, models = event.info["target"], _models(event.info["of"])
         left = [one for one in flat_layers(list(getattr(target, "layers", ()))) if one.kind in _WEIGHTED]
@@ -278,6 +298,10 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
         if other is not None:
             yield at(event, "gradients of some weights are applied to others", also=other,
                      help="use the variables for which the gradients were computed")  # fmt: skip
+
+
+def _layers_in(value: Value) -> list[Made]:
+    return [value] if isinstance(value, Made) else layers_of(value)
 
 
 def _models(sources: Value | None) -> list[Value]:
@@ -316,7 +340,7 @@ def _function_at(event: Event) -> ast.AST | None:
     return max(around, key=lambda node: node.lineno, default=None)
 
 
-@rule("PIP056", "metric-never-reset", severity="warning", needs="script")
+@rule("PIP056", "metric-never-reset", severity="warning", needs="script", measured_by="EXE052")
 def metric_never_reset(trace: Trace) -> Iterator[Finding]:
     """A metric of a custom loop that goes on from one epoch to the next.
 
@@ -326,14 +350,24 @@ def metric_never_reset(trace: Trace) -> Iterator[Finding]:
     Ignore: where one number over the whole of training is meant.
     Reports: none collected.
     """
-    reset = {id(event.info["receiver"]) for kind in ("reset_state", "reset_states") for event in trace.of(kind)}
+    kinds = ("reset_state", "reset_states", "reset_metrics")
+    followed = {id(event.node) for kind in kinds for event in trace.of(kind)}
+    if any(_method(node) in kinds and id(node) not in followed for s in trace.sources for node in ast.walk(s.tree)):
+        return  # something is reset, and what could not be followed
     shown = {id(event.info["receiver"]): event for event in trace.of("result") if event.info["loops"]}
     for event in trace.of("update_state"):
-        metric = event.info["receiver"]
-        if event.info["loops"] > 1 and id(metric) in shown and id(metric) not in reset and ".metrics." in metric.name:
+        metric, depth = event.info["receiver"], event.info["loops"]
+        is_kept = "in a loop" not in metric.notes and not any((kind, id(metric.node)) in trace.done for kind in kinds)
+        is_shown = id(metric) in shown and shown[id(metric)].info["loops"] < depth
+        if depth > 1 and is_shown and is_kept and ".metrics." in metric.name:
             message = f"this {metric.kind} is never reset: each epoch is added to those before"
             yield at(shown[id(metric)], message, also=event,
                      help="call reset_state() at the beginning of each epoch")  # fmt: skip
+
+
+def _method(node: ast.AST) -> str | None:
+    """The name of the method that a node calls."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
 
 @rule("PIP057", "frozen-in-vain", needs="script")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.known_values import Dataset, Made, Mapping, Seq, Tensor, layers_of, tensors_in
+from bushel.checking.script.known_values import Dataset, Made, Mapping, Model, Seq, Tensor, layers_of, tensors_in
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace
 from bushel.checking.script_rules.fixes import At, Edit, at, placed, replaced, with_keyword
@@ -120,10 +120,16 @@ def classes_blended(trace: Trace) -> Iterator[Finding]:
     Reports: none collected.
     """
     labels = [one for _, dataset in trace.used("train") for one in labels_of(dataset) if one.form == "image"]
+    losses = [event.info["call"].get(1, "loss") for event in trace.of("compile")]
+    losses += [event.info["loss"] for event in trace.of("loss-call")]
+    texts = [getattr(loss, "name", None) or str(getattr(loss, "value", "")) for loss in losses]
+    has_classes = any("sparse" in text.lower() for text in texts)
+    has_classes |= any((one.dtype or "").startswith(("int", "uint")) for one in labels)
     for event in trace.of("blended"):
         if any("blended" in one.marks and one.feature == event.info["feature"] for one in labels):
             fix = with_keyword(event.source, event.node, "method", '"nearest"')  # type: ignore[arg-type]
-            yield at(event, f"{event.info['feature']!r} holds class numbers, and resize blends them", fix)
+            message = f"{event.info['feature']!r} holds class numbers, and resize blends them"
+            yield at(event, message, fix, severity=None if has_classes else "info")
 
 
 @rule("PIP067", "prepared-in-two-ways", needs="script")
@@ -216,7 +222,7 @@ def float64_images(trace: Trace) -> Iterator[Finding]:
         yield at(event, "images are made float64", fix)
 
 
-@rule("PIP059", "range-of-another-network", severity="warning", needs="script")
+@rule("PIP059", "range-of-another-network", severity="warning", needs="script", measured_by="EXE030")
 def range_of_another_network(trace: Trace) -> Iterator[Finding]:
     """Pixels prepared for another pretrained network than the one that is given them.
 
@@ -239,7 +245,7 @@ def range_of_another_network(trace: Trace) -> Iterator[Finding]:
                 break
 
 
-@rule("PIP069", "never-scaled", severity="warning", needs="script")
+@rule("PIP069", "never-scaled", severity="warning", needs="script", measured_by="EXE030")
 def never_scaled(trace: Trace) -> Iterator[Finding]:
     """Pixels of 0..255 that reach the first layer with weights, and nothing scales them.
 
@@ -251,10 +257,11 @@ def never_scaled(trace: Trace) -> Iterator[Finding]:
     """
     for use, dataset in trace.used("train"):
         tensor = inputs_of(dataset)
-        first = next(
-            (one for one in layers_of(use.model) if one.kind not in ("Flatten", "Reshape", "InputLayer")), None
-        )
-        is_plain = first is not None and first.kind in ("Conv2D", "Dense")
+        layers = [one for one in layers_of(use.model) if one.kind not in ("Flatten", "Reshape", "InputLayer")]
+        first = layers[0] if layers else None
+        is_one = isinstance(use.model, Model) and not isinstance(use.model.inputs, Seq | Mapping)
+        normalises = any(one.kind == "BatchNormalization" for one in layers[1:3])
+        is_plain = first is not None and first.kind in ("Conv2D", "Dense") and is_one and not normalises
         if tensor is not None and tensor.form == "image" and tensor.span == "0..255" and is_plain:
             place = placed(trace.sources, tensor.made_by)
             yield at(place or use, "pixels of 0..255 reach the first layer, and nothing scales them", also=first,

@@ -69,7 +69,7 @@ def pattern_matches_nothing(trace: Trace) -> Iterator[Finding]:
             seen.add(pattern)
             name = PurePosixPath(pattern).name
             close = _nearest_pattern(name, [file.path.name for file in trace.data.files])
-            if files.is_guessed and not close:
+            if (files.is_guessed and not close) or trace.writers:
                 continue  # what is not known of the name may be anything
             yield at(
                 event,
@@ -89,7 +89,7 @@ def _nearest_pattern(pattern: str, names: list[str]) -> str | None:
     return heads[close] if close else nearest(pattern, names)
 
 
-@rule("PIP022", "compression-not-as-read", needs="script")
+@rule("PIP022", "compression-not-as-read", needs="script", measured_by="EXE003")
 def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
     """`compression_type` that is not what the files have.
 
@@ -136,6 +136,8 @@ DTYPES = {"string": "bytes", "int64": "int64", "float32": "float32"}
 def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Source, FeatureFacts | None]]:
     """Each feature of each description that is used, with what the data holds of it."""
     seen: set[int] = set()
+    if _reads_its_own(trace):
+        return
     for event in trace.of("parse"):
         specs: Mapping = event.info["specs"]
         for name, spec in specs.items.items():
@@ -144,6 +146,11 @@ def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Source, FeatureFa
             seen.add(id(spec.node))
             node = specs.nodes.get(name, spec.node)
             yield str(name), spec, node, specs.source or spec.source, trace.data.features.get(str(name))
+
+
+def _reads_its_own(trace: Trace) -> bool:
+    """Whether a script writes records, and reads files that are not among those that are checked."""
+    return bool(trace.writers) and not all(matched_files(trace, event.info["files"]) for event in trace.of("reads"))
 
 
 def _described(key: ast.AST, spec: Spec, source: Source, facts: FeatureFacts) -> list[Edit]:
@@ -159,7 +166,7 @@ def _described(key: ast.AST, spec: Spec, source: Source, facts: FeatureFacts) ->
     return [*edits, replaced(source, key, f'"{facts.name}"')] if is_renamed else edits
 
 
-@rule("PIP023", "feature-not-in-data", needs="script")
+@rule("PIP023", "feature-not-in-data", needs="script", measured_by="EXE003")
 def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
     """A feature that the code asks for and the records do not have, or not all of them.
 
@@ -206,7 +213,7 @@ def _is_read_in_part(trace: Trace, name: str) -> bool:
     return any(0 < count < split.records or (count == 0 and split is train) for count, split in held)
 
 
-@rule("PIP024", "feature-of-another-type", needs="script")
+@rule("PIP024", "feature-of-another-type", needs="script", measured_by="EXE003")
 def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
     """A feature that the code reads as one type and the records hold as another.
 
@@ -227,7 +234,7 @@ def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
             )
 
 
-@rule("PIP025", "feature-of-another-shape", needs="script")
+@rule("PIP025", "feature-of-another-shape", needs="script", measured_by="EXE003")
 def feature_of_another_shape(trace: Trace) -> Iterator[Finding]:
     """A fixed shape that does not fit the number of values in the records.
 
@@ -275,14 +282,14 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
                 f"{name!r} is {filled} in {1 - present / total:.0%} of the records"
                 + (f"; did you mean {close!r}?" if close else ""),
                 *(_described(node, spec, source, trace.data.features[close]) if close else []),
-                severity="error" if facts is None else "warning",
+                severity="error" if close else "info",
                 help=None if close else "leave it out, or use the name that the records have",
                 measured=present,
                 expected=total,
             )
 
 
-@rule("PIP027", "sparse-where-dense", severity="warning", needs="script")
+@rule("PIP027", "sparse-where-dense", severity="warning", needs="script", measured_by="EXE003")
 def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
     """`VarLenFeature` for a feature that always holds the same number of values, and no `to_dense`.
 
@@ -378,7 +385,7 @@ def _is_other_dtype(trace: Trace, tensor: Tensor, held: int, wanted: int | None)
     return bool(wanted) and is_raw and held / (wanted or 1) in (2, 4, 8, 0.5, 0.25, 0.125)
 
 
-@rule("PIP029", "reshape-does-not-fit", needs="script")
+@rule("PIP029", "reshape-does-not-fit", needs="script", measured_by="EXE003")
 def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
     """A `reshape` to a size that the records do not have.
 
@@ -439,10 +446,12 @@ def not_in_vocabulary(trace: Trace) -> Iterator[Finding]:
         missing = [name for name in names if name not in known]
         if missing and sum(names[name] for name in missing) > 0.05 * sum(names.values()):
             message = f"{', '.join(map(repr, missing[:3]))} of {facts.name!r} are not in the vocabulary"  # type: ignore[union-attr]
-            yield at(event, message, help="use the names that the records hold", also=event.info["layer"])
+            is_misspelt = any(nearest(name, known) for name in missing)  # others may be left out on purpose
+            yield at(event, message, help="use the names that the records hold", also=event.info["layer"],
+                     severity=None if is_misspelt else "info")  # fmt: skip
 
 
-@rule("PIP030", "not-that-encoding", needs="script")
+@rule("PIP030", "not-that-encoding", needs="script", measured_by="EXE003")
 def not_that_encoding(trace: Trace) -> Iterator[Finding]:
     """`decode_jpeg` on bytes that are no image, and `decode_raw` on bytes that are one.
 

@@ -292,7 +292,7 @@ def fitted_inside_map(trace: Trace) -> Iterator[Finding]:
         yield at(event, "a layer is fitted inside map", help="adapt it once, before the map")
 
 
-@rule("PIP048", "never-adapted", needs="script")
+@rule("PIP048", "never-adapted", needs="script", measured_by="EXE043")
 def never_adapted(trace: Trace) -> Iterator[Finding]:
     """A Normalization or vocabulary layer that is never adapted and given no statistics.
 
@@ -302,14 +302,19 @@ def never_adapted(trace: Trace) -> Iterator[Finding]:
     Ignore: where its weights are loaded.
     Reports: https://github.com/keras-team/keras/issues/16296
     """
-    if any(isinstance(node, ast.Attribute) and node.attr == "adapt" for node in ast.walk(trace.source.tree)):
-        adapted = {str(event.info["layer"].source.path) for event in trace.of("adapt")} | {""}
-        if adapted == {""}:
-            return  # something is adapted, and which layer could not be followed
+    followed = {id(event.node) for event in [*trace.of("adapt"), *trace.of("adapt-in-map")]}
+    for source in trace.sources:
+        for node in ast.walk(source.tree):
+            name = node.attr if isinstance(node, ast.Attribute) else None
+            if name in ("load_weights", "load_model", "set_weights", "from_config"):
+                return  # what was adapted may be loaded
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "adapt" and id(node) not in followed:
+                return  # something is adapted, and which layer could not be followed
     for event in trace.of("fitted-layer"):
         layer: Made = event.info["layer"]
         given = layer.args[0:1] if layer.kind.endswith("Lookup") else ()
-        if "adapted" not in layer.notes and not given and not any(n in layer.keywords for n in FITTED[layer.kind]):
+        is_adapted = any((name, id(layer.node)) in trace.done for name in ("adapt", "set_vocabulary", "set_weights"))
+        if not is_adapted and not {"**", *FITTED[layer.kind]} & {*layer.keywords} and not given:
             yield at(event, f"{layer.kind} is never adapted", help="call .adapt(...) with the train split first")
 
 
@@ -326,9 +331,9 @@ def fitted_on_evaluation(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("adapt"):
         data = event.info["data"]
         patterns = data.files.patterns if isinstance(data, Dataset) and data.files else None
-        held_out = [pattern for pattern in patterns or () if split_of(pattern) in ("val", "test")]
-        if held_out:
-            message = f"{event.info['layer'].kind} is adapted to {split_of(held_out[0])}"
+        splits = {split_of(pattern) for pattern in patterns or ()}
+        if splits and splits <= {"val", "test"} and not event.info["unsure"]:
+            message = f"{event.info['layer'].kind} is adapted to {' and '.join(sorted(splits))}"
             yield at(event, message, help="adapt it to the train split")
 
 
@@ -372,7 +377,7 @@ def _renamed(event: Event, name: str, instead: str) -> list[Edit]:
     return [replaced(source, function, f"{source.segment(function.value)}.{instead}")]
 
 
-@rule("PIP052", "shapes-do-not-fit", needs="script")
+@rule("PIP052", "shapes-do-not-fit", needs="script", measured_by="EXE003")
 def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
     """Batches of another shape than the model takes, or a layer that cannot take what the one before it gives.
 

@@ -14,6 +14,8 @@ from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Event, Trace
 from bushel.checking.script_rules.fixes import Edit, appended, at, replaced
 
+_ENCODER = re.compile(r"Label|Encoder|Binarizer|Tokenizer")  # which give names numbers, and learn nothing else
+
 
 @rule("PIP060", "writer-never-closed", needs="script")
 def writer_never_closed(trace: Trace) -> Iterator[Finding]:
@@ -139,9 +141,10 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
     splits = list(trace.of("split"))
     for event in [*trace.of("fit_transform"), *trace.of("fit_resample"), *trace.of("oversampled"), *_scalings(trace)]:
         names = _assigned(event.source, event.node)
-        receiver = event.source.segment(event.node)
+        receiver = _with_makers(event)
         for split in splits:
-            if names & _names_in(split.node) and split.node.lineno > event.node.lineno and "Label" not in receiver:  # type: ignore[attr-defined]
+            is_later = split.node.lineno > event.node.lineno  # type: ignore[attr-defined]
+            if names & _names_in(split.node) and is_later and not _ENCODER.search(receiver):
                 what = "balanced" if event.kind in ("fit_resample", "oversampled") else "fitted"
                 yield at(
                     event,
@@ -152,6 +155,17 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
                 break
 
 
+def _with_makers(event: Event) -> str:
+    """The text of a call, and what the names in it are assigned."""
+    names = _names_in(event.node)
+    made = [
+        ast.unparse(node.value)
+        for node in ast.walk(event.source.tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names
+    ]
+    return " ".join([event.source.segment(event.node), *made])
+
+
 def _scalings(trace: Trace) -> Iterator[Event]:
     """Statements that scale a whole array by its own mean or deviation: `x = (x - x.mean()) / x.std()`."""
     for source in trace.sources:
@@ -159,7 +173,7 @@ def _scalings(trace: Trace) -> Iterator[Event]:
             text = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 name = re.escape(node.targets[0].id)
-                is_scaled = re.search(rf"\b(\w+) - \1\.mean\(|/ (\w+)\.(std|max)\(|\b{name} - {name}\.mean\(", text)
+                is_scaled = re.search(rf"\b(\w+) - \1\.mean\(|/ (\w+)\.std\(|\b{name} - {name}\.mean\(", text)
                 if is_scaled:
                     yield Event("scaled", node.value, source)
 
