@@ -516,6 +516,14 @@ CASES = [
         SENSORS
         + "net = keras.Sequential([\n    keras.layers.Conv2D(8, 3),  # <-\n    keras.layers.Dense(5)])\nnet.fit(val)\n",
     ),
+    (
+        "each output with each label",
+        "PIP074",
+        "sensors",
+        SENSORS
+        + "net = keras.Sequential([keras.Input((64,)), keras.layers.Dense(1)])\nfor x, y in val:\n"
+        + "    error = net(x) - tf.cast(y, tf.float32)  # <-\n",
+    ),
     ("rate", "PIP053", "sensors", SENSORS + "model.compile(keras.optimizers.Adam(1.0), loss='mse')  # <-\n"),
     (
         "monitor",
@@ -675,7 +683,7 @@ def applied(code: str, found: Finding) -> str:
 
 # What to do about these takes more than an edit of the statement: help says it in words.
 IN_WORDS = {"PIP007", "PIP017", "PIP021", "PIP047", "PIP048", "PIP049", "PIP064", "PIP065", "PIP066", "PIP072"}
-IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68, 69)}
+IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68, 69, 74)}
 
 
 @pytest.mark.parametrize(("row", "rule", "data", "code"), CASES, ids=[f"{rule}-{row}" for row, rule, _, _ in CASES])

@@ -169,7 +169,7 @@ def test_what_cannot_be_probed_is_said(tmp_path: Path) -> None:
     plain = model(softmax(), loss="sparse_categorical_crossentropy")
     assert bushel.check(data(), model=plain, probe=True).checked["not_probed"].startswith("records in memory")
     report = bushel.check(photos(tmp_path), model=plain, probe=True)
-    assert report.checked["not_probed"] == "the model takes [8], and no feature holds that many values"
+    assert report.checked["not_probed"] == "the model takes [8], but no feature holds that many values"
     assert bushel.check(tmp_path, model=image_model(), probe=True, label="label").checked.get("not_probed") is None
     uncompiled = bushel.check(tmp_path, model=model(softmax()), probe=True)
     assert uncompiled.checked["not_probed"] == "the model is not compiled with a loss"
@@ -225,7 +225,7 @@ def test_mdl004_pictures_of_another_size_or_colour_than_the_input(tmp_path: Path
         return [f.message for f in bushel.check(tmp_path, model=taking) if f.rule == "MDL004"]
 
     assert said(28, 28, 3) == []
-    assert said(32, 32, 3) == ["the model takes pictures of 32 x 32, and the data holds pictures of 28 x 28"]
+    assert said(32, 32, 3) == ["the model takes pictures of 32 x 32, but the data holds pictures of 28 x 28"]
     assert said(28, 28, 1) == ["the model takes pictures of 1 channel, and all are in colour"]
 
 

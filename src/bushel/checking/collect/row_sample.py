@@ -126,7 +126,7 @@ def sampled_features(facts: list[dict[str, Any]], label: str | None) -> dict[str
 
 @dataclass
 class RowReader:
-    """Keeps every so-many-th record of each file, so that no more than `MAX_ROWS` are kept of all."""
+    """Keeps one in so many record of each file, so that no more than `MAX_ROWS` are kept of all."""
 
     features: dict[str, int]
     stride: int = 1

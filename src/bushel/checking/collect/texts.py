@@ -23,7 +23,7 @@ __all__ = ["TextLook", "TextLooks", "TextReader", "Texts"]
 
 SHOWN = 5
 _FIRST = 512  # records of each file that are all looked at
-_STEP = 64  # of the later ones, every so-many-th
+_STEP = 64  # of the later ones, one in so many
 _LONGEST = 2_000  # bytes of a text that are looked at
 
 # 12, -1.5, .5e-3, 12,3 and 1.234,56 or 1,234.56; not 02.03.2024, 1.2.3 or 10:30.
@@ -146,7 +146,7 @@ class Texts:
 
 @dataclass
 class Signatures:
-    """Of the texts of one file: their MinHashes, checksums and places, and the how-manieth text each was."""
+    """Of the texts of one file: their MinHashes, checksums and places, and the number of each text."""
 
     hashes: list[NDArray[np.uint32]] = field(default_factory=list)
     exact: list[int] = field(default_factory=list)

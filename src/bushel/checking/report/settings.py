@@ -92,7 +92,7 @@ def load_settings(data: Iterable[Path], *, trust_settings: bool = False, rules: 
 
 def _load_rules(path: Path, *, said_by: Path) -> None:
     if not path.is_file():
-        raise FormatError(said_by, f"rules names {path}, and there is no such file")
+        raise FormatError(said_by, f"rules names {path}, but there is no such file")
     spec = importlib.util.spec_from_file_location(f"bushel_rules_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -83,7 +83,7 @@ def other_image_format(data: Data) -> Iterator[Finding]:
         real = {"jpg": "jpeg"}.get(str(name).lower(), str(name).lower())
         if real not in formats.counts and formats.counts:
             yield Finding(
-                f"{said.name if said else ''!r} says {name!r}, and the images are {str(usual).upper()}",
+                f"{said.name if said else ''!r} says {name!r}, but the images are {str(usual).upper()}",
                 locations=[Location(feature=said.name if said else None)],
                 evidence={"measured": formats.counts, "expected": name},
                 help=["write the format that the bytes have"],

@@ -340,11 +340,11 @@ def loss_does_not_fit_output(facts: ModelFacts) -> Iterator[Finding]:
                       locations=place, evidence={"measured": f"{facts.activated_twice}, then {facts.activation}"},
                       help=["leave one of them out"])  # fmt: skip
     if facts.activation == "linear" and not facts.from_logits:
-        yield Finding("the model gives logits, and the loss takes them for probabilities", locations=place,
+        yield Finding("the model gives logits, but the loss takes them for probabilities", locations=place,
                       evidence={"measured": "linear", "expected": "softmax or from_logits=True"},
                       help=["compile with from_logits=True"])  # fmt: skip
     if facts.activation in ("softmax", "sigmoid") and facts.from_logits:
-        yield Finding(f"the model gives probabilities ({facts.activation}), and the loss takes them for logits",
+        yield Finding(f"the model gives probabilities ({facts.activation}), but the loss takes them for logits",
                       locations=place, evidence={"measured": facts.activation, "expected": "from_logits=False"},
                       help=["compile with from_logits=False"])  # fmt: skip
     if facts.activation == "softmax" and facts.classes == 1:
@@ -408,7 +408,7 @@ def head_does_not_fit_labels(facts: ModelFacts) -> Iterator[Finding]:
     is_binary = facts.classes == 1 and classes <= 2
     if facts.classes != classes and not is_binary and not is_number:
         yield Finding(
-            f"the output has {facts.classes} units, and labels go up to {classes - 1}",
+            f"the output has {facts.classes} units, but labels go up to {classes - 1}",
             severity="error" if facts.classes < classes else "warning",
             locations=[*model_place(facts), Location(feature=data.label)],
             evidence={"measured": facts.classes, "expected": classes},
@@ -450,7 +450,7 @@ def _other_pictures(facts: ModelFacts) -> Iterator[Finding]:
     if height and width and (width, height) not in pictures.sizes.counts:
         has = f"{sizes[0][1]} x {sizes[0][0]}" if len(sizes) == 1 else f"{len(sizes):,} other sizes"
         yield Finding(
-            f"the model takes pictures of {height} x {width}, and the data holds pictures of {has}",
+            f"the model takes pictures of {height} x {width}, but the data holds pictures of {has}",
             severity="warning" if len(sizes) == 1 else "info",  # pictures of many sizes are resized in any case
             confidence="likely",
             locations=model_place(facts),

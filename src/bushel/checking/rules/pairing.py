@@ -64,14 +64,14 @@ def _labels(pair: Pair) -> Misfit | None:
     loss, units, labels = pair.loss, pair.units, pair.labels
     low, high = pair.low if pair.low is not None else 0, pair.high if pair.high is not None else 0
     if loss in SPARSE and labels == "one_hot":
-        return Misfit("labels", f"labels are one-hot rows, and {loss} takes class numbers", f"use {CATEGORICAL[0]}")
+        return Misfit("labels", f"labels are one-hot rows, but {loss} takes class numbers", f"use {CATEGORICAL[0]}")
     if loss in CATEGORICAL and labels == "numbers":
-        return Misfit("labels", f"labels are class numbers, and {loss} takes one-hot rows", f"use {SPARSE[0]}")
+        return Misfit("labels", f"labels are class numbers, but {loss} takes one-hot rows", f"use {SPARSE[0]}")
     if loss in BINARY and labels == "numbers" and units is not None and units > 1:
         return Misfit("labels", f"class numbers are compared with {units} outputs under {loss}", f"use {SPARSE[0]}")
     if loss in BINARY and labels == "numbers" and units == 1 and (high > 1 or low < 0):
         help = f"use {SPARSE[0]} and one output per class" if high > 1 else "number the labels 0 and 1"
-        return Misfit("labels", f"labels reach from {low:g} to {high:g} under {loss}, which takes 0 and 1", help)
+        return Misfit("labels", f"labels range from {low:g} to {high:g} under {loss}, which takes 0 and 1", help)
     if loss in BINARY and labels == "one_hot" and pair.activation == "softmax" and (units or 0) > 2:
         message = f"one class of {units} is true, and {loss} takes each output for a question of its own"
         return Misfit("labels", message, f"use {CATEGORICAL[0]}", confidence="likely")
@@ -89,17 +89,17 @@ def _head(pair: Pair) -> Misfit | None:
     if units == 1 and activation == "softmax":
         return Misfit("head", "softmax over one output is always 1: there is nothing to learn", "use sigmoid")
     if units == 1 and loss in SPARSE + CATEGORICAL:
-        message = f"{loss} needs one output per class, and the last layer has 1"
+        message = f"{loss} needs one output per class, but the last layer has 1"
         return Misfit("head", message, f"use one output per class, or {BINARY[0]}")
     is_known = units is not None and low is not None and high is not None
     if is_known and loss in SPARSE and labels == "numbers" and ((high or 0) >= (units or 0) or (low or 0) < 0):
-        message = f"labels reach from {low:g} to {high:g}, and the last layer has {units} outputs"
+        message = f"labels range from {low:g} to {high:g}, but the last layer has {units} outputs"
         return Misfit("head", message, f"give it {int(high or 0) + 1} outputs, or number the labels from 0")
     if units is not None and pair.depth is not None and pair.depth != units and loss in CATEGORICAL + BINARY:
-        message = f"labels are one-hot rows of {pair.depth}, and the last layer has {units} outputs"
+        message = f"labels are one-hot rows of {pair.depth}, but the last layer has {units} outputs"
         return Misfit("head", message, "give both the number of classes")
     if pair.labels == "one_hot" and pair.depth is not None and high is not None and high >= pair.depth:
-        message = f"labels go up to {high:g}, and one-hot rows of {pair.depth} have no place for them"
+        message = f"labels go up to {high:g}, but one-hot rows of {pair.depth} have no place for them"
         return Misfit("head", message, f"number the labels from 0, or use a depth of {int(high) + 1}")
     if loss in CROSSENTROPIES and activation in _UNBOUNDED:
         help = "use softmax (or sigmoid for one output), or no activation and from_logits=True"
@@ -110,7 +110,7 @@ def _head(pair: Pair) -> Misfit | None:
     if loss in SQUARED and labels == "amounts" and activation in _RANGES and low is not None and high is not None:
         bottom, top = _RANGES[activation]
         if high > top * 1.2 or low < bottom - 0.2 * max(1.0, (high - low) / 10):
-            message = f"targets reach from {low:.3g} to {high:.3g}, and {activation} gives {bottom:g} to {top:g}"
+            message = f"targets range from {low:.3g} to {high:.3g}, but {activation} gives {bottom:g} to {top:g}"
             return Misfit("head", message, "use no activation for such targets")
     return None
 
@@ -121,14 +121,14 @@ def metric_misfit(name: str, pair: Pair) -> str | None:
     if metric == "accuracy" and name == "Accuracy" and pair.activation is not None:
         return "Accuracy compares for equality: probabilities are never equal to a label"
     if metric == "categorical_accuracy" and pair.labels == "numbers" and units > 1:
-        return f"{name} takes one-hot rows, and labels are class numbers"
+        return f"{name} takes one-hot rows, but labels are class numbers"
     if metric == "sparse_categorical_accuracy" and pair.labels == "one_hot":
-        return f"{name} takes class numbers, and labels are one-hot rows"
+        return f"{name} takes class numbers, but labels are one-hot rows"
     if metric == "binary_accuracy" and pair.labels == "one_hot" and pair.activation == "softmax" and units > 2:
         return f"{name} counts every 0 of a one-hot row that is right: {(units - 1) / units:.0%} for knowing nothing"
     is_cut = metric in ("precision", "recall", "binary_accuracy", "auc", "true_positives", "false_positives")
     if is_cut and pair.activation == "none" and pair.from_logits:
-        return f"{name} takes probabilities, and the model gives logits"
+        return f"{name} takes probabilities, but the model gives logits"
     if name in ("accuracy", "acc") and pair.loss in SQUARED and pair.labels == "amounts":
         return "accuracy compares amounts for equality, and stays near 0"
     return None
@@ -138,13 +138,13 @@ def _logits(pair: Pair) -> Misfit | None:
     if pair.loss not in CROSSENTROPIES or pair.from_logits is None:
         return None
     if pair.activation == "none" and not pair.from_logits:
-        message = "the model gives logits, and the loss takes them for probabilities"
+        message = "the model gives logits, but the loss takes them for probabilities"
         return Misfit("logits", message, "use from_logits=True")
     if (
         pair.activation in ("softmax", "sigmoid")
         and pair.from_logits
         and not (pair.units == 1 and pair.activation == "softmax")
     ):
-        message = f"the model gives probabilities ({pair.activation}), and the loss takes them for logits"
+        message = f"the model gives probabilities ({pair.activation}), but the loss takes them for logits"
         return Misfit("logits", message, "use from_logits=False")
     return None

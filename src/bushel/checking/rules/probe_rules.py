@@ -306,7 +306,7 @@ def _by_shape(facts: ModelFacts, data: Data, files: list[Any], records: int) -> 
     if image is not None and len(shape) == 4:
         rows = list(_spread(files, records, [image], data.label))
         return _images(facts, rows, image, data.label) if rows else "no record has a label"
-    return f"the model takes {list(shape[1:])}, and no feature holds that many values"
+    return f"the model takes {list(shape[1:])}, but no feature holds that many values"
 
 
 def _labels(rows: list[Sample], label: str) -> NDArray[Any]:

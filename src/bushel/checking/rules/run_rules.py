@@ -289,7 +289,7 @@ def inputs_nearly_nothing(run: RunFacts) -> Iterator[Finding]:
     if small and len(small) == len(run.spans):
         name, (low, high) = next(iter(small.items()))
         yield Finding(
-            f"the inputs are {low:.2g} to {high:.2g}, and the model does not scale them",
+            f"the inputs are {low:.2g} to {high:.2g}, but the model does not scale them",
             confidence="likely",
             locations=[Location(feature=name or None)],
             evidence={"measured": [low, high], "expected": "values of about 1", "times 255": high * 255},

@@ -42,7 +42,7 @@ def feature_missing(data: Data) -> Iterator[Finding]:
         for name in extra:
             if not any(name.startswith(f"{known}/") for known in data.schema):
                 yield Finding(
-                    f"{name!r} is in records, and the schema does not declare it",
+                    f"{name!r} is in records, but the schema does not declare it",
                     severity="info",
                     locations=[Location(feature=name)],
                     evidence={"measured": data.features[name].records, "expected": 0, "subject": name},
@@ -92,7 +92,7 @@ def list_type_mismatch(data: Data) -> Iterator[Finding]:
             )
         elif declared is not None and declared.encoding == "list" and declared.kind != feature.kind:
             yield Finding(
-                f"{feature.name!r} is {feature.dtype}, and the schema says {declared.dtype}",
+                f"{feature.name!r} is {feature.dtype}, but the schema says {declared.dtype}",
                 locations=data.locations(feature.seen["kind_places"][feature.kind], feature.name),
                 evidence={"measured": feature.dtype, "expected": declared.dtype, "examined": data.examined()},
                 help=[f"declare it as {feature.dtype}, or write it as {declared.dtype}"],
@@ -180,7 +180,7 @@ def mostly_absent_feature(data: Data) -> Iterator[Finding]:
     rest, and the model learns the constant.
     Example: `rating` is in 3 % of the records and read with `default_value=0`.
     Fix: drop the feature, or give the model a second feature that says whether it was there.
-    Ignore: for a feature that is meant to be rare, and read as such.
+    Ignore: for a feature that is meant to be rare, and is read as such.
     Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/tensorflow/ranking/issues/227
     """
     for feature in data.features.values():

@@ -62,7 +62,7 @@ def never_ends(run: Execution) -> Iterator[Finding]:
                 name = "steps_per_epoch" if role == "train" else "validation_steps"
                 repeats = [link["place"] for link in _named(run.chain(look), "repeat")]
                 yield run.found(
-                    f"the dataset for {_words(role)} repeats for ever, and fit is given no {name}",
+                    f"the dataset for {_words(role)} repeats forever, but fit is given no {name}",
                     *repeats[-1:],
                     fit["place"],
                     help=f"drop repeat(), or give {name}",
@@ -72,7 +72,7 @@ def never_ends(run: Execution) -> Iterator[Finding]:
         if look and look.get("infinite") and not event.get("steps"):
             repeats = [link["place"] for link in _named(run.chain(look), "repeat")]
             yield run.found(
-                f"the dataset repeats for ever, and {event['kind']} is given no steps",
+                f"the dataset repeats forever, and {event['kind']} is given no steps",
                 *repeats[-1:],
                 event["place"],
                 help="drop repeat() for data that is evaluated",
@@ -105,7 +105,7 @@ def runs_out_of_data(run: Execution) -> Iterator[Finding]:
         steps, epochs = given["steps_per_epoch"], given["epochs"] or 1
         if look and look.get("complete") and steps and steps * epochs > look["batches"] and not look.get("arrays"):
             yield run.found(
-                f"{steps * epochs:,.0f} steps are asked for, and the dataset has {look['batches']:,} batches and "
+                f"{steps * epochs:,.0f} steps are asked for, but the dataset has {look['batches']:,} batches and "
                 "is not repeated",
                 run.keyword(fit["place"], "steps_per_epoch"),
                 help="leave steps_per_epoch out, or repeat the dataset",
@@ -114,7 +114,7 @@ def runs_out_of_data(run: Execution) -> Iterator[Finding]:
         val, asked = fit.get("val"), given["validation_steps"]
         if val and val.get("complete") and asked and asked > val["batches"]:
             yield run.found(
-                f"validation asks for {asked:,.0f} batches, and its dataset has {val['batches']:,}",
+                f"validation asks for {asked:,.0f} batches, but its dataset has {val['batches']:,}",
                 run.keyword(fit["place"], "validation_steps"),
                 help="leave validation_steps out",
             )

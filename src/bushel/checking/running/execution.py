@@ -252,7 +252,7 @@ class Execution:
         )
 
     def summary(self) -> dict[str, Any]:
-        """How the run went, for programs."""
+        """How the run went, as JSON."""
         return {
             "seconds": round(self.seconds, 1),
             "stopped": self.stopped,

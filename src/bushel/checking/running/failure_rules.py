@@ -85,7 +85,7 @@ def stopped_at_limit(run: Execution) -> Iterator[Finding]:
     at = next((event["place"] for event in run.of("stopped")), None) or _last_stage(run)
     limit = f"{run.limits.seconds:.0f} s" if run.stopped == "time" else f"{run.limits.bytes / 2**30:.0f} GB of memory"
     yield run.found(
-        f"the script was ended at the limit of {limit}",
+        f"the script was stopped at the limit of {limit}",
         at,
         help="give it a part of the data, or look at what takes long",
     )
@@ -226,7 +226,7 @@ def _other_dtype(run: Execution, error: Event, text: str) -> Cause | None:
             "parse it with the type that was written, and cast afterwards",
         )
     return Cause(
-        f"feature {found[1]!r} is parsed as {found[2]}, and the records hold another type",
+        f"feature {found[1]!r} is parsed as {found[2]}, but the records hold another type",
         _feature_spot(run, error, found[1]),
         "parse it with the type that was written, and cast afterwards",
     )
@@ -241,7 +241,7 @@ def _other_length(run: Execution, error: Event, text: str) -> Cause | None:
     if found is None:
         return None
     return Cause(
-        f"feature {found[1]!r} holds {found[2]} values, and the spec says shape {found[3]}",
+        f"feature {found[1]!r} holds {found[2]} values, but the spec says shape {found[3]}",
         _feature_spot(run, error, found[1]),
         "give FixedLenFeature the shape that was written, or use VarLenFeature",
     )
@@ -260,7 +260,7 @@ def _damaged(run: Execution, error: Event, text: str) -> Cause | None:
     if (given and "" in real) or (not given and any(real)):
         was = next(iter(real - {""}), "") or "not compressed"
         return Cause(
-            f"the files are {was if was == 'not compressed' else was.upper() + ' compressed'}, and are read "
+            f"the files are {was if was == 'not compressed' else was.upper() + ' compressed'}, but are read "
             f"{f'as {given}' if given else 'as if they were not'}",
             [run.keyword(spots[0], "compression_type") if spots else None],
             "give TFRecordDataset the compression_type with which the files were written",
@@ -279,7 +279,7 @@ def _label_range(run: Execution, error: Event, text: str) -> Cause | None:
         return None
     last: Event = next((model["last"] for model in _models(run) if model.get("last")), {})
     return Cause(
-        f"a label is {found[1]}, and the last layer has {found[2]} outputs: labels must be 0 to {int(found[2]) - 1}",
+        f"a label is {found[1]}, but the last layer has {found[2]} outputs: labels must be 0 to {int(found[2]) - 1}",
         [last.get("place")],
         "give the last layer as many outputs as there are classes, or number the labels from 0",
     )
@@ -398,7 +398,7 @@ def _monitor(run: Execution, error: Event, text: str) -> Cause | None:
     callbacks = [one for fit in run.fits for one in fit["arguments"]["callbacks"] if one.get("monitor") == found[2]]
     metrics = next((fit["model"].get("metrics") for fit in run.fits[::-1] if fit["model"].get("metrics")), None)
     return Cause(
-        f"{found[1]} monitors {found[2]!r}, and fit measures {', '.join(['loss', *(metrics or [])])} (and val_… "
+        f"{found[1]} monitors {found[2]!r}, but fit measures {', '.join(['loss', *(metrics or [])])} (and val_… "
         "of them)",
         [run.keyword(one["place"], "monitor") for one in callbacks[:1]],
         "monitor one that is measured",
@@ -449,7 +449,7 @@ def _strings(run: Execution, error: Event, text: str) -> Cause | None:
                 pattern = r"\breturn\b|lambda" if part == "labels" else re.escape(names[0] or "return")
                 spots = [spot for one in maps[::-1] for spot in run.lines_in(one, pattern)[::-1]]
                 spots += run.lines_of(r"tf\.string") if not spots else []
-                return Cause(f"{what} are text, and the model takes numbers", spots[:2],
+                return Cause(f"{what} are text, but the model takes numbers", spots[:2],
                              "give names numbers, with StringLookup or a table")  # fmt: skip
     return None
 

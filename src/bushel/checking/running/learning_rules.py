@@ -36,7 +36,7 @@ def callback_watches_nothing(run: Execution) -> Iterator[Finding]:
                 if callback["class"] == "ModelCheckpoint" and not callback.get("save_best_only"):
                     continue
                 yield run.found(
-                    f"{callback['class']} monitors {monitor!r}, and fit measures {', '.join(sorted(names))}",
+                    f"{callback['class']} monitors {monitor!r}, but fit measures {', '.join(sorted(names))}",
                     run.keyword(spot, "monitor"),
                     help="monitor one of these, and give fit validation_data for those that begin with val_",
                 )
@@ -60,11 +60,11 @@ def callback_watches_nothing(run: Execution) -> Iterator[Finding]:
 
 @rule("EXE038", "learning-rate", severity="warning", needs="execution", rank=60)
 def learning_rate(run: Execution) -> Iterator[Finding]:
-    """A learning rate that cannot be, or a schedule that ends it at once.
+    """A learning rate that cannot work, or a schedule that ends it at once.
 
     Why: with too large a rate the loss jumps, with too small a one nothing happens.
     Example: `Adam(learning_rate=1.0)`; `ExponentialDecay(0.1, decay_steps=1, decay_rate=0.5)`
-    Fix: 1e-3 for Adam and 1e-2 for SGD are where to begin; count schedules in steps, not epochs.
+    Fix: 1e-3 for Adam and 1e-2 for SGD are good starting points; count schedules in steps, not epochs.
     Ignore: where the rate was found by search.
     Reports: none collected.
     """
@@ -163,7 +163,7 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
     if left and not any(True for _ in run.of("assigned")):
         names = sorted({event["class"] for event in left})
         yield run.found(
-            f"{', '.join(names)} take part in the loss, and nothing ever updates their weights",
+            f"{', '.join(names)} take part in the loss, but nothing ever updates their weights",
             left[0]["place"],
             left[0]["made_at"],
             help="take the gradient for the variables of all models, and apply it to all of them",
@@ -178,10 +178,10 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
         elif event["missing"] and event["variables"] and len(event["missing"]) == event["all"]:
             yield run.found(
                 f"none of {event['all']} variables gets a gradient: the loss does not depend on them, or was "
-                "computed outside of the tape",
+                "computed outside the tape",
                 *run.around(event["place"], NO_DERIVATIVE)[-1:],
                 event["place"],
-                help="compute outputs and loss inside of the tape, with operations that have a derivative",
+                help="compute outputs and loss inside the tape, with operations that have a derivative",
             )
         elif event["missing"] and event["variables"] and len(event["missing"]) * 2 >= event["all"]:
             yield run.found(
@@ -428,7 +428,7 @@ def step_without_training(run: Execution) -> Iterator[Finding]:
     """A training step that calls the model without `training=True`, or an evaluation with it.
 
     Why: dropout, augmentation and batch statistics are switched off while training, or on while measuring.
-    Example: `model(x)` inside of a tape, with `Dropout` in the model
+    Example: `model(x)` inside a tape, with `Dropout` in the model
     Fix: `model(x, training=True)` in the step, `training=False` in the evaluation.
     Ignore: where frozen statistics are meant.
     Reports: none collected.
@@ -458,7 +458,7 @@ def step_without_training(run: Execution) -> Iterator[Finding]:
 
 @rule("EXE052", "metric-never-reset", severity="warning", needs="execution", rank=60)
 def metric_never_reset(run: Execution) -> Iterator[Finding]:
-    """A metric that goes on from one epoch to the next.
+    """A metric that carries over from one epoch to the next.
 
     Why: what is printed for the tenth epoch is the mean over all ten.
     Example: `metric.update_state(...)` in each step, and no `reset_state()` per epoch

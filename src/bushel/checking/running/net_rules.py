@@ -153,7 +153,7 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
             )
         elif not scaling and not scales_itself and not custom and not normalises and low >= 0 and high > 100:
             yield run.found(
-                f"images of {low:.3g} to {high:.3g} reach the first layer, and nothing scales them",
+                f"images of {low:.3g} to {high:.3g} reach the first layer, but nothing scales them",
                 *_map_spots(run, look, DECODES),
                 help="divide by 255, or begin the model with Rescaling(1 / 255)",
                 confidence="likely",
@@ -184,7 +184,7 @@ def scaled_twice(run: Execution) -> Iterator[Finding]:
             low, high = facts["min"], facts["max"]
             if low >= 0 and 0 < high <= 0.02:
                 yield run.found(
-                    f"images reach from {low:.2g} to {high:.2g}: they were scaled twice", *spots, help="scale once"
+                    f"images range from {low:.2g} to {high:.2g}: they were scaled twice", *spots, help="scale once"
                 )
             elif rescaling and low >= -1 and 0 < high <= 1.0:
                 yield run.found(
@@ -346,13 +346,13 @@ def _logits(run: Execution, loss: Event, outputs: Event, spots: list[Spot], last
     ends_in_sigmoid = is_binary and last.get("activation") == "sigmoid"
     if loss.get("from_logits") and ((looks_like_probabilities and has_several) or ends_in_sigmoid):
         yield run.found(
-            "the outputs are probabilities already, and the loss has from_logits=True",
+            "the outputs are probabilities already, but the loss has from_logits=True",
             *spots,
             help="leave from_logits out, or the last activation",
         )
     elif not loss.get("from_logits") and not inside:
         yield run.found(
-            f"outputs of {outputs['min']:.3g} to {outputs['max']:.3g} are no probabilities, and the loss takes "
+            f"outputs of {outputs['min']:.3g} to {outputs['max']:.3g} are not probabilities, but the loss takes "
             "them for such",
             *spots,
             help="give the loss from_logits=True, or end the model with softmax (or sigmoid)",
@@ -373,7 +373,7 @@ def _loss_call(run: Execution, event: Event) -> Iterator[Finding]:
     has_several = (outputs.get("shape") or [0])[-1] != 1
     if loss.get("from_logits") and ((is_probability and has_several) or ends_in == "Sigmoid"):
         yield run.found(
-            "the outputs are probabilities already, and the loss takes logits",
+            "the outputs are probabilities already, but the loss takes logits",
             *spots,
             help="leave from_logits out, or the last activation",
         )
@@ -384,14 +384,14 @@ def _loss_call(run: Execution, event: Event) -> Iterator[Finding]:
         and not _is_swapped(outputs, labels)
     ):
         yield run.found(
-            f"outputs of {outputs['min']:.3g} to {outputs['max']:.3g} are no probabilities, and the loss takes "
+            f"outputs of {outputs['min']:.3g} to {outputs['max']:.3g} are not probabilities, but the loss takes "
             "them for such",
             *spots,
             help="give the loss from_logits=True, or end the model with softmax (or sigmoid)",
         )
     elif not loss.get("from_logits") and ends_in in ("BiasAdd", "MatMul", "AddV2") and not _is_swapped(outputs, labels):
         yield run.found(
-            "the outputs are logits, and the loss takes them for probabilities",
+            "the outputs are logits, but the loss takes them for probabilities",
             *spots,
             help="give the loss from_logits=True",
         )

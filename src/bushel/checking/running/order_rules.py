@@ -1,4 +1,4 @@
-"""EXE020 to EXE029: links in the wrong order, and splits that are none."""
+"""EXE020 to EXE029: links in the wrong order, and splits that overlap."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def one_class_per_batch(run: Execution) -> Iterator[Finding]:
 def shuffle_after_batch(run: Execution) -> Iterator[Finding]:
     """`shuffle` after `batch`.
 
-    Why: whole batches change places, and the records in them stay together for ever.
+    Why: whole batches change places, and the records in them stay together forever.
     Example: `ds.batch(32).shuffle(1000)`
     Fix: `ds.shuffle(1000).batch(32)`
     Ignore: where records were shuffled before already.
@@ -138,7 +138,7 @@ def augmentation_frozen(run: Execution) -> Iterator[Finding]:
     """Random changes that are the same in every epoch, or for every record.
 
     Why: what is meant to be new each time is drawn once and kept.
-    Example: `ds.map(augment).cache()`; `np.random.uniform()` inside of `map`; a stateless operation with a fixed seed
+    Example: `ds.map(augment).cache()`; `np.random.uniform()` inside `map`; a stateless operation with a fixed seed
     Fix: cache first, then augment; draw with `tf.random`, and with a seed of its own for each record.
     Ignore: where fixed changes are meant.
     Reports: none collected.
@@ -181,7 +181,7 @@ def _is_augmenting(link: Event) -> bool:
 def augmented_validation(run: Execution) -> Iterator[Finding]:
     """Validation data that changes from pass to pass.
 
-    Why: what is measured is another thing in each epoch, and not what the model will meet.
+    Why: each epoch measures something else, and not what the model will meet.
     Example: one function with `random_flip` for training and validation
     Fix: augment the training data alone.
     Ignore: where predictions are averaged over changed copies on purpose.
@@ -207,7 +207,7 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
         shapes = [[facts["shape"] for facts in look.get(part, {}).values()] for part in ("inputs", "labels")]
         is_task = any(shape in shapes[0] for shape in shapes[1] if len(shape) > 2)  # to take the noise out again
         yield run.found(
-            f"{told_of:,} of {again['records']:,} records of validation are others in a second pass: they are augmented"
+            f"{told_of:,} of {again['records']:,} validation records differ in a second pass: they are augmented"
             if changes
             else "validation data is changed at random",
             place,
@@ -395,7 +395,7 @@ def shuffled_prediction(run: Execution) -> Iterator[Finding]:
         ]
         if also:
             yield run.found(
-                "predict and the loop that collects labels see the records in another order: the dataset is "
+                "predict and the loop that collects labels see the records in a different order: the dataset is "
                 "shuffled in each pass",
                 shuffles[-1]["place"],
                 event["place"],

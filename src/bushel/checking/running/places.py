@@ -70,7 +70,7 @@ def _frames() -> Iterator[FrameType]:
 
 
 def user_places() -> list[Place]:
-    """The user's frames, innermost first; functions that AutoGraph rewrote are told by their own lines."""
+    """The user's frames, innermost first; functions that AutoGraph rewrote are reported by their own lines."""
     found: list[Place] = []
     rewritten = False
     for frame in _frames():

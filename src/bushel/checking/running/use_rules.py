@@ -142,14 +142,14 @@ def _misfit(name: str, labels: Event, outputs: Event) -> str | None:
     if name in ("Accuracy",) and is_float and outputs.get("integers") is not True:
         return "Accuracy compares for equality: probabilities are never equal to a label"
     if classes and classes > 1 and is_number and name in ("CategoricalAccuracy", "categorical_accuracy") and is_float:
-        return f"{name} takes one-hot rows, and labels are class numbers"
+        return f"{name} takes one-hot rows, but labels are class numbers"
     if (
         classes
         and classes > 1
         and labels.get("one_hot")
         and name in ("SparseCategoricalAccuracy", "sparse_categorical_accuracy")
     ):
-        return f"{name} takes class numbers, and labels are one-hot rows"
+        return f"{name} takes class numbers, but labels are one-hot rows"
     if (
         classes
         and classes > 2
@@ -289,7 +289,7 @@ def made_in_every_step(run: Execution) -> Iterator[Finding]:
     """An optimizer or an iterator that is made again in every step.
 
     Why: the optimizer forgets its momentum, and the iterator gives the first batch again.
-    Example: `next(iter(train_ds))` inside of a loop; `Adam()` inside of the step
+    Example: `next(iter(train_ds))` inside a loop; `Adam()` inside the step
     Fix: make it once, before the loop.
     Ignore: where the dataset is shuffled and a random batch is meant.
     Reports: none collected.

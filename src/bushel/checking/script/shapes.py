@@ -125,7 +125,7 @@ def layer_shape(layer: Made, shape: Shape | None) -> tuple[Shape | None, str | N
         return None, None
     kind, rank = layer.kind, RANKS.get(layer.kind)
     if rank is not None and len(shape) != rank:
-        return None, f"{kind} takes {rank} dimensions with that of the batch, and is given {shown(shape)}"
+        return None, f"{kind} takes {rank} dimensions with that of the batch, but is given {shown(shape)}"
     if kind in KEEPING:
         return shape, None
     if kind == "Dense":
@@ -187,7 +187,7 @@ def _application(layer: Made, shape: Shape) -> tuple[Shape | None, str | None]:
     has_top = layer.flag("include_top", 0) is not False
     wanted = wanted or ((None, None, 3) if not has_top else None)
     if wanted is not None and not fits(shape, (None, *wanted)):
-        return None, f"{layer.kind.partition(':')[2]} takes {shown((None, *wanted))}, and is given {shown(shape)}"
+        return None, f"{layer.kind.partition(':')[2]} takes {shown((None, *wanted))}, but is given {shown(shape)}"
     if has_top:
         return (shape[0], layer.number(-1, "classes") or 1000), None
     return ((shape[0], None) if layer.constant(-1, "pooling") else (shape[0], None, None, None)), None

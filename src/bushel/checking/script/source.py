@@ -91,7 +91,7 @@ class Source:
 
 
 def read_source(path: AnyPath) -> Source:
-    """Parse a script or a notebook; raises `FileProblem` if it is no Python."""
+    """Parse a script or a notebook; raises `FileProblem` if it is not Python."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")

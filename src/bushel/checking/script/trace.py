@@ -78,7 +78,7 @@ class Trace:
                 yield from ((use, dataset) for dataset in use.options())
 
     def note(self, node: ast.AST, source: Source, what: str) -> None:
-        """Say what could not be followed."""
+        """Report what could not be followed."""
         place = source.location(node)
         text = f"{place.file}:{place.line}: {what}"
         if text not in self.not_followed:

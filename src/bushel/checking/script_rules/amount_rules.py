@@ -110,7 +110,7 @@ def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
         endless = _endless(dataset)
         if endless is not None and (given is None or given == Const(None)):
             seen.add(place)
-            yield at(endless, f"the dataset repeats for ever, and the model is given no {name}", also=use,
+            yield at(endless, f"the dataset repeats forever, but the model is given no {name}", also=use,
                      help=f"drop repeat(), or give {name}")  # fmt: skip
         batches, epochs = batches_of(trace, dataset), use.keywords.get("epochs", Const(1))
         if use.role != "train" or not isinstance(given, Const) or not isinstance(epochs, Const) or batches is None:
@@ -118,13 +118,13 @@ def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
         asked = given.value * epochs.value if isinstance(given.value, int) and isinstance(epochs.value, int) else 0
         if asked > batches:
             keyword = next((k.value for k in use.node.keywords if k.arg == name), use.node)
-            yield at(At(keyword, use.source), f"{asked:,} steps are asked for, and the data has {batches:,} batches",
+            yield at(At(keyword, use.source), f"{asked:,} steps are asked for, but the data has {batches:,} batches",
                      help=f"leave {name} out, or repeat the dataset",
                      severity="error" if given.value > batches else "warning")  # fmt: skip
 
 
 def _endless(dataset: Dataset) -> Link | None:
-    """The link that repeats for ever, if nothing ends it afterwards."""
+    """The link that repeats forever, if nothing ends it afterwards."""
     found = None
     for link in dataset.links:
         if link.name == "repeat" and (link.get(0, "count") in (None, Const(None), Const(-1))):

@@ -15,7 +15,7 @@ from bushel.checking.script.source import Source
 
 
 class Placed(Protocol):
-    """Anything of a script that stands at one place: an event, a use, a call of a chain, a layer, a writer."""
+    """Anything of a script with one place: an event, a use, a call of a chain, a layer, a writer."""
 
     @property
     def node(self) -> ast.AST | None:

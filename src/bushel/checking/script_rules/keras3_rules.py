@@ -68,14 +68,14 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
         yield _at(event.source, event.node, message, "use keras.ops, or a layer")
     for event in trace.of("add-loss"):
         yield _at(event.source, event.node, "add_loss of a model takes no loss of its symbolic tensors in Keras 3",
-                  "call add_loss inside of a layer, or write a train_step")  # fmt: skip
+                  "call add_loss inside a layer, or write a train_step")  # fmt: skip
     for event in trace.of("compile"):
         outputs, metrics = getattr(event.info["model"], "output", None), event.info["call"].get(-1, "metrics")
         count = len(outputs.items) if isinstance(outputs, Seq | Mapping) else 1
         is_flat = isinstance(metrics, Seq) and all(isinstance(one, Const | Made) for one in metrics.items)
         if count > 1 and isinstance(metrics, Seq) and is_flat and len(metrics.items) != count:
             node = event.info["call"].value_node(-1, "metrics")
-            yield _at(event.source, node, f"the model has {count} outputs, and metrics is one flat list",
+            yield _at(event.source, node, f"the model has {count} outputs, but metrics is one flat list",
                           "give a dict or a list of one list per output")  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def third_argument_of_compile(trace: Trace) -> Iterator[Finding]:
             yield _at(
                 trace.source,
                 third,
-                "the third argument of compile is loss_weights in Keras 3, and this looks like metrics",
+                "the third argument of compile is loss_weights in Keras 3, but this looks like metrics",
                 "name it: metrics=[...]",
             )
 
@@ -140,7 +140,7 @@ def file_name_refused(trace: Trace) -> Iterator[Finding]:
             path = _ending(made.get(0, "filepath") if made is not None else event.info["path"])
             wanted = _wanted(kind, path, bool(made is not None and made.flag("save_weights_only"))) if path else None
             if wanted is not None:
-                message = f"Keras 3 saves to names that end in {wanted}, and this is {path!r}"
+                message = f"Keras 3 saves to names that end in {wanted}, but this is {path!r}"
                 yield _at(event.source, event.node, message, f"end it in {wanted}")
 
 

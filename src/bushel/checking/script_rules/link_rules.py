@@ -180,7 +180,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
             unordered = link.name in ("map", "interleave") and link.flag("deterministic") is False
             if (link.name == "shuffle" and link.flag("reshuffle_each_iteration") is not False) or unordered:
                 fix = removed(link) if not unordered else with_keyword(link.source, link.node, "deterministic", "True")
-                message = "predictions come in another order than the labels"
+                message = "predictions come in a different order from the labels"
                 yield at(link, message, fix, predicted_at=place_text(use),
                          severity=None if id(link.node) in looped else "info")  # fmt: skip
         files = dataset.files.node if dataset.files else None
@@ -197,7 +197,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
 def augmented_evaluation(trace: Trace) -> Iterator[Finding]:
     """Random operations in a pipeline that is only evaluated.
 
-    Why: the metric is measured on other pictures each time: noisy, and worse than the model is.
+    Why: the metric is measured on different pictures each time: it is noisy, and worse than the model.
     Example: one `preprocess` function with `random_flip` for train and validation.
     Fix: two functions, or `if training:` around what is random.
     Ignore: for test-time augmentation that is averaged.

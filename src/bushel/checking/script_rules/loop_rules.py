@@ -92,7 +92,7 @@ def not_followed(trace: Trace) -> Iterator[Finding]:
     Reports: none collected.
     """
     for event in trace.of("not-followed"):
-        yield at(event, "what fit is given could not be followed, and was not checked", help="check it with --run")
+        yield at(event, "what fit is given could not be followed, so it was not checked", help="check it with --run")
 
 
 @rule("PIP045", "step-without-training", severity="warning", needs="script", measured_by="EXE051")
@@ -145,11 +145,11 @@ def _steps(trace: Trace, model: Value) -> int | None:
 
 @rule("PIP053", "learning-rate", severity="warning", needs="script")
 def learning_rate(trace: Trace) -> Iterator[Finding]:
-    """A learning rate that cannot be, or a schedule that ends it long before training ends.
+    """A learning rate that cannot work, or a schedule that ends it long before training ends.
 
     Why: with too large a rate the loss jumps, with too small a one nothing happens.
     Example: `Adam(learning_rate=1.0)`; `ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)`
-    Fix: 1e-3 for Adam and 1e-2 for SGD are where to begin; schedules count steps, not epochs.
+    Fix: 1e-3 for Adam and 1e-2 for SGD are good starting points; schedules count steps, not epochs.
     Ignore: where the rate was found by search.
     Reports: none collected.
     """
@@ -182,7 +182,7 @@ def _decayed(schedule: Made, steps: int | None) -> Iterator[Finding]:
 
 @rule("PIP054", "callback-watches-nothing", severity="warning", needs="script", measured_by="EXE037")
 def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
-    """A callback that monitors what fit does not measure, or takes for better what is worse.
+    """A callback that monitors what fit does not measure, or takes worse for better.
 
     Why: early stopping never stops, or stops at the worst epoch; the best model is not saved.
     Example: `EarlyStopping(monitor="val_acc")`; `mode="min"` for an accuracy
@@ -237,10 +237,10 @@ def _watched(callback: Made, names: set[str] | None, has_validation: bool) -> It
         return
     plain = monitor.removeprefix("val_")
     if monitor.startswith("val_") and not has_validation:
-        yield at(place, f"{callback.kind} monitors {monitor!r}, and fit is given no validation data",
+        yield at(place, f"{callback.kind} monitors {monitor!r}, but fit is given no validation data",
                  help="give fit validation_data, or monitor 'loss'")  # fmt: skip
     elif names is not None and plain not in names:
-        yield at(place, f"{callback.kind} monitors {monitor!r}, and fit measures {', '.join(sorted(names - {'lr'}))}",
+        yield at(place, f"{callback.kind} monitors {monitor!r}, but fit measures {', '.join(sorted(names - {'lr'}))}",
                  help="monitor one that is measured")  # fmt: skip
     better = (
         "min" if plain.endswith(("loss", "error", "mae", "mse")) else "max" if "acc" in plain or "auc" in plain else ""
@@ -257,7 +257,7 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
 
     Why: the loss is printed, and no weight changes.
     Example: `logits = model(x)` before the tape; `tf.argmax` in the loss; no `apply_gradients`
-    Fix: outputs and loss inside of the tape, and `optimizer.apply_gradients(zip(grads, model.trainable_variables))`.
+    Fix: outputs and loss inside the tape, and `optimizer.apply_gradients(zip(grads, model.trainable_variables))`.
     Ignore: where gradients are only looked at.
     Reports: none collected.
     """
@@ -270,8 +270,8 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
                      help="optimizer.apply_gradients(zip(gradients, model.trainable_variables))")  # fmt: skip
         if isinstance(target, Tensor) and "outside the tape" in target.marks and _is_of_weights(event):
             made = placed(trace.sources, target.made_by) or event
-            yield at(made, "this is computed where the tape does not see it: there is no gradient", also=event,
-                     help="compute outputs and loss inside of the with block of the tape")  # fmt: skip
+            yield at(made, "this is computed outside the tape, so there is no gradient", also=event,
+                     help="compute outputs and loss inside the with block of the tape")  # fmt: skip
         for flat in trace.of("no-derivative"):
             if isinstance(target, Tensor) and flat.info["name"] in target.marks:
                 yield at(flat, f"{flat.info['name']} has no derivative: the loss gives no gradient", also=event,
@@ -342,7 +342,7 @@ def _function_at(event: Event) -> ast.AST | None:
 
 @rule("PIP056", "metric-never-reset", severity="warning", needs="script", measured_by="EXE052")
 def metric_never_reset(trace: Trace) -> Iterator[Finding]:
-    """A metric of a custom loop that goes on from one epoch to the next.
+    """A metric of a custom loop that carries over from one epoch to the next.
 
     Why: what is printed for the tenth epoch is the mean over all ten.
     Example: `metric.update_state(...)` in each step, and no `reset_state()` per epoch
@@ -374,7 +374,7 @@ def _method(node: ast.AST) -> str | None:
 def frozen_in_vain(trace: Trace) -> Iterator[Finding]:
     """`trainable` changed after `compile`, or switched off for the whole model.
 
-    Why: what is trained is decided by `compile`: a later change has no effect; a model that is frozen learns nothing.
+    Why: what is trained is decided by `compile`: a later change has no effect; a frozen model learns nothing.
     Example: `model.compile(...); base.trainable = True; model.fit(...)`
     Fix: change `trainable` first, then compile; freeze the base alone.
     Ignore: never.

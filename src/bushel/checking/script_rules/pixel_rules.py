@@ -90,7 +90,7 @@ def out_of_range(trace: Trace) -> Iterator[Finding]:
         if tensor is not None and "brightened" in tensor.marks and tensor.span in ("0..1", "0..255"):
             top = "1.0" if tensor.span == "0..1" else "255.0"
             for event in trace.of("brightened"):
-                yield at(event, f"pixels leave {tensor.span}, and nothing clips them", confidence="likely",
+                yield at(event, f"pixels leave {tensor.span}, but nothing clips them", confidence="likely",
                          help=f"clip them afterwards: tf.clip_by_value(image, 0.0, {top})")  # fmt: skip
             return
 
@@ -198,7 +198,7 @@ def scaled_twice(trace: Trace) -> Iterator[Finding]:
             if tensor is not None and tensor.span in ("0..1", "-1..1") and (itself or is_scaling):
                 yield at(
                     layer,
-                    f"the model scales pixels, and the data is {tensor.span} already",
+                    f"the model scales pixels, but the data is {tensor.span} already",
                     help="feed 0..255, or take this layer out",
                     also=placed(trace.sources, tensor.made_by),
                     measured=tensor.span,
@@ -226,7 +226,7 @@ def float64_images(trace: Trace) -> Iterator[Finding]:
 def range_of_another_network(trace: Trace) -> Iterator[Finding]:
     """Pixels prepared for another pretrained network than the one that is given them.
 
-    Why: its weights were made for one range; in another they say little, and features are near noise.
+    Why: its weights were trained on one range; in another, features are close to noise.
     Example: `vgg16.preprocess_input` before `MobileNetV2`; pixels of 0..255 into a network for -1..1
     Fix: the `preprocess_input` of the network's own module.
     Ignore: where all of its weights are trained again.
@@ -247,7 +247,7 @@ def range_of_another_network(trace: Trace) -> Iterator[Finding]:
 
 @rule("PIP069", "never-scaled", severity="warning", needs="script", measured_by="EXE030")
 def never_scaled(trace: Trace) -> Iterator[Finding]:
-    """Pixels of 0..255 that reach the first layer with weights, and nothing scales them.
+    """Pixels of 0..255 that reach the first layer with weights, but nothing scales them.
 
     Why: weights are made for inputs of about 1; with 255 times as much training is slow or diverges.
     Example: `decode_jpeg` and `resize` without `/ 255`, and `Conv2D` as the first layer
@@ -264,7 +264,7 @@ def never_scaled(trace: Trace) -> Iterator[Finding]:
         is_plain = first is not None and first.kind in ("Conv2D", "Dense") and is_one and not normalises
         if tensor is not None and tensor.form == "image" and tensor.span == "0..255" and is_plain:
             place = placed(trace.sources, tensor.made_by)
-            yield at(place or use, "pixels of 0..255 reach the first layer, and nothing scales them", also=first,
+            yield at(place or use, "pixels of 0..255 reach the first layer, but nothing scales them", also=first,
                      help="divide by 255, or begin the model with Rescaling(1 / 255)", confidence="likely")  # fmt: skip
             return
 
@@ -282,5 +282,5 @@ def _other_range(layer: Made, span: str | None, made: At | None) -> Iterator[Fin
         return
     is_near = {given, wanted} in ({"0..1", "-1..1"}, {"0..255", "the means of ImageNet taken off"})
     if given != wanted and (wanted != "0..255" or given not in ("0..1", "-1..1")):  # that is PIP041's
-        yield at(layer, f"{name} is made for pixels of {wanted}, and is given {given}", also=made,
+        yield at(layer, f"{name} is made for pixels of {wanted}, but is given {given}", also=made,
                  severity="info" if is_near else None, help="use the preprocess_input of its own module")  # fmt: skip

@@ -109,7 +109,7 @@ def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
                 continue
             yield at(
                 event,
-                f"{file.path.name} is {file.compression or 'not compressed'}, and read as {said or 'not compressed'}",
+                f"{file.path.name} is {file.compression or 'not compressed'}, but read as {said or 'not compressed'}",
                 *_with_compression(event, real),
                 help=f'pass compression_type="{real}" to TFRecordDataset',
                 measured=file.compression or "not compressed",
@@ -180,7 +180,7 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
         assert trace.data is not None
         if facts is not None and spec.is_context is not None and spec.is_context == facts.is_list:
             there = "a list of the sequence" if facts.is_list else "in the context"
-            yield at(At(node, source), f"{name!r} is {there}, and is looked for in the other part",
+            yield at(At(node, source), f"{name!r} is {there}, but is looked for in the other part",
                      help=f"describe it in {'sequence' if facts.is_list else 'context'}_features")  # fmt: skip
             continue
         if spec.has_default or not (spec.kind == "FixedLenFeature" or spec.is_context is False):
@@ -227,7 +227,7 @@ def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
         if facts is not None and spec.dtype in DTYPES and DTYPES[spec.dtype] != facts.dtype:
             yield at(
                 At(node, source),
-                f"{name!r} is read as tf.{spec.dtype}, and the records hold {facts.dtype}",
+                f"{name!r} is read as tf.{spec.dtype}, but the records hold {facts.dtype}",
                 *_described(node, spec, source, facts),
                 measured=facts.dtype,
                 expected=spec.dtype,

@@ -390,15 +390,6 @@ def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("layer-misfit"):
         yield at(event, event.info["problem"], help="make the layers agree")
     yield from _small_tables(trace)
-    for event in trace.of("broadcast"):
-        message = f"{' and '.join(map(shown, event.info['shapes']))} are set against each other, each with each"
-        yield at(event, message, help="squeeze the outputs, or give the labels a last axis")
-    for event in trace.of("argmax-of-records"):
-        yield at(event, "argmax is taken over the records of the batch", help="use axis=-1")
-    for event in trace.of("softmax-axis"):
-        shape, axis = event.info["shape"], event.info["axis"]
-        if shape is not None and axis != len(shape) - 1:
-            yield at(event, f"softmax is taken along axis {axis} of {shown(shape)}", help="take it along the last axis")
     for event in trace.of("single-of-batch"):
         yield at(event, "parse_single_example is given a batch of records", help="use tf.io.parse_example")
     for event in trace.of("resize-without-shape"):
@@ -413,6 +404,28 @@ def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
         yield from found
 
 
+@rule("PIP074", "wrong-axis", needs="script")
+def wrong_axis(trace: Trace) -> Iterator[Finding]:
+    """Outputs and labels whose axes do not correspond, and functions of classes that are taken along another axis.
+
+    Why: nothing fails: shapes broadcast, and the loss compares each output with the labels of all records.
+    Example: `y_pred - y_true` of shapes (32, 1) and (32,); `tf.nn.softmax(logits, axis=0)`
+    Fix: squeeze the outputs or expand the labels, and take softmax and argmax along the last axis.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in trace.of("broadcast"):
+        shapes = " and ".join(map(shown, event.info["shapes"]))
+        message = f"{shapes} broadcast against each other: every output meets every label"
+        yield at(event, message, help="squeeze the outputs, or give the labels a last axis")
+    for event in trace.of("argmax-of-records"):
+        yield at(event, "argmax is taken over the records of the batch", help="use axis=-1")
+    for event in trace.of("softmax-axis"):
+        shape, axis = event.info["shape"], event.info["axis"]
+        if shape is not None and axis != len(shape) - 1:
+            yield at(event, f"softmax is taken along axis {axis} of {shown(shape)}", help="take it along the last axis")
+
+
 def _small_tables(trace: Trace) -> Iterator[Finding]:
     """Embeddings with fewer rows than there are tokens."""
     for event in trace.of("embedding"):
@@ -423,7 +436,7 @@ def _small_tables(trace: Trace) -> Iterator[Finding]:
         most = int(facts.max) + (tensor.shift or 0) if facts is not None and is_plain else None
         most = words.number(0, "max_tokens") - 1 if words is not None and words.number(0, "max_tokens") else most
         if rows is not None and most is not None and most >= rows:
-            yield at(layer, f"the table has {rows:,} rows, and tokens go up to {most:,}",
+            yield at(layer, f"the table has {rows:,} rows, but tokens go up to {most:,}",
                      with_argument(layer.source, layer.node, 0, "input_dim", str(most + 1)), also=words)  # fmt: skip
 
 
@@ -441,7 +454,7 @@ def _misfit_inputs(trace: Trace, use: Use, model: Model, dataset: Dataset) -> It
     made = placed(trace.sources, tensor.made_by)
     if wanted is not None and said_by is not None and not _fits_input(tensor.shape, wanted):
         place = placed(trace.sources, said_by.made_by) if isinstance(said_by, Tensor) else said_by
-        message = f"the model takes {shown(wanted)}, and is given {shown(tensor.shape)}"
+        message = f"the model takes {shown(wanted)}, but is given {shown(tensor.shape)}"
         yield at(place or use, message, help="use one size for both", also=made, measured=shown(tensor.shape))
     elif model.kind == "Sequential":
         _, layer, problem = followed(model.layers, wanted or tensor.shape)
@@ -462,5 +475,5 @@ def _missing_inputs(use: Use, model: Model, given: Mapping) -> Iterator[Finding]
     missing = [name for name in names if name is not None and name not in given.items]
     if missing and given.is_whole and len(names) == len(inputs) and None not in names:
         places = [t.made_by for t in inputs if isinstance(t, Tensor) and t.feature == missing[0]]
-        message = f"the model has an input {missing[0]!r}, and the data gives {', '.join(map(repr, given.items))}"
+        message = f"the model has an input {missing[0]!r}, but the data gives {', '.join(map(repr, given.items))}"
         yield at(At(places[0], model.source), message, help="use the same names for both", also=use)
