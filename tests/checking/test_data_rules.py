@@ -111,6 +111,8 @@ def test_masks_and_segments_beside_tokens_are_no_tokens(tmp_path: Path) -> None:
 
     data = write(tmp_path / "a.tfrecord", [row() for _ in range(60)])
     assert found(data, "TXT003", "TXT005") == []
+    single = write(tmp_path / "single.tfrecord", [row() | {"segment_ids": np.zeros(32, int)} for _ in range(60)])
+    assert found(single, "VAL002") == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bushel
@@ -108,6 +109,31 @@ def test_a_pattern_that_matches_nothing_where_the_data_is_is_not_replaced(
     (finding,) = [f for f in bushel.check("data", script=script, run=True, select=["EXE"]) if f.rule == "EXE016"]
     assert finding.message == "no file matches 'data/*.tfrecords'; there are train-0.tfrecord"
     assert finding.locations[0].line == 2
+
+
+RAW = """
+import tensorflow as tf
+def parse(record):
+    row = tf.io.parse_single_example(record, {"x": tf.io.FixedLenFeature([], tf.string)})
+    x = tf.reshape(tf.io.decode_raw(row["x"], tf.int32), [8])
+    return tf.cast(x, tf.float32), x[0] > 0
+train = tf.data.TFRecordDataset("data/train.tfrecord").map(parse).batch(8)
+model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(1, "sigmoid")])
+model.compile("adam", "binary_crossentropy")
+model.fit(train)
+"""
+
+
+@pytest.mark.slow
+def test_floats_decoded_as_integers_are_found_at_the_line_that_decodes(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    with bushel.Writer(tmp_path / "data" / "train.tfrecord") as writer:
+        for _ in range(64):
+            writer.write({"x": random.normal(size=8).astype(np.float32).tobytes()})
+    script = tmp_path / "train.py"
+    script.write_text(RAW)
+    (finding,) = [f for f in bushel.check(tmp_path / "data", script=script, run=True) if f.rule == "EXE045"]
+    assert finding.locations[0].line == 5
 
 
 def test_a_script_is_needed_to_run_one() -> None:

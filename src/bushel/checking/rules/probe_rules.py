@@ -295,6 +295,8 @@ def _by_contract(contract: Contract, samples: Iterator[Sample]) -> Fed | str:
 def _by_shape(facts: ModelFacts, data: Data, files: list[Any], records: int) -> Fed | str:
     assert data.label is not None
     shape = facts.input_shape
+    if shape is None and not getattr(facts.model, "built", True):
+        return "the model has not been built: begin it with keras.Input, or call it once"
     if shape is None:
         return "the model has several inputs, and without a contract next to it there is no telling how they are fed"
     feature, image = facts.input_feature(), next((f.name for f in data.features.values() if f.is_image), None)

@@ -33,7 +33,7 @@ def frames_of(error: BaseException) -> list[Place]:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether it was raised by what watches, not by what is watched."""
+    """Whether the checker raised it, and not the script."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     if not last or "/bushel/checking/running/" not in last[0].filename or isinstance(error, OSError):
         return False
@@ -78,7 +78,7 @@ def tell_failure(error: BaseException, *, doing: str = "script", **facts: Any) -
 
 
 def tell_pipeline_failure(dataset: Any, error: BaseException, consumer: Place | None) -> None:
-    """Write down an error met while drawing, with the link and the line that raise it."""
+    """Write down an error that drawing raised, with the link and the line that raise it."""
     mark_told(error)
     frames = frames_of(error)
     link, message = None, str(error)

@@ -85,7 +85,7 @@ on_iterator: list[Callable[[Any, Any], None]] = []  # given the dataset and the 
 
 
 class quietly:  # noqa: N801
-    """Whatever is done inside is bushel's own doing."""
+    """What is done inside is done by bushel itself."""
 
     def __enter__(self) -> None:
         global _quiet

@@ -39,6 +39,7 @@ SCALE_THEMSELVES = (
     "resnet_rs",
 )
 LAYERS_AHEAD = 6
+LARGEST, SMALLEST = 1e6, 1e-20  # of values that a model is given
 
 
 def _fits(run: Execution) -> Iterator[Event]:
@@ -142,7 +143,8 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
     custom = [layer for layer in _ahead(model) if not layer["builtin"]]
     rescaling = [layer for layer in scaling if layer["class"] == "Rescaling" and (layer.get("scale") or 1) < 0.02]
     weighted = [layer["class"] for layer in model["layers"] if layer["weights"] and not layer["is_model"]]
-    normalises = "BatchNormalization" in weighted[:2]
+    is_pretrained = any(True for _ in run.of("weights"))  # its statistics are those of another range
+    normalises = "BatchNormalization" in weighted[:2] and not is_pretrained
     for _, facts in _images(look):
         low, high = facts["min"], facts["max"]
         if not rescaling and scales_itself and low >= 0 and 0 < high <= 1.0:
@@ -219,6 +221,31 @@ def inputs_say_nothing(run: Execution) -> Iterator[Finding]:
                     help="look at what the map function does with it",
                     severity="error" if len(inputs) == 1 else "warning",
                 )
+
+
+@rule("EXE045", "bytes-of-another-type", severity="warning", needs="execution", rank=40)
+def bytes_of_another_type(run: Execution) -> Iterator[Finding]:
+    """Raw bytes that are decoded as a type in which their values make no sense.
+
+    Why: the bits of a float read as an integer are around 1,000,000,000, and those of an integer read as a float are
+    nearly 0: the shape is right, and the values are noise.
+    Example: `tf.io.decode_raw(row["x"], tf.int32)` of what was written as float32
+    Fix: use the dtype with which the values were written.
+    Ignore: where values are really that large, as times in seconds are.
+    Reports: none collected.
+    """
+    for _, look in run.data_of("train"):
+        decoded = [spot for link in run.chain(look) for spot in run.lines_in(link["function"], r"decode_raw\(")]
+        for facts in [*(look.get("inputs") or {}).values(), *(look.get("labels") or {}).values()]:
+            largest = max(abs(facts.get("min", 1.0)), abs(facts.get("max", 1.0)))
+            if decoded and (largest > LARGEST or 0 < largest < SMALLEST):
+                yield run.found(
+                    f"decode_raw gives values of {facts['min']:.3g} to {facts['max']:.3g}: bytes of another type",
+                    *decoded[:2],
+                    help="use the dtype with which the values were written",
+                    confidence="likely",
+                )
+                return
 
 
 @rule("EXE033", "not-a-number", needs="execution", rank=40)

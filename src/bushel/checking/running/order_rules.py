@@ -270,7 +270,7 @@ def _upstream(run: Execution, link: Event) -> list[Event]:
 def validation_in_training(run: Execution) -> Iterator[Finding]:
     """Validation data that the model is trained on.
 
-    Why: validation measures memory: it stays good while the model learns nothing that carries over.
+    Why: validation measures what was memorised: it looks good while the model learns nothing that generalises.
     Example: the same files for both, `validation_data=train_ds`, `skip` forgotten
     Fix: give validation records of its own.
     Ignore: where the data is only there to try things out.

@@ -24,7 +24,7 @@ _NOT_THEIRS = (
 
 @dataclass
 class Seen:
-    """What the child writes down, a line at a time, so that a crash loses nothing."""
+    """What the child writes down, line by line, so that a crash loses nothing."""
 
     file: TextIO | None = None
     roots: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Seen:
             self.file.flush()
 
     def tell_once(self, kind: str, **facts: Any) -> None:
-        """The same, unless it was said before."""
+        """The same, once for the same facts."""
         key = json.dumps([kind, facts], default=_plain, sort_keys=True)
         if key not in self.said:
             self.said.add(key)

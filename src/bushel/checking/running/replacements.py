@@ -1,4 +1,4 @@
-"""What is not here and what does harm, replaced: paths, plots, sleep, input, downloads, packages that only report."""
+"""Replacements for what is not here or does harm: paths, plots, sleep, input, downloads, packages that only report."""
 
 from __future__ import annotations
 

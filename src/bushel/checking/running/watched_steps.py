@@ -1,4 +1,4 @@
-"""Custom loops under observation: calls of models, tapes, optimizers, losses and metrics, and what came of them."""
+"""Custom loops under observation: calls of models, tapes, optimizers, losses and metrics, and their results."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _is_text(value: Value) -> bool:
 
 
 class Expressions:
-    """The half of an interpreter that evaluates; attributes and calls are the other half's."""
+    """The half of the interpreter that evaluates expressions; the other half handles attributes and calls."""
 
     source: Source
     trace: Trace
@@ -184,8 +184,9 @@ class Expressions:
                 return Const(left.value == right.value)
             if isinstance(node.ops[0], ast.NotEq | ast.IsNot):
                 return Const(left.value != right.value)
-        if isinstance(left, Dataset | Function | Module) and isinstance(right, Const) and right.value is None:
-            return Const(isinstance(node.ops[0], ast.IsNot))
+        is_there = isinstance(left, Dataset | Function | Module | Made | Model | Instance | Tensor)
+        if is_there and isinstance(right, Const) and right.value is None:
+            return Const(isinstance(node.ops[0], ast.IsNot | ast.NotEq))
         return UNKNOWN
 
     def see_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:

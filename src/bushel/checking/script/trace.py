@@ -103,7 +103,7 @@ class Trace:
                     yield dataset, place, link
 
     def plan(self, given: Plan) -> Plan:
-        """How the script reads the data, as far as nobody said otherwise."""
+        """How the script reads the data, where the caller does not say it."""
         if given.batch_size is not None and given.shuffle_buffer is not None:
             return given
         for use, dataset in self.used("train"):

@@ -52,7 +52,7 @@ def batches_of(trace: Trace, dataset: Dataset) -> int | None:
 def validation_is_training(trace: Trace) -> Iterator[Finding]:
     """Validation data that is read from the files that are trained on.
 
-    Why: validation measures memory: it stays good while the model learns nothing that carries over.
+    Why: validation measures what was memorised: it looks good while the model learns nothing that generalises.
     Example: `validation_data=train_ds`; the pattern of train for both
     Fix: give validation records of its own.
     Ignore: where the data is only there to try things out.
