@@ -524,6 +524,19 @@ CASES = [
         + "net = keras.Sequential([keras.Input((64,)), keras.layers.Dense(1)])\nfor x, y in val:\n"
         + "    error = net(x) - tf.cast(y, tf.float32)  # <-\n",
     ),
+    (
+        "mean of a replica",
+        "PIP075",
+        "sensors",
+        SENSORS
+        + "strategy = tf.distribute.MirroredStrategy()\nopt = keras.optimizers.Adam()\n"
+        + "loss_fn = keras.losses.SparseCategoricalCrossentropy(reduction='none')\n"
+        + "def step(x, y):\n    with tf.GradientTape() as tape:\n"
+        + "        loss = tf.reduce_mean(loss_fn(y, model(x, training=True)))  # <-\n"
+        + "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        + "    opt.apply_gradients(zip(grads, model.trainable_variables))\n"
+        + "for x, y in strategy.experimental_distribute_dataset(val):\n    strategy.run(step, args=(x, y))\n",
+    ),
     ("rate", "PIP053", "sensors", SENSORS + "model.compile(keras.optimizers.Adam(1.0), loss='mse')  # <-\n"),
     (
         "monitor",
@@ -683,7 +696,7 @@ def applied(code: str, found: Finding) -> str:
 
 # What to do about these takes more than an edit of the statement: help says it in words.
 IN_WORDS = {"PIP007", "PIP017", "PIP021", "PIP047", "PIP048", "PIP049", "PIP064", "PIP065", "PIP066", "PIP072"}
-IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68, 69, 74)}
+IN_WORDS |= {f"PIP0{number}" for number in (18, 19, *range(31, 36), *range(37, 40), *range(52, 60), 67, 68, 69, 74, 75)}
 
 
 @pytest.mark.parametrize(("row", "rule", "data", "code"), CASES, ids=[f"{rule}-{row}" for row, rule, _, _ in CASES])

@@ -121,6 +121,15 @@ CORRECT = [
         "    net.layers[0].reset_states()\n",
     ),
     (
+        "a mean over the global batch",
+        READ + "strategy = tf.distribute.MirroredStrategy()\nopt = keras.optimizers.Adam()\n"
+        "loss_fn = keras.losses.SparseCategoricalCrossentropy()\ndef step(x, y):\n"
+        "    with tf.GradientTape() as tape:\n"
+        "        loss = loss_fn(y, model(x, training=True)) / strategy.num_replicas_in_sync\n"
+        "    opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))\n"
+        "for x, y in strategy.experimental_distribute_dataset(train):\n    strategy.run(step, args=(x, y))\n",
+    ),
+    (
         "windows that are batched",
         READ + "rows = records.map(lambda r: parse(r)[0][0]).batch(24, drop_remainder=True).shuffle(50).batch(8)\n",
     ),

@@ -288,7 +288,10 @@ def other_method(call: Call, receiver: Value) -> Value:
         return receiver if name in ("set_shape", "numpy") else UNKNOWN
     if name == "run" and isinstance(first, Function):  # of a strategy
         given = call.get(1, "args")
-        return call.run.apply(first, list(given.items) if isinstance(given, Seq) else [], {})
+        call.run.replicas += 1
+        made = call.run.apply(first, list(given.items) if isinstance(given, Seq) else [], {})
+        call.run.replicas -= 1
+        return made
     watch(call)
     for value in call.args:
         if isinstance(value, Writer):

@@ -72,6 +72,7 @@ class Interpreter(Expressions):
         self.tapes = 0  # gradient tapes around what is followed now
         self.loops: list[set[str]] = []  # what happened in each loop around it
         self.mapped = 0  # functions of `map` around it
+        self.replicas = 0  # functions of `strategy.run` around it
         self.unsure = 0  # branches around it of which nobody knows whether they are taken
         self.in_step = 0  # functions and loops around it whose own statements open a tape
         self.ranges: dict[int, tuple[str | None, ast.AST]] = {}  # of what models are given, and where

@@ -262,6 +262,10 @@ def loss_call(call: Call, loss: Made, label: Value | None, output: Value | None)
     """A loss of labels and outputs, called by the script."""
     call.add("loss-call", loss=loss, label=label, output=output)
     made = output.but(shape=None, form="loss", made_by=call.node) if isinstance(output, Tensor) else Tensor(form="loss")
+    reduction = loss.get(-1, "reduction")
+    how = str(getattr(reduction, "value", None) or getattr(reduction, "name", None) or "mean").lower()
+    if call.run.replicas and loss.kind[:1].isupper() and not how.endswith(("none", "sum")):
+        made = made.marked("mean of a replica")
     return made if call.run.tapes else _taped(call, made)
 
 

@@ -206,6 +206,8 @@ def _tensor_call(call: Call) -> Value:
             call.add("moved")
             cleared = cleared | {"flipped"}
         return first.but(marks=cleared, span=None if last.startswith("per_") else first.span)
+    if last == "reduce_mean" and first.layers and call.run.replicas:
+        return first.marked("mean of a replica").but(shape=None, span=None, made_by=call.node)
     is_loss = first.layers and (last.startswith("reduce_") or last in ("square", "abs", "exp", "log", "sqrt"))
     return first.but(shape=None if last.startswith("reduce_") else first.shape, span=None) if is_loss else UNKNOWN
 
@@ -384,7 +386,14 @@ def _stacked(call: Call) -> Value:
 
 
 def arithmetic(call: Any, operator: ast.operator, left: Value, right: Value) -> Value:
-    """What arithmetic gives: the range that pixels have then, and whether they were scaled before."""
+    """What arithmetic gives; what is divided or multiplied is no plain mean any more."""
+    made = _computed(call, operator, left, right)
+    is_scaled = isinstance(made, Tensor) and isinstance(operator, ast.Div | ast.Mult)
+    return made.but(marks=made.marks - {"mean of a replica"}) if isinstance(made, Tensor) and is_scaled else made
+
+
+def _computed(call: Any, operator: ast.operator, left: Value, right: Value) -> Value:
+    """The range that pixels have after arithmetic, and whether they were scaled before."""
     tensor = left if isinstance(left, Tensor) else right if isinstance(right, Tensor) else None
     call.run.effects[-1].add("arithmetic")
     if tensor is None:

@@ -414,6 +414,24 @@ def nearly_all_dropped(trace: Trace) -> Iterator[Finding]:
             yield at(event, f"{rate:.0%} of the values are dropped", help=f"keep that much: Dropout({1 - rate:.2g})")
 
 
+@rule("PIP075", "mean-of-each-replica", severity="warning", needs="script")
+def mean_of_each_replica(trace: Trace) -> Iterator[Finding]:
+    """A loss that each replica averages over its own records, where gradients of all replicas are summed.
+
+    Why: gradients are larger by the number of replicas: two devices train with twice the learning rate.
+    Example: `tf.reduce_mean(per_example)` in a function that `strategy.run` calls
+    Fix: `tf.nn.compute_average_loss(per_example, global_batch_size=GLOBAL_BATCH)`
+    Ignore: where there is one replica alone.
+    Reports: none collected.
+    """
+    for event in trace.of("gradient"):
+        target = event.info["target"]
+        if isinstance(target, Tensor) and "mean of a replica" in target.marks:
+            yield at(placed(trace.sources, target.made_by) or event,
+                     "each replica takes the mean of its own records, and the gradients are summed", also=event,
+                     help="divide by the global batch size: tf.nn.compute_average_loss")  # fmt: skip
+
+
 @rule("PIP058", "made-in-every-step", severity="warning", needs="script")
 def made_in_every_step(trace: Trace) -> Iterator[Finding]:
     """An optimizer that is made inside the training step, or an iterator that is begun again in each.
