@@ -87,6 +87,16 @@ def test_files_where_check_runs_are_found_by_the_script(tmp_path: Path, monkeypa
     assert [p.name for p in script.parent.iterdir()] == ["train.py"]
 
 
+def test_a_folder_of_tables_is_what_the_script_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "train.csv").write_text("a,b\n1,2\n")
+    script = tmp_path / "train.py"
+    script.write_text("assert open('/nowhere/tables/train.csv').read() == 'a,b\\n1,2\\n'\n")
+    monkeypatch.chdir(tmp_path)
+    report = bushel.check("tables", script=script, run=True, select=["EXE"])
+    assert [finding.message for finding in report] == []
+
+
 def test_what_keeps_a_script_from_running_is_the_first_finding(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import tensorflow as tf\nimport a_package_of_nobody\n")

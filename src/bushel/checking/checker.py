@@ -223,7 +223,7 @@ class _Checks:
             parsed = parse(resolve_script(script))
             self.checked["script"] = str(script)
         self.folders = [path for path in local_paths(paths or ()) if path.is_dir()]
-        if parsed is not None and _has_no_files(self.folders):
+        if parsed is not None and _has_no_records(self.folders):
             paths = _folders_of_records(self.folders)
         if data is not None and (paths or not self.folders):
             self._read(data, paths, against, label, group)
@@ -337,12 +337,17 @@ class _Checks:
                 raise BushelError(f"rule {rule.id} failed: {type(error).__name__}: {error}") from error
 
 
-def _has_no_files(folders: list[Path]) -> bool:
-    """Whether all that was given is folders of folders, as of images by class: a script may read what no rule does."""
+# Files that a script may read and no rule does: tables, texts, arrays and pictures.
+_OTHERS = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".npy", ".npz", ".jpg", ".jpeg", ".png", ".wav"}
+
+
+def _has_no_records(folders: list[Path]) -> bool:
+    """Whether all that was given is folders of folders, as of images by class, or of files of other kinds."""
+    files = [entry for folder in folders for entry in folder.iterdir() if entry.is_file()]
     return (
         bool(folders)
         and all(any(folder.iterdir()) for folder in folders)
-        and not any(entry.is_file() for folder in folders for entry in folder.iterdir())
+        and all(file.suffix.lower() in _OTHERS for file in files)
     )
 
 
