@@ -192,7 +192,8 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
         again = look.get("again")
         chain = run.chain(look)
         drawing = [link for link in chain if link["random"] == "each time"]
-        if not drawing or not again or not again["complete"]:
+        is_comparable = again and (again["complete"] or not _place_in(chain, "shuffle"))
+        if not drawing or not is_comparable:
             continue
         changes = again["same"] <= 0.7 * again["records"]
         caches = _place_in(chain, "cache", "snapshot")

@@ -95,7 +95,7 @@ def not_followed(trace: Trace) -> Iterator[Finding]:
         yield at(event, "what fit is given could not be followed, so it was not checked", help="check it with --run")
 
 
-@rule("PIP045", "step-without-training", severity="warning", needs="script", measured_by="EXE051")
+@rule("PIP045", "step-without-training", severity="warning", needs="script")
 def step_without_training(trace: Trace) -> Iterator[Finding]:
     """`model(x)` inside a gradient tape without `training=True`, or with it where a model is evaluated.
 
