@@ -109,6 +109,7 @@ def test_what_keeps_a_script_from_running_is_the_first_finding(tmp_path: Path) -
 def test_a_pattern_that_matches_nothing_where_the_data_is_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "data").mkdir()
     with bushel.Writer(tmp_path / "data" / "train-0.tfrecord") as writer:
         writer.write({"x": 1.0})
     script = tmp_path / "train.py"
@@ -137,6 +138,7 @@ model.fit(train)
 @pytest.mark.slow
 def test_floats_decoded_as_integers_are_found_at_the_line_that_decodes(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
+    (tmp_path / "data").mkdir()
     with bushel.Writer(tmp_path / "data" / "train.tfrecord") as writer:
         for _ in range(64):
             writer.write({"x": random.normal(size=8).astype(np.float32).tobytes()})

@@ -37,8 +37,15 @@ def no_batches(run: Execution) -> Iterator[Finding]:
         chain = run.chain(look)
         suspects = _named(chain, "filter", "skip", "take", "shard", "batch", "padded_batch")
         dropping = [link for link in suspects if link["arguments"].get("drop_remainder")]
+        hiding = [i for i, link in enumerate(chain) if link["name"] == "ignore_errors"]
         chosen = (dropping or suspects or chain)[:1]
         spots = [link["place"] for link in chosen]
+        for i in hiding[:1]:  # whatever fails before it is dropped in silence
+            failing = [link["function"] for link in chain[:i] if link["function"]]
+            decoding = [
+                spot for one in failing[::-1] for spot in run.lines_in(one, r"decode_|reshape|parse_|set_shape")
+            ]
+            spots = [chain[i]["place"], *decoding[:3], *spots]
         yield run.found(
             f"the dataset for {_words(role)} gives no batch", *spots, help="look at what is left after each link"
         )

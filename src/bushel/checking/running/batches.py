@@ -174,7 +174,6 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
         iterator = iter(links.original_iter(dataset))
     except Exception as error:
         raise _Undrawable(error) from None
-    nan_batch = None
     while True:
         try:
             element = next(iterator)
@@ -193,8 +192,6 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
             look.batches.append(element)
             kept_bytes += sum(a.nbytes for a in inputs.values())
         look.digests.update(digests(inputs))
-        if nan_batch is None and any(a.dtype.kind == "f" and np.isnan(a).any() for a in inputs.values()):
-            nan_batch = batches
         own = _label_values(y)
         if own is not None:
             labels.update(own)
@@ -223,9 +220,7 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
         "weights": {name: array_facts(array) for name, array in flat(weights).items()},
         "label_counts": {f"{k:g}": v for k, v in labels.most_common(200)} if labels else None,
         "classes_per_batch": [len(own) for own in per_batch],
-        "first_classes": per_batch[:12],
         "distinct": len(look.digests),
-        "nan_batch": nan_batch,
         "padding": _padding(flat(x)),
         "padded_labels": _padded_labels(flat(x), flat(y)),
         "seeded": _is_seeded(),

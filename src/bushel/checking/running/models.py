@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bushel.checking.running import links
-from bushel.checking.running.batches import array_facts, flat, inputs_and_labels
+from bushel.checking.running.batches import array_facts, inputs_and_labels
 from bushel.checking.running.links import function_place
 from bushel.checking.running.places import Place, is_user_file
 
@@ -361,8 +361,3 @@ def _train_with_adam(tf: Any, model: Any, x: Any, y: Any, weights: Any, steps: i
         if not math.isfinite(losses[-1]) or time.monotonic() - begun > PROBE_SECONDS:
             break
     return losses
-
-
-def input_names(x: Any) -> list[str]:
-    """Names of the inputs of a batch."""
-    return list(flat(x))

@@ -116,7 +116,7 @@ def _map_spots(run: Execution, look: Event, pattern: str = "") -> list[Spot]:
         found = run.lines_in(link["function"], pattern) if pattern and link["function"] else []
         lines += found[::-1]
         spots += [spot for spot in (link["function"], link["place"]) if spot]
-    return [*lines[:2], *spots[:2]]
+    return [*lines[:2], *spots[:2]] or [link["place"] for link in run.chain(look)[:1]]
 
 
 @rule("EXE030", "input-range", severity="warning", needs="execution", rank=60)

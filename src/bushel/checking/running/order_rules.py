@@ -192,8 +192,7 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
         again = look.get("again")
         chain = run.chain(look)
         drawing = [link for link in chain if link["random"] == "each time"]
-        is_comparable = again and (again["complete"] or not _place_in(chain, "shuffle"))
-        if not drawing or not is_comparable:
+        if not drawing or not again or not (again["complete"] or not _place_in(chain, "shuffle")):
             continue
         changes = again["same"] <= 0.7 * again["records"]
         caches = _place_in(chain, "cache", "snapshot")

@@ -150,11 +150,6 @@ class Tensor(Value):
         """The same tensor after something happened to it."""
         return replace(self, marks=self.marks | set(marks))
 
-    @property
-    def count(self) -> int | None:
-        """How many values it holds, if that is known."""
-        return count_of(self.shape)
-
 
 def count_of(shape: Shape | None) -> int | None:
     """How many values a shape holds, if that is known."""

@@ -340,7 +340,7 @@ def _function_at(event: Event) -> ast.AST | None:
     return max(around, key=lambda node: node.lineno, default=None)
 
 
-@rule("PIP056", "metric-never-reset", severity="warning", needs="script", measured_by="EXE052")
+@rule("PIP056", "metric-never-reset", severity="warning", needs="script")
 def metric_never_reset(trace: Trace) -> Iterator[Finding]:
     """A metric of a custom loop that carries over from one epoch to the next.
 

@@ -12,10 +12,10 @@ def prepare(rows):
     row = tf.io.parse_example(rows, SPEC)
     return row["x"], row["label"]
 
-train = tf.data.TFRecordDataset(tf.io.gfile.glob("sensors/train*")).shuffle(600).batch(GLOBAL_BATCH).map(prepare)
+train = tf.data.TFRecordDataset(tf.io.gfile.glob("sensors/train*")).shuffle(600).batch(GLOBAL_BATCH, drop_remainder=True).map(prepare)
 dist = strategy.experimental_distribute_dataset(train)
 with strategy.scope():
-    model = tf.keras.Sequential([tf.keras.layers.Dense(32, activation="relu"), tf.keras.layers.Dense(5)])
+    model = tf.keras.Sequential([tf.keras.Input((16,)), tf.keras.layers.Dense(32, activation="relu"), tf.keras.layers.Dense(5)])
     optimizer = tf.keras.optimizers.Adam(0.002)
     loss_object = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
