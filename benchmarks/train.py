@@ -23,7 +23,7 @@ from tensorflow_feed import photo
 import bushel
 from bushel.feeding.preparation import arrange, encode_labels, inputs_of
 from bushel.training import Options
-from bushel.training.inputs.feeds import feed_of
+from bushel.training.inputs.splits import feed_of
 from bushel.training.setup import set_up
 
 SIDE, BATCH, CLASSES, WARM = 160, 64, 10, 3

@@ -167,7 +167,7 @@ def test_pickles_in_the_journal_of_a_folder_that_came_from_elsewhere_are_not_loa
 
 
 def test_a_checkpoint_that_holds_objects_is_refused(tmp_path: Path) -> None:
-    from bushel.training.loop.checkpoints import CHECKPOINT, load_checkpoint
+    from bushel.training.run_folder import CHECKPOINT, load_checkpoint
 
     np.savez(tmp_path / "poison.npz", state=np.array([_Touch(tmp_path / "ran")], object))
     (tmp_path / "poison.npz").rename(tmp_path / CHECKPOINT)

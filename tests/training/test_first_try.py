@@ -282,9 +282,7 @@ def test_a_test_of_few_records_is_not_enough_to_tell(tmp_path: Path) -> None:
                 writer.write({"x": [float(number % 2), 1.0], "label": number % 2})
     trained = train(tmp_path, Options(epochs=20, batch_size=8), out=tmp_path / "run")
     assert (trained.verdict.learned, trained.verdict.unclear) == (False, True)
-    assert trained.verdict.summary.startswith(
-        "It cannot be told whether it learned, because there are too few records: accuracy "
-    )
+    assert trained.verdict.summary.startswith("Too few records to tell whether it learned: accuracy ")
     assert " on 1 record; " in trained.verdict.summary
 
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import bushel
 from bushel.cli import cli
 from bushel.training import Options, train
-from bushel.training.loop.checkpoints import CHECKPOINT
+from bushel.training.run_folder import CHECKPOINT
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("tensorflow")

@@ -175,6 +175,6 @@ def test_uneven_classes_count_alike_unless_the_user_says_otherwise(tmp_path: Pat
     notes: list[str] = []
     options = Options(epochs=8, preflight=False)
     alike = train(tmp_path / "data", options, out=tmp_path / "alike", listener=Listener(note=notes.append))
-    assert notes[0].startswith("the classes are uneven, and count alike in training")
+    assert notes[0].startswith("the classes are uneven, so they are weighted equally in training")
     each = train(tmp_path / "data", Options(epochs=8, preflight=False, class_weights="none"), out=tmp_path / "each")
     assert alike.metrics["val"]["balanced_accuracy"] > each.metrics["val"]["balanced_accuracy"] + 0.1

@@ -128,8 +128,8 @@ def train(
 
     With --resume, DATA and all options are those of the run; --epochs may be larger.
 
-    Exit: 0 it learned, 1 it did not, or a check stopped it, 2 wrong arguments or unreadable input, 3 it cannot be told,
-    because there are too few records.
+    Exit: 0 it learned, 1 it did not, or a check stopped it, 2 wrong arguments or unreadable input, 3 there are
+    too few records to tell.
     """
     import bushel
     from bushel.training import Listener

@@ -1,4 +1,4 @@
-"""What a model was trained on, kept next to it, so that a server can prove that it feeds it the same.
+"""What a model was trained on, stored next to it, so that a server can prove that it feeds the same.
 
 from bushel import contract
 

@@ -195,7 +195,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """What a model was trained on, and how its inputs were made."""
 
     schema: Schema  # of the features that are read, including the label
-    inputs: dict[str, Input]  # in the order of the dict that the model is called with
+    inputs: dict[str, Input]  # in the order of the model's input dict
     prepared_by: dict[str, Any]  # a `Preparation`, described
     golden: list[Golden] = []
     label: str | None = None
@@ -204,7 +204,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     label_values: list[int | str] | None = None  # what records hold, by code, if that is not the code itself
     label_counts: list[int] = []  # records of each class in the train split
     label_width: int = 1  # numbers to be predicted, of a regression
-    gives: OutputKind | None = None  # what the model's outputs are; None: as the golden ones look
+    gives: OutputKind | None = None  # what the model's outputs are; None: judged by the golden outputs
     raw: Schema | None = None  # the schema of the source of the dataset, before its transforms
     statistics: dict[str, Any] = {}  # what the transforms of the build learned, by their id
     files: dict[str, StoredArray] = {}  # the files of these transforms
@@ -229,7 +229,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @cached_property
     def target(self) -> Target:
-        """What is to be predicted, and how labels are encoded."""
+        """What the model predicts, and how labels are encoded."""
         kind = self.task or ("classification" if self.classes else "regression")
         if kind == "classification":
             kind = "binary" if len(self.classes) == 2 else "multi_class"

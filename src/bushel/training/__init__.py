@@ -1,4 +1,4 @@
-"""From a dataset to an evaluated model, and an honest word on whether it learned. Reads records, and writes none.
+"""From a dataset to an evaluated model, and whether it learned. Reads records, and writes none.
 
 from bushel.training import Options, train
 

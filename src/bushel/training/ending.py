@@ -1,4 +1,4 @@
-"""The end of a run: the best weights, the last measurement, the verdict, and all that is written."""
+"""The end of a run: evaluate the best weights, reach a verdict, and write the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bushel.checking.rules.model_rules import look_at_model
 from bushel.checking.rules.registry import causes_first
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.storage import write_whole
-from bushel.training.inputs.feeds import evenly_spread, feed_of
+from bushel.training.inputs.splits import feed_of, some_records
 from bushel.training.loop.loop import Training
 from bushel.training.predictions import Predictions
 from bushel.training.preflight import Preflight
@@ -30,11 +30,11 @@ from bushel.training.verdict.watch import facts_so_far
 __all__ = ["end_run", "stop_before"]
 
 REPORT = "report.html"
-_TRAIN_ROWS = 512  # of the train split that are measured without augmentation
+_TRAIN_ROWS = 512  # records of the train split to evaluate without augmentation
 
 
 def stop_before(folder: Path, run: RunFile, preflight: Preflight) -> Trained:
-    """End a run that was not begun, because of what was found."""
+    """End a run that preflight stopped."""
     trained = Trained(
         folder=folder,
         verdict=blocked(preflight.blocking),
@@ -82,7 +82,7 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
 
 
 def _once(findings: list[Finding]) -> list[Finding]:
-    """Findings, less those that a rule has about the same feature again: some are asked before and after a run."""
+    """Findings without repeats: some rules run both before and after training."""
     found = {(finding.rule, *(place.feature for place in finding.locations)): finding for finding in reversed(findings)}
     return [finding for finding in findings if finding in found.values()]
 
@@ -97,14 +97,14 @@ def _facts(training: Training, preflight: Preflight | None, verdict: Verdict, ba
     facts.is_improving = training.state.best_epoch == training.state.epoch and training.state.stopped is None
     facts.cut = {given.name: given.cut for given in setup.problem.inputs if given.cut}
     facts.dropout, facts.penalty = model.dropout, model.penalty
-    some = feed_of(evenly_spread(setup.splits.train, _TRAIN_ROWS), setup.problem, setup.options)
+    some = feed_of(some_records(setup.splits.train, _TRAIN_ROWS), setup.problem, setup.options)
     seen = setup.learner.predictor.over(some, most=_TRAIN_ROWS)
     on_train = measure_of(target, seen.labels, seen.outputs)(np.arange(len(seen)))
     return add_scores(facts, target, verdict, baselines, on_train)
 
 
 def _write_contract(training: Training) -> None:
-    """What whoever serves the model must feed it, with golden inputs and what the model answers."""
+    """Write how to feed the model, with golden inputs and the outputs for them."""
     setup = training.setup
     predictor = setup.learner.predictor
     made = contract.make(

@@ -1,4 +1,4 @@
-"""The options of a run: one value, kept in the run's folder."""
+"""The options of a run: one value, stored in the run's folder."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ KINDS = get_args(Kind)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to train. What is None is chosen from the data, and reported.
+    """How to train. An option that is None is chosen from the data, and the choice is reported.
 
     `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, or a name of `keras.applications`.
-    `kinds` says what features are fed as, where that is not what you mean. `class_weights` is `balanced`, `none` or a
-    weight for each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how
+    `kinds` overrides how features are fed. `class_weights` is `balanced`, `none` or the
+    weight of each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how
     many epochs may pass without a better validation loss. Without `epochs`, there are enough for a thousand steps, and
     training stops early. `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
     """
@@ -35,7 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...] | None = None
     kinds: dict[str, Kind] | None = None
     max_length: int | None = None  # tokens of a row, words of a text, steps of a series
-    sparse_width: int | None = None  # of rows that are stored as indices and values
+    sparse_width: int | None = None  # width of rows that are stored as indices and values
     model: Any = None
     weights: str | None = None  # a file with weights for a model of keras.applications
     loss: str | None = None

@@ -1,4 +1,4 @@
-"""A trained model asked again: about raw files (`predict`), or about the records of a dataset (`evaluate`)."""
+"""Use a trained model: on raw files (`predict`), or on the records of a dataset (`evaluate`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bushel.printing import html_table
 from bushel.reading import Dataset
 from bushel.reading import open as open_dataset
 from bushel.storage import AnyPath, as_path
-from bushel.training.inputs.feeds import feed_of
+from bushel.training.inputs.splits import feed_of
 from bushel.training.options import Options
 from bushel.training.predictions import Predictor
 from bushel.training.run_folder import MODEL
@@ -32,16 +32,16 @@ from bushel.transforms import decode_image, resize
 
 __all__ = ["Evaluation", "Prediction", "TrainedModel", "evaluate", "open_run", "predict"]
 
-_LIKELY = 0.5  # probability from which one of several labels is given
+_LIKELY = 0.5  # the probability from which a label of several is predicted
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model predicts for one sample; or why it could not."""
+    """The prediction for one sample, or why there is none."""
 
     name: str
-    label: str | list[str] | None = None  # the likeliest class; all likely ones where there may be several
+    label: str | list[str] | None = None  # the most likely class; all likely ones if a sample may have several
     probability: float | None = None  # of that class
-    scores: dict[str, float] = {}  # by class, the likeliest first
+    scores: dict[str, float] = {}  # by class, the most likely first
     value: float | list[float] | None = None  # of a regression
     note: str | None = None  # what was done to make the sample fit
     why: str | None = None
@@ -78,7 +78,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrainedModel:
-    """A trained model, loaded when it is first asked, and its contract."""
+    """A trained model, loaded when first used, and its contract."""
 
     def __init__(self, contract: Contract, path: Path) -> None:
         self.contract = contract
@@ -91,7 +91,7 @@ class TrainedModel:
 
     @cached_property
     def predictor(self) -> Predictor:
-        """The model with what it is fed and what its outputs are."""
+        """The model, with how it is fed and what its outputs mean."""
         return Predictor(self._call, self.contract.problem, self.contract.output_kind)
 
     def _call(self, x: Any) -> NDArray[Any]:
@@ -103,7 +103,7 @@ class TrainedModel:
                 f"the model does not take the inputs of its contract: {why}", at=str(self.path)
             ) from None
         if isinstance(outputs, dict | list | tuple):
-            raise SchemaMismatch("a model with several outputs cannot be asked for one class", at=str(self.path))
+            raise SchemaMismatch("the model has several outputs, so it does not predict one class", at=str(self.path))
         return np.asarray(outputs)
 
 
@@ -161,7 +161,7 @@ class _Answer(NamedTuple):
 
 
 def _answers(run: TrainedModel, samples: list[tuple[int, Sample]]) -> dict[int, _Answer | str]:
-    """The model's answer for each sample by its place, or why it has none; one bad sample spoils no other."""
+    """The model's output for each sample by position, or why there is none; a bad sample does not affect the others."""
     if not samples:
         return {}
     try:
@@ -184,9 +184,11 @@ def _fitting(contract: Contract, samples: list[Sample]) -> tuple[dict[str, Any],
     decoded = {step.feature for step in contract.preparation.steps if isinstance(step, decode_image)}
     for given in other:
         if given.name not in decoded or len(given.shape) != 3:
-            raise SchemaMismatch(f"the model takes {list(given.shape)}, and this is something else", at=given.name)
+            raise SchemaMismatch(
+                f"the model takes {list(given.shape)}, and the sample has another shape", at=given.name
+            )
     if len(samples) > 1:
-        raise SchemaMismatch("images of one batch differ in size", at=other[0].name)  # then each goes alone
+        raise SchemaMismatch("the images of a batch differ in size", at=other[0].name)  # then each is predicted alone
     steps = [more for step in contract.preparation.transforms for more in (step, *_resizes(step, other))]
     resizing = msgspec.structs.replace(contract.preparation, transforms=tuple(steps))
     sizes = ", ".join(f"{given.shape[0]} x {given.shape[1]}" for given in other)

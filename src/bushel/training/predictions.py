@@ -1,4 +1,4 @@
-"""What a model predicts: the same function for training, evaluation and prediction."""
+"""What a model predicts: one function for training, evaluation and prediction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Predictions:
 
 
 def _losses(target: Target, labels: Array, outputs: Array) -> Array:
-    """How wrong each prediction is: the surprise at the label, or the square of the difference."""
+    """The loss of each prediction: cross-entropy, or the squared error."""
     if target.kind == "regression":
         return np.asarray(((outputs - labels) ** 2).mean(axis=1), np.float64)
     shares = np.clip(outputs.astype(np.float64), 1e-7, 1 - 1e-7)
@@ -48,7 +48,7 @@ def _losses(target: Target, labels: Array, outputs: Array) -> Array:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model that can be asked; `call` takes what the model is fed, and `gives` says what comes back."""
+    """A model that predicts; `call` takes what the model is fed, and `gives` says what it outputs."""
 
     call: Callable[[Any], Any]
     problem: Problem

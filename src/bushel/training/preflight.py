@@ -1,4 +1,4 @@
-"""What is checked in seconds before the first epoch: the data, the model with it, and a few steps on one batch."""
+"""Checks that take seconds before the first epoch: the data, the model on it, and a few steps on one batch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from bushel.checking.rules.model_rules import ModelFacts, head_does_not_fit_labe
 from bushel.checking.rules.probe_rules import Probe, probe_batch, probe_size
 from bushel.checking.rules.registry import Subject, finding_of, rules_for
 from bushel.feeding.preparation import arrange
-from bushel.training.inputs.feeds import rows_of
-from bushel.training.inputs.splits import Splits
+from bushel.training.inputs.splits import Splits, rows_of
 from bushel.training.loop.learner import label_form
 from bushel.training.models.compiling import head_problem, outputs_of
 from bushel.training.setup import Setup
@@ -28,7 +27,7 @@ Array = NDArray[Any]
 _CHECKED_BYTES = 256 << 20
 _PROBED = 32
 _MODEL_ROWS = 256
-_MODEL_VALUES = 2_000_000  # of all inputs together that are looked at
+_MODEL_VALUES = 2_000_000  # values of all inputs together to look at
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Preflight:
 
     @property
     def blocking(self) -> list[Finding]:
-        """What makes it pointless to begin; what is merely likely, or about two splits, stops nothing."""
+        """Findings that make training pointless; those that are merely likely, or compare splits, stop nothing."""
         proven = [
             finding for finding in self.findings if finding.severity == "error" and finding.confidence == "proven"
         ]
@@ -51,7 +50,7 @@ class Preflight:
 
 
 def look_before(setup: Setup) -> Preflight:
-    """Run the checks of data that can block, then those of the model, then a few steps on one batch."""
+    """Check the data, then the model, then try a few steps on one batch."""
     begun, out = time.perf_counter(), Preflight()
     problem, options = setup.problem, setup.options
     out.findings += _of_data(setup, out.notes)
@@ -75,11 +74,11 @@ def look_before(setup: Setup) -> Preflight:
 
 
 def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
-    """The families of checks that can make training pointless, on as much as can be read in seconds."""
+    """The data checks that matter for training, on as much as can be read in seconds."""
     splits, target, options = setup.splits, setup.target, setup.options
     paths, is_whole = _within(splits, _CHECKED_BYTES)
     if not is_whole:
-        notes.append(f"the data checks read {len(paths):,} of the shards; for all: bushel check {splits.data.where}")
+        notes.append(f"the data checks read only {len(paths):,} shards; to check all: bushel check {splits.data.where}")
     records = len(splits.train)
     buffer = records if not splits.train.is_sequential else min(records, options.shuffle_buffer)
     plan = Plan(
@@ -93,7 +92,7 @@ def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:
 
 
 def _within(splits: Splits, most: int) -> tuple[list[str], bool]:
-    """Shards of every split, as many as fit; the folder itself where all do."""
+    """Shards of every split, as many as fit; the folder itself if all do."""
     each = list(splits.data.splits.values())
     sizes = {path: path.stat().st_size for split in each for path in split.paths}
     if sum(sizes.values()) <= most:
@@ -142,7 +141,7 @@ def _of_head(setup: Setup, facts: ModelFacts) -> list[Finding]:
 def _of_inputs(
     setup: Setup, facts: ModelFacts, arrays: dict[str, Array], gradients: dict[str, float | None] | None
 ) -> list[Finding]:
-    """What the first rows alone show: one class, constant inputs, inputs that are nearly nothing, dead weights."""
+    """What the first rows alone show: a single class, constant or tiny inputs, weights without gradients."""
     watch = Watch.of(setup.target)
     for _ in range(2):  # a rule wants to see it twice
         watch.look(arrays)
@@ -157,7 +156,7 @@ def _probe(setup: Setup, facts: ModelFacts, arrays: dict[str, Array], labels: Ar
         facts.loss = compiled.loss
     rows, steps = probe_size(facts.model, _PROBED)
     if not steps:
-        notes.append("the model was not tried on one batch, because it is large")
+        notes.append("the trial on one batch was skipped, because the model is large")
         return None
     chosen = np.unique(np.linspace(0, len(labels) - 1, min(rows, len(labels))).astype(np.int64))
     x = arrange({name: arrays[name][chosen] for name in setup.problem.preparation.names})
@@ -167,10 +166,10 @@ def _probe(setup: Setup, facts: ModelFacts, arrays: dict[str, Array], labels: Ar
         return probe_batch(facts, x, y, classes=classes, steps=steps)
     except Exception as error:  # a custom model may refuse to be copied in any way
         why = (str(error).strip() or type(error).__name__).splitlines()[0]
-        notes.append(f"one batch was not tried, because the model cannot be copied: {why}")
+        notes.append(f"the trial on one batch was skipped, because the model cannot be copied: {why}")
         return None
 
 
 def _before(subject: Subject) -> list[str]:
-    """The ids of the rules about this that are asked before training."""
+    """The ids of the rules about this that run before training."""
     return [rule.id for rule in rules_for(subject, "before")]

@@ -19,7 +19,6 @@ from bushel.keras import load_keras
 from bushel.reading import Dataset
 from bushel.storage import AnyPath, as_path
 from bushel.training.ending import end_run, stop_before
-from bushel.training.loop.checkpoints import load_checkpoint
 from bushel.training.loop.framework import Logs, settings_for
 from bushel.training.loop.loop import Progress, Training
 from bushel.training.options import Options
@@ -29,6 +28,7 @@ from bushel.training.run_folder import (
     RunFile,
     Trained,
     begin_folder,
+    load_checkpoint,
     make_folder,
     options_of,
     options_to_json,
@@ -47,7 +47,7 @@ __all__ = ["Listener", "train"]
 
 @dataclass
 class Listener:
-    """Who hears how a run goes: what was chosen, its progress, findings as they come, and what else is worth a note."""
+    """Callbacks for what a run reports: its choices, progress, findings and notes."""
 
     progress: Callable[[Progress], None] = lambda _: None
     finding: Callable[[Finding], None] = lambda _: None
@@ -143,7 +143,7 @@ def _training(setup: Setup, folder: Path, *, resume: bool) -> Training:
     if resume:
         training.state, training.best = load_checkpoint(folder, setup.learner.model)
         training.watch = Watch.from_json(training.state.watched)
-        # A run that came to its end goes on if it was given more epochs; one that was stopped early does not.
+        # A finished run continues if it is given more epochs; one that was stopped early does not.
         training.state.is_over = training.state.stopped is not None or training.state.epoch >= setup.epochs
     return training
 
@@ -158,7 +158,7 @@ def _preflight(setup: Setup, listener: Listener) -> Preflight:
 
 
 def _telling(training: Training, listener: Listener) -> Callable[[Progress], None]:
-    """Report progress, and after each epoch what is found for the first time."""
+    """Report progress, and new findings after each epoch."""
     setup = training.setup
     known: set[str] = set()
 

@@ -7,32 +7,39 @@ import io
 import json
 import math
 import shutil
+import zipfile
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from bushel.checking import Finding
 from bushel.errors import FileProblem, FormatError
 from bushel.feeding.preparation import Target
 from bushel.printing import html_table
 from bushel.storage import write_whole
-from bushel.training.loop.checkpoints import CHECKPOINT
 from bushel.training.options import Options
 from bushel.training.verdict.metrics import metric_table
 from bushel.training.verdict.verdict import Verdict
 
 __all__ = [
+    "CHECKPOINT",
     "MODEL",
     "RUN",
     "RunFile",
+    "State",
     "Trained",
     "begin_folder",
+    "load_checkpoint",
     "make_folder",
     "options_of",
     "plain",
     "read_run",
+    "same_run",
+    "save_checkpoint",
     "write_json",
     "write_table",
 ]
@@ -40,11 +47,12 @@ __all__ = [
 
 RUN = "run.json"
 MODEL = "model.keras"
+CHECKPOINT = "checkpoint.npz"
 FORMAT = 1
 
 
 class RunFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What `run.json` holds: all that a resumed run must have in common with the one that was begun."""
+    """The content of `run.json`: everything that a resumed run must have in common with the original one."""
 
     data: list[str]
     options: dict[str, Any]
@@ -57,14 +65,14 @@ class RunFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
-    """See that a run can be begun in a folder, or continued there."""
+    """Check that a run can start in a folder, or continue there."""
     if resume:
         if not (out / CHECKPOINT).is_file():
             raise FileProblem(out, "there is no checkpoint to continue from", help=["Start the run without resume."])
         return
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, not a folder")
-    # A start that failed left neither of these, and is in nobody's way.
+    # A start that failed left neither of these, and can be replaced.
     if not overwrite and any((out / name).exists() for name in (CHECKPOINT, MODEL)):
         raise FileProblem(
             out,
@@ -108,7 +116,7 @@ def options_of(run: RunFile, folder: Path) -> Options:
 
 
 def same_run(folder: Path, run: RunFile) -> None:
-    """Refuse to continue a run with other options or data, naming the first difference. Epochs may be added."""
+    """Refuse to continue a run with other options or data, and name the first difference. Epochs may be added."""
     before = read_run(folder)
     now: dict[str, Any] = plain(msgspec.to_builtins(run))
     old: dict[str, Any] = plain(msgspec.to_builtins(before))
@@ -131,7 +139,7 @@ def _may_change(name: str, now: dict[str, Any], old: dict[str, Any]) -> bool:
 
 
 def options_to_json(options: Options) -> dict[str, Any]:
-    """Options as plain values; a model or a function by its name."""
+    """Options as plain values; models and functions by name."""
     fields = msgspec.structs.asdict(options)
     model = fields["model"]
     if model is not None and not isinstance(model, str):
@@ -140,7 +148,7 @@ def options_to_json(options: Options) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Values that JSON can hold: numbers that are none become None."""
+    """The same as values that JSON can hold; NaN and infinity become None."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -155,13 +163,13 @@ def plain(value: Any) -> Any:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """JSON to read by people too, whole or not at all."""
+    """Write readable JSON, completely or not at all."""
     with write_whole(path, sync=False) as file:
         file.write(json.dumps(plain(value), indent=2).encode() + b"\n")
 
 
 def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
-    """The same rows as CSV; what a row lacks is empty."""
+    """Write rows as CSV; missing values are empty."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
@@ -172,13 +180,13 @@ def write_table(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _inert(value: Any) -> Any:
-    """A value that no spreadsheet takes for a formula: names of classes come from the data."""
+    """A value that no spreadsheet mistakes for a formula: class names come from the data."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if is_formula else value
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run; everything is in its folder too."""
+    """The result of a run; all of it is also in the run's folder."""
 
     folder: Path
     verdict: Verdict
@@ -202,3 +210,58 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
             "findings": [finding.to_json() for finding in self.findings],
             "seconds": self.seconds,
         }
+
+
+class State(msgspec.Struct, kw_only=True):
+    """Where a run stands, but for the numbers of model and optimiser."""
+
+    epoch: int = 0
+    step: int = 0  # of all epochs
+    feed: dict[str, int] = {}  # after the last batch that was learned
+    sums: dict[str, float] = {}  # of the epoch so far
+    history: list[dict[str, Any]] = []
+    best_loss: float | None = None
+    best_epoch: int = 0
+    stale: int = 0  # epochs since the best
+    seconds: dict[str, float] = {}
+    watched: dict[str, Any] = {}
+    stopped: str | None = None  # why, if it ended before its last epoch
+    is_over: bool = False
+
+
+def save_checkpoint(folder: Path, model: Any, state: State, best: list[NDArray[Any]] | None) -> None:
+    """Write weights, seeds of random layers, the optimiser, the best weights and the state."""
+    arrays = {f"model/{i}": np.asarray(variable) for i, variable in enumerate(model.variables)}
+    arrays |= {f"optimiser/{i}": np.asarray(variable) for i, variable in enumerate(model.optimizer.variables)}
+    arrays |= {f"best/{i}": array for i, array in enumerate(best or [])}
+    arrays["state"] = np.frombuffer(msgspec.json.encode(state), np.uint8)
+    with write_whole(folder / CHECKPOINT) as file:
+        np.savez(cast("Any", file), **cast("Any", arrays))
+
+
+def load_checkpoint(folder: Path, model: Any) -> tuple[State, list[NDArray[Any]] | None]:
+    """Put model and optimiser back to where a checkpoint was taken."""
+    path = folder / CHECKPOINT
+    try:
+        with path.open("rb") as opened, np.load(opened) as file:
+            arrays = {name: file[name] for name in file.files}
+        state = msgspec.json.decode(arrays["state"].tobytes(), type=State)
+    except (OSError, ValueError, LookupError, ArithmeticError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        raise FormatError(path, f"not a checkpoint: {error}") from None
+    for kind, variables in (("model", model.variables), ("optimiser", model.optimizer.variables)):
+        _assign(path, kind, variables, arrays)
+    best = [arrays[f"best/{i}"] for i in range(len(model.weights))] if "best/0" in arrays else None
+    return state, best
+
+
+def _assign(path: Path, kind: str, variables: list[Any], arrays: dict[str, NDArray[Any]]) -> None:
+    stored = sum(name.startswith(f"{kind}/") for name in arrays)
+    if stored != len(variables):
+        raise FormatError(path, f"it belongs to another {kind}: {stored} variables, and this one has {len(variables)}")
+    for i, variable in enumerate(variables):
+        array = arrays[f"{kind}/{i}"]
+        if tuple(array.shape) != tuple(variable.shape):
+            raise FormatError(
+                path, f"it belongs to another {kind}: {variable.path} is {tuple(variable.shape)}, and was {array.shape}"
+            )
+        variable.assign(array)

@@ -1,4 +1,4 @@
-"""All that is there before the first step: data, problem, model and weights."""
+"""Everything that a run needs before its first step: data, problem, model and weights."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of
 from bushel.training.inputs.choose_inputs import choose_inputs, describe_inputs
 from bushel.training.inputs.choose_target import choose_target, describe_target
-from bushel.training.inputs.feeds import rows_of
-from bushel.training.inputs.splits import Splits, open_splits
+from bushel.training.inputs.splits import Splits, open_splits, rows_of
 from bushel.training.loop.framework import strategy_of
 from bushel.training.loop.learner import Learner, label_form
 from bushel.training.models.compiling import compile_model, head_problem
@@ -35,15 +34,15 @@ from bushel.transforms import cast, normalise
 __all__ = ["Setup", "set_up"]
 
 _RANGES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
-_STEPS = 1000  # that training takes at least, where its length is not given
+_STEPS = 1000  # the least that training takes, unless its length is given
 _LEAST_EPOCHS, _MOST_EPOCHS = 10, 200
 _LEAST_PATIENCE = 5  # epochs
-_FIRST_ROWS = 32  # that a model is called with once
+_FIRST_ROWS = 32  # records that a model is called with once
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run works with."""
+    """The data, problem, model and options of a run."""
 
     splits: Splits
     problem: Problem
@@ -59,18 +58,18 @@ class Setup:
         named = {"train": splits.train, "val": splits.val, "test": splits.test}
         records = ", ".join(f"{name} {len(split):,}" for name, split in named.items() if split is not None)
         steps = -(-len(splits.train) // self.options.batch_size)
-        kind = "a ready one" if self.options.model is None else _name(self.options)
+        kind = "the default" if self.options.model is None else _name(self.options)
         return [
             f"task: {describe_target(self.target, splits.train)}",
             f"inputs: {describe_inputs(self.problem.preparation)}",
             f"records: {records}",
-            f"model: {kind}, {model.count_params():,} weights; {self.learner.compiled.words}",
+            f"model: {kind}, {model.count_params():,} parameters; {self.learner.compiled.words}",
             f"length: {self.epochs:,} epochs of {steps:,} steps{_early(self.options)}",
         ]
 
     @property
     def epochs(self) -> int:
-        """How many passes over the train split there are, at most."""
+        """The most passes over the train split."""
         assert self.options.epochs is not None
         return self.options.epochs
 
@@ -113,11 +112,11 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
 
 def _early(options: Options) -> str:
     patience = options.early_stopping
-    return "" if patience is None else f", or until the validation loss has not improved for {patience}"
+    return "" if patience is None else f", fewer if the validation loss stops improving for {patience}"
 
 
 def _with_length(options: Options, records: int) -> Options:
-    """Options with a number of epochs: where none is given, enough for some steps, or until nothing improves."""
+    """Options with a number of epochs; if none is given, enough for a thousand steps, with early stopping."""
     if options.epochs is not None:
         return options
     each = max(1, -(-records // options.batch_size))
@@ -127,7 +126,7 @@ def _with_length(options: Options, records: int) -> Options:
 
 
 def _scaled(preparation: Preparation, model: Any, options: Options, notes: list[str]) -> Preparation:
-    """Pixels in the range that the model's first layers are made for: 0..1 where they do not say."""
+    """Scale pixels to the range that the model's first layers expect, or 0..1 if they do not say."""
     expected = look_at_model(model, None).expects
     wanted = options.range or expected or "0..1"
     if ".." not in wanted:
@@ -153,7 +152,7 @@ def _first_rows(splits: Splits, problem: Problem, options: Options) -> tuple[Any
 
 
 def _called(model: Any, x: Any, options: Options) -> NDArray[Any]:
-    """Call the model once, so that it has weights, and a shape that does not fit is reported before anything begins."""
+    """Call the model once, to create its weights, and to report a wrong shape before training starts."""
     try:
         with _without_warnings():
             outputs = model(x, training=False)
@@ -173,21 +172,21 @@ def _name(options: Options) -> str:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """What Keras warns of, such as a softmax over one unit, is a finding later."""
+    """Hide warnings of Keras, such as a softmax over one unit: they become findings later."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _why(error: Exception) -> str:
-    """The first line that says something, without the colours of a terminal."""
+    """The first informative line, without terminal colours."""
     lines = [re.sub(r"\x1b\[\d*m", "", line).strip() for line in str(error).splitlines()]
     telling = [line for line in lines if line and not line.startswith("Exception encountered when calling")]
     return next(iter(telling), type(error).__name__)
 
 
 def _build_metrics(model: Any, x: Any, y: Any) -> None:
-    """Metrics get their variables with the first batch; a step that is compiled before could not reset them."""
+    """Create the variables of metrics, so that compiled steps can reset them."""
     try:
         with _without_warnings():
             model.test_on_batch(x, y)
@@ -196,10 +195,12 @@ def _build_metrics(model: Any, x: Any, y: Any) -> None:
 
 
 def _class_weights(target: Target, options: Options, notes: list[str]) -> NDArray[np.float32] | None:
-    """Weights by class: those given, or, where classes are so uneven that accuracy flatters, balanced ones."""
+    """The given class weights, or balanced ones if classes are so uneven that accuracy is misleading."""
     given = options.class_weights
     if given is None and target.is_classes and primary(target).name == "balanced_accuracy":
-        notes.append("the classes are uneven, and count alike in training (--class-weights none: each record does)")
+        notes.append(
+            "the classes are uneven, so they are weighted equally in training (--class-weights none turns this off)"
+        )
         given = "balanced"
     if given is None or given == "none":
         return None

@@ -1,4 +1,4 @@
-"""Random changes of the train split alone."""
+"""Random changes of the train split only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which features go into the model and how: chosen from the schema and a sample of the train split."""
+"""Which features the model gets, and how: chosen from the schema and a sample of the train split."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from bushel.errors import MissingName, SchemaMismatch
 from bushel.feeding.preparation import Input, InputKind, Preparation
 from bushel.feeding.request import is_metadata
 from bushel.reading import Pad, Sparse
-from bushel.training.inputs.splits import Splits, spread
+from bushel.training.inputs.splits import Splits, sampled
 from bushel.training.options import Options
 from bushel.transforms import decode_image, resize
 
 __all__ = ["choose_inputs", "describe_inputs"]
 
 
-LOOKED_AT = 5000  # records whose values are looked at to choose kinds and to fit what models need
+LOOKED_AT = 5000  # records to sample for choosing kinds and fitting statistics
 _IMAGES_LOOKED_AT = 64
-_MOST_VALUES = 1000  # of a category
-_FEW = 20  # different integers that are categories, not amounts
+_MOST_VALUES = 1000  # distinct values of a category
+_FEW = 20  # distinct integers up to which they are categories, not amounts
 _LONGEST = 512  # steps of a series, tokens of a sequence
 _MOST_WORDS = 256  # of a text
-_MOST_TOKENS = 1_000_000  # different ids that an embedding is made for
-_LARGEST = 256  # side of an image that is fed as it is
+_MOST_TOKENS = 1_000_000  # the largest vocabulary of an embedding
+_LARGEST = 256  # side up to which an image is not resized
 _USUAL_SIDE = 160
-_NAMED = 6  # inputs of one kind that are listed by name
-_WIDEST = 100_000  # places of a sparse row that are fed as a dense one
+_NAMED = 6  # similar inputs to list by name
+_WIDEST = 100_000  # width up to which a sparse row is fed as a dense one
 
 
 class _Choice:
-    """What is chosen, feature by feature."""
+    """The choices so far, feature by feature."""
 
     def __init__(self, splits: Splits, options: Options) -> None:
         self.splits = splits
@@ -44,7 +44,6 @@ class _Choice:
         self.options = options
         self.kinds = dict(options.kinds or {})
         self.tokenised = _tokenised(splits)
-        self.rows = spread(splits.train, LOOKED_AT)
         self.inputs: list[Input] = []
         self.features: list[str] = []
         self.transforms: list[Any] = []
@@ -52,13 +51,13 @@ class _Choice:
         self.notes: list[str] = []
 
     def read(self, *names: str, most: int = LOOKED_AT) -> dict[str, Any]:
-        return self.split.read(self.rows[:: max(1, len(self.rows) // most)], list(names))
+        return sampled(self.split, list(names), most)
 
     def leave_out(self, name: str, why: str) -> None:
         self.notes.append(f"{name!r} is left out: {why}")
 
     def note_cut(self, name: str, what: str, lengths: NDArray[Any], limit: int, *, of: str = "records") -> float:
-        """Say how many rows are longer than what is fed; the share of all values that is lost."""
+        """Report how many rows are longer than what is fed; returns the share of values that are cut off."""
         if cut := int((lengths > limit).sum()):
             rest = f"{cut:,} of {len(lengths):,} {of} have more than {limit:,} {what} and are cut"
             self.notes.append(f"{name!r}: {rest}; the longest has {int(lengths.max()):,} (--max-length)")
@@ -98,14 +97,14 @@ def choose_inputs(splits: Splits, label: str, options: Options) -> tuple[Prepara
 
 
 def _tokenised(splits: Splits) -> set[str]:
-    """Features that hold ids of a vocabulary, because the build made them."""
+    """Features that the build tokenised, so they hold ids of a vocabulary."""
     recipe = splits.data.manifest.recipe if splits.data.manifest is not None else {}
     made = [table for table in recipe.get("transforms", ()) if str(table.get("transform", "")).startswith("tokenise")]
     return {str(table.get("out") or table.get("feature", "text")) for table in made}
 
 
 def describe_inputs(preparation: Preparation) -> str:
-    """What each input became, in a few words; inputs of one kind together."""
+    """How each input is fed, in a few words; similar inputs are listed together."""
     alike: dict[str, list[str]] = {}
     for given in preparation.inputs:
         alike.setdefault(_described(given), []).append(given.name)
@@ -182,7 +181,7 @@ def _add_image(choice: _Choice, name: str, feature: Feature) -> None:
         height = width = side
         choice.notes.append(f"{name!r}: images of different or large sizes are resized to {side} x {side}")
     steps: list[Any] = [decode_image(name, channels=channels)]
-    # Where not all sizes are known, one that was not looked at may differ.
+    # If not all sizes are known, an image that was not sampled may differ.
     if known is None or not is_one_size or tuple(sides[0]) != (height, width):
         steps.append(resize(name, height, width))
     given = Input(name=name, kind="image", shape=(height, width, channels), dtype="uint8", min=0.0, max=255.0)
@@ -190,7 +189,7 @@ def _add_image(choice: _Choice, name: str, feature: Feature) -> None:
 
 
 def _stored_sizes(splits: Splits, name: str) -> NDArray[np.int64] | None:
-    """Height and width of every image of all splits, if records hold them as features of their own."""
+    """Height and width of every image in all splits, if the records store them as features."""
     names = [f"{name.removesuffix('/encoded')}/{part}" for part in ("height", "width")]
     features = [splits.train.schema.features.get(part) for part in names]
     if any(feature is None or feature.dtype != "int64" or not feature.required for feature in features):
@@ -201,7 +200,7 @@ def _stored_sizes(splits: Splits, name: str) -> NDArray[np.int64] | None:
 
 
 def _add_frames(choice: _Choice, name: str) -> None:
-    """Clips of encoded frames: as many in each, of one size."""
+    """Clips of encoded frames; all must have the same number of frames and one size."""
     column = choice.read(name, most=_IMAGES_LOOKED_AT)[name]
     if not isinstance(column, Ragged) or len(set(column.lengths.tolist())) != 1:
         choice.leave_out(name, "its clips differ in their number of frames")
@@ -225,7 +224,7 @@ def _look_at_images(column: Any) -> tuple[list[tuple[int, int]], Literal[1, 3]]:
                 sizes.append((image.height, image.width))
                 is_grey &= image.mode in ("1", "L", "I;16")
         except (OSError, SyntaxError, ValueError):
-            continue  # it is found again when it is read, and on_fault decides
+            continue  # reading finds it again, and on_fault decides
     if not sizes:
         raise SchemaMismatch("none of the first images can be opened", at="image")
     return sizes, 1 if is_grey else 3
@@ -295,7 +294,7 @@ def _add_lists(choice: _Choice, name: str) -> None:
 
 
 def _add_tokens(choice: _Choice, name: str, ids: NDArray[Any], length: int, *, cut: float | None = None) -> None:
-    """Ids for an embedding. 0 stands for padding where that is free; else a number below all ids does.
+    """Ids for an embedding. Padding is 0 if no record uses that id, else a number below all ids.
 
     `cut` is given for rows of different lengths.
     """
@@ -319,7 +318,7 @@ def _add_tokens(choice: _Choice, name: str, ids: NDArray[Any], length: int, *, c
 
 
 def _is_padding(ids: NDArray[Any]) -> bool:
-    """Whether 0 fills rows up: it never stands before another id."""
+    """Whether 0 is padding: it never comes before another id."""
     return not bool(((ids[:, :-1] == 0) & (ids[:, 1:] != 0)).any())
 
 
@@ -332,7 +331,7 @@ def _add_numbers(choice: _Choice, name: str, feature: Feature) -> None:
     is_scalar = feature.shape in ((), (1,))
     is_integer = values.dtype.kind in "iub" and feature.encoding == "list"
     asked = choice.kinds.get(name)
-    is_whole = len(values) == len(choice.rows)  # no record lacks it
+    is_whole = len(values) == min(LOOKED_AT, len(choice.split))  # no record lacks it
     if is_scalar and is_whole and len(values) > 1 and (values == values.flat[0]).all() and asked is None:
         choice.leave_out(name, f"it is {values.flat[0]:g} in every record of train")
         return
@@ -364,7 +363,7 @@ def _known(feature: Feature) -> tuple[int, ...]:
 
 
 def _moments(values: NDArray[Any]) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each column, of the finite values; a constant one has 1."""
+    """Mean and standard deviation of the finite values of each column; 1 for a constant column."""
     finite = np.where(np.isfinite(values), values, np.nan).astype(np.float64)
     with np.errstate(all="ignore"):
         mean = np.nan_to_num(np.nanmean(finite, axis=0)) if finite.size else np.zeros(finite.shape[1:])
@@ -374,7 +373,7 @@ def _moments(values: NDArray[Any]) -> tuple[list[float], list[float]]:
 
 
 def _add_sparse(choice: _Choice, name: str) -> None:
-    """A row as wide as the largest index of any split, or as asked for: val and test may go beyond train."""
+    """A row as wide as asked for, or as the largest index of any split: val and test may go beyond train."""
     highest = -1
     for split in (choice.splits.train, choice.splits.val, choice.splits.test):
         column = split.values(f"{name}/indices") if split is not None else np.empty(0, np.int64)

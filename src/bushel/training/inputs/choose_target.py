@@ -1,4 +1,4 @@
-"""Which feature is the label, and what is to be predicted: from the manifest, or from the labels."""
+"""Which feature is the label, and what to predict: from the manifest, or from the labels."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bushel.training.options import TaskName
 __all__ = ["choose_target", "describe_target"]
 
 MOST_CLASSES = 10_000
-_FEW = 20  # different integers that are classes, whatever they look like
-_DOUBTFUL = 10  # and from how many the other choice is offered
+_FEW = 20  # distinct integers up to which they are classes
+_DOUBTFUL = 10  # and beyond which the other choice is offered
 _USUAL = ("label", "image/class/label", "class", "target", "y")
 
 
@@ -40,12 +40,12 @@ def _label_of(schema: Schema, split: Split, manifest: Manifest | None, asked: st
 
 
 def choose_target(splits: Splits, *, label: str | None = None, task: TaskName | None = None) -> Target:
-    """The target that the manifest declares, or the one that the labels of all splits show."""
+    """The target that the manifest declares, or else the one that the labels suggest."""
     schema, manifest = splits.train.schema, splits.data.manifest
     name = _label_of(schema, splits.train, manifest, label)
     declared = manifest.label if manifest is not None and manifest.label and manifest.label.feature == name else None
     names = list(declared.names) if declared is not None else []
-    # A build calls all integers classes; where they have no names, it knows no more of them than their values tell.
+    # A build calls all integers classes; if they have no names, only their values can tell.
     is_known = declared is not None and (declared.task != "classification" or bool(names))
     kind = task or (declared.task if declared is not None and is_known else _guess(splits.train, schema, name))
     if kind == "regression":
@@ -70,7 +70,7 @@ def _guess(split: Split, schema: Schema, name: str) -> TaskName:
 
 
 def _are_classes(values: NDArray[Any]) -> bool:
-    """Whether integers are codes of classes: few, or dense from 0 or 1 without the shape of a measurement."""
+    """Whether integers are class codes: few, or dense from 0 or 1 and not distributed like a measurement."""
     seen, counts = np.unique(values, return_counts=True)
     if len(seen) <= _FEW:
         return True
@@ -79,7 +79,7 @@ def _are_classes(values: NDArray[Any]) -> bool:
 
 
 def _is_hill(counts: NDArray[Any]) -> bool:
-    """Whether neighbouring values are about as frequent, with the most frequent ones in the middle: as of ages."""
+    """Whether neighbouring values are similarly frequent, and those in the middle most, as with ages."""
     smooth = np.convolve(counts, np.ones(3) / 3, mode="valid")
     top = float(smooth.max())
     is_uneven = counts.std() > 0.5 * counts.mean()
@@ -88,7 +88,7 @@ def _is_hill(counts: NDArray[Any]) -> bool:
 
 
 def describe_target(target: Target, split: Split) -> str:
-    """The task in a few words, and how to choose the other where the labels leave a doubt."""
+    """The task in a few words, and how to choose another one if the labels are ambiguous."""
     if target.kind == "regression":
         values = np.asarray(flat_labels(target.label, split.values(target.label)))
         numbers = f"{target.width} numbers" if target.width > 1 else "numbers"

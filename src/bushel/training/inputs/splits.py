@@ -1,20 +1,26 @@
-"""Which records a model learns from, which decide when to stop, and which say how good it is."""
+"""The records a model learns from, those it is judged by, and batches of them as the model is fed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import FileProblem
-from bushel.reading import Dataset, Split
+from bushel.feeding.preparation import Problem, encode_labels, inputs_of
+from bushel.reading import Dataset, Feed, Order, Split, Workers, batches
 from bushel.reading import open as open_dataset
 from bushel.reading.order import permute
 from bushel.storage import AnyPath
+from bushel.training.options import Options
 
-__all__ = ["Splits", "open_splits", "spread"]
+__all__ = ["Splits", "feature_rows", "feed_of", "open_splits", "rows_of", "sampled", "some_records", "spread"]
+
+Array = NDArray[Any]
 
 HELD_OUT = 0.2
 _SALT = 77  # of the permutation that holds records out
@@ -85,8 +91,70 @@ def _hold_out_files(split: Split) -> tuple[Split, Split, str]:
     return train, val, f"there is no val split: the last {held} of {len(paths)} compressed files are held out"
 
 
-def spread(split: Split, most: int) -> NDArray[np.int64]:
-    """At most `most` records, evenly spread over the split, by their number in the shards."""
-    count = len(split)
-    numbers = np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
-    return numbers if split.rows is None else np.asarray(split.rows[numbers], np.int64)
+def spread(count: int, most: int) -> NDArray[np.int64]:
+    """At most `most` numbers below `count`, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
+
+
+def sampled(split: Split, names: list[str], most: int) -> dict[str, Any]:
+    """Features of at most `most` records, evenly spread over the split, as columns."""
+    numbers = spread(len(split), most)
+    return split.read(numbers if split.rows is None else np.asarray(split.rows[numbers], np.int64), names)
+
+
+def feed_of(
+    split: Split, problem: Problem, options: Options, *, augmentation: tuple[Any, ...] = (), training: bool = False
+) -> Feed:
+    """Batches of a split: shuffled, augmented and without end for training, else in order and once."""
+    preparation = problem.preparation
+    order = Order(shuffle=options.shuffle and training, seed=options.seed, buffer=options.shuffle_buffer)
+    return batches(
+        split,
+        batch_size=options.batch_size,
+        columns=list(dict.fromkeys([*preparation.features, problem.target.label])),
+        order=order,
+        transforms=[*preparation.transforms, *augmentation, *preparation.scaling],
+        layout=preparation.layout,
+        epochs=None if training else 1,
+        drop_last=training and options.strategy is not None,  # devices take equal shares
+        on_fault=options.on_fault,
+        workers=Workers(threads=options.threads),
+    )
+
+
+def some_records(split: Split, most: int) -> Split:
+    """At most `most` records, evenly spread over a split; all of them if its shards are compressed."""
+    return split if split.is_sequential or len(split) <= most else split.select(spread(len(split), most))
+
+
+def rows_of(split: Split, problem: Problem, options: Options, *, most: int) -> tuple[dict[str, Array], Array]:
+    """At most `most` rows from all over a split, as the model is fed them: each input as an array, and labels."""
+    parts = list(_some(split, problem, options, most, ()))
+    arrays = {name: np.concatenate([x[name] for x, _ in parts])[:most] for name in problem.preparation.names}
+    return arrays, np.concatenate([labels for _, labels in parts])[:most]
+
+
+def feature_rows(
+    split: Split,
+    problem: Problem,
+    options: Options,
+    make: Callable[[dict[str, Array]], Array],
+    *,
+    most: int,
+    augmentation: tuple[Any, ...] = (),
+) -> tuple[Array, Array]:
+    """The same as rows of numbers, made batch by batch: of large images not all need to be kept."""
+    parts = [(make(x), labels) for x, labels in _some(split, problem, options, most, augmentation)]
+    return np.concatenate([x for x, _ in parts])[:most], np.concatenate([labels for _, labels in parts])[:most]
+
+
+def _some(
+    split: Split, problem: Problem, options: Options, most: int, augmentation: tuple[Any, ...]
+) -> Iterator[tuple[dict[str, Array], Array]]:
+    taken = 0
+    with closing(feed_of(some_records(split, most), problem, options, augmentation=augmentation)) as feed:
+        for batch in feed:
+            yield inputs_of(problem.preparation, batch), encode_labels(problem.target, batch[problem.target.label])
+            taken += len(batch.rows)
+            if taken >= most:
+                return

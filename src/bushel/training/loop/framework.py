@@ -1,4 +1,4 @@
-"""TensorFlow, loaded when a run begins, what is set for the time of a run, and logs for TensorBoard."""
+"""TensorFlow, loaded when a run starts; settings for the duration of a run; logs for TensorBoard."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LOGGED_EVERY = 10  # steps
 
 
 def load_quietly() -> None:
-    """Load the frameworks without the notes on the processor that they print."""
+    """Load the frameworks without the notes on the CPU that they print."""
     with quietly():
         if is_tensorflow():
             tf = load_tensorflow()
-            tf.linalg.matmul(tf.zeros([1, 1]), tf.zeros([1, 1]))  # the last of them come with the first operation
+            tf.linalg.matmul(tf.zeros([1, 1]), tf.zeros([1, 1]))  # the last of them appear with the first operation
 
 
 def load_tensorflow() -> Any:
@@ -34,13 +34,13 @@ def load_tensorflow() -> Any:
 
 
 def is_tensorflow() -> bool:
-    """Whether Keras runs on TensorFlow, whose steps can be compiled here and logged for TensorBoard."""
+    """Whether Keras runs on TensorFlow, which allows compiled steps and TensorBoard logs."""
     return str(load_keras().backend.backend()) == "tensorflow"
 
 
 @contextlib.contextmanager
 def settings_for(options: Options) -> Iterator[None]:
-    """Seed, precision and determinism for the time of a run; afterwards as they were, except for the seed."""
+    """Set seed, precision and determinism for a run; all but the seed are restored afterwards."""
     keras = load_keras()
     keras.utils.set_random_seed(options.seed)
     policy = keras.mixed_precision.dtype_policy()
@@ -67,7 +67,7 @@ def _determinism() -> Iterator[None]:
 
 
 def strategy_of(options: Options) -> Any:
-    """How the model is spread over devices; None: not at all."""
+    """How to spread the model over devices; None if it is not."""
     if options.strategy is None:
         return None
     if not is_tensorflow():
@@ -83,7 +83,7 @@ def strategy_of(options: Options) -> Any:
 
 
 class Logs:
-    """Scalars of steps and epochs for TensorBoard; nothing, if they are not wanted or Keras runs on something else."""
+    """Scalars of steps and epochs for TensorBoard; does nothing without a folder or without TensorFlow."""
 
     def __init__(self, folder: Path | None) -> None:
         self._writer: Any = None
@@ -110,6 +110,6 @@ class Logs:
                 tf.summary.write(name, tf.constant(value, tf.float32), step=step, metadata=kind)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close the file."""
         if self._writer is not None:
             self._writer.close()

@@ -1,4 +1,4 @@
-"""A compiled model that learns batch by batch, and can be asked."""
+"""A compiled model that learns batch by batch, and predicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 
 def label_form(form: str, target: Target, labels: Array) -> Array:
-    """Labels as a loss takes them."""
+    """Labels in the form that a loss takes."""
     if form == "column":
         return labels.astype(np.float32).reshape(-1, 1)
     if form == "hot" and target.is_classes:
@@ -30,7 +30,7 @@ def label_form(form: str, target: Target, labels: Array) -> Array:
 
 
 class Learner:
-    """What a compiled model does with batches."""
+    """A compiled model, with its steps for training and prediction."""
 
     def __init__(self, model: Any, problem: Problem, compiled: Compiled, strategy: Any) -> None:
         self.model = model
@@ -41,7 +41,7 @@ class Learner:
         self.predictor = Predictor(call, problem, compiled.gives)
 
     def train(self, x: Any, labels: Array, weights: Array | None) -> dict[str, float]:
-        """One update; the loss and the metric of this batch alone."""
+        """Take one step; returns the loss and the metric of this batch only."""
         y = label_form(self.compiled.form, self.problem.target, labels)
         try:
             values = self._train(x, y, weights)
@@ -61,7 +61,7 @@ class Learner:
         tf, model = load_tensorflow(), self.model
         y = label_form(self.compiled.form, self.problem.target, labels)
         with warnings.catch_warnings(), tf.GradientTape() as tape:
-            warnings.simplefilter("ignore")  # what Keras warns of is a finding
+            warnings.simplefilter("ignore")  # these warnings of Keras become findings
             loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=False))
         found = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
         return {
@@ -82,7 +82,7 @@ def _compiled_steps(model: Any, strategy: Any) -> tuple[Callable[..., Any], Call
     tf = load_tensorflow()
 
     def step(x: Any, y: Any, weights: Any) -> Any:
-        model.reset_metrics()  # so that what comes back is of this batch
+        model.reset_metrics()  # so that the results are of this batch only
         return model.train_step((x, y) if weights is None else (x, y, weights))
 
     def share(x: Any, y: Any, weights: Any) -> Any:
@@ -99,7 +99,7 @@ def _compiled_steps(model: Any, strategy: Any) -> tuple[Callable[..., Any], Call
 
 
 def _of_any_size(tf: Any, function: Any) -> Callable[..., Any]:
-    """A function compiled for any number of rows: the smaller last batch would otherwise be compiled for itself."""
+    """A function traced for any number of rows, so that a smaller last batch needs no second trace."""
     traced: list[Any] = []
 
     def rows(array: Any) -> Any:
@@ -114,7 +114,7 @@ def _of_any_size(tf: Any, function: Any) -> Callable[..., Any]:
 
 
 def _per_replica(tf: Any, strategy: Any, value: Any) -> Any:
-    """The rows of a batch, a share for each device."""
+    """The rows of a batch, divided among the devices."""
     if value is None:
         return None
     if isinstance(value, dict):

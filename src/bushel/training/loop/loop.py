@@ -1,4 +1,4 @@
-"""The loop: steps, validation, the best weights, checkpoints; each from where the run stands."""
+"""The training loop: steps, validation, best weights, checkpoints; it can start anywhere in a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from bushel.feeding.preparation import arrange, encode_labels, inputs_of
 from bushel.reading import Batch, Feed, Split
-from bushel.training.inputs.feeds import feed_of
-from bushel.training.loop.checkpoints import State, save_checkpoint
+from bushel.training.inputs.splits import feed_of
 from bushel.training.loop.framework import Logs
 from bushel.training.predictions import Predictions
+from bushel.training.run_folder import State, save_checkpoint
 from bushel.training.setup import Setup
 from bushel.training.verdict.metrics import metrics
 from bushel.training.verdict.watch import Watch
@@ -31,7 +31,7 @@ _RATE_FACTOR = 0.3
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is; `values` are of the epoch so far."""
+    """How far a run has come; `values` are means over the epoch so far."""
 
     epoch: int
     epochs: int
@@ -39,13 +39,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     values: dict[str, float]
     samples_per_second: float
-    waiting: float  # share of the time
+    waiting: float  # share of the time spent waiting for data
     is_end_of_epoch: bool = False
 
 
 @dataclass
 class Training:
-    """A run that is going on: what it works with, and where it stands."""
+    """A run in progress: what it works with, and its state."""
 
     setup: Setup
     folder: Path
@@ -53,11 +53,11 @@ class Training:
     logs: Logs
     state: State = field(default_factory=State)
     best: list[NDArray[Any]] | None = None
-    initial: list[NDArray[Any]] = field(default_factory=list)  # weights that can be trained, before the first step
+    initial: list[NDArray[Any]] = field(default_factory=list)  # trainable weights before the first step
     tell: Callable[[Progress], None] = lambda _: None
 
     def run(self) -> None:
-        """Train up to the last epoch, or until the loss is not a number, or patience ends."""
+        """Train until the last epoch, early stopping, or a loss that is not a number."""
         setup = self.setup
         feed = feed_of(setup.splits.train, setup.problem, setup.options, augmentation=setup.augmentation, training=True)
         with closing(feed):
@@ -70,9 +70,9 @@ class Training:
 
     @property
     def moved(self) -> float | None:
-        """How far training moved the weights: the largest change of a kernel, relative to what it was.
+        """How far training moved the weights: the largest relative change of a kernel.
 
-        Embeddings begin near 0, so that theirs says nothing.
+        Embeddings start near 0, so their change says nothing.
         """
         found = []
         for old, variable in zip(self.initial, self.setup.learner.model.trainable_variables, strict=False):
@@ -112,7 +112,7 @@ class Training:
         self._validate(rows / max(took, 1e-9), waiting / max(took, 1e-9))
 
     def _progress(self, values: dict[str, float], rate: float, waiting: float, *, steps: int | None = None) -> Progress:
-        """How far the run is; without `steps` at the end of an epoch."""
+        """The progress of the run; without `steps`, at the end of an epoch."""
         done = int(self.state.sums["steps"])
         return Progress(
             epoch=self.state.epoch + 1,

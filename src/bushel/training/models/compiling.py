@@ -14,7 +14,7 @@ from bushel.training.options import Options
 
 __all__ = ["Compiled", "compile_model", "head_problem", "outputs_of"]
 
-# The class in Keras, and the rate that fits it.
+# The class in Keras, and its default learning rate.
 _OPTIMISERS = {
     "adam": ("Adam", 1e-3),
     "adamw": ("AdamW", 1e-3),
@@ -23,11 +23,11 @@ _OPTIMISERS = {
     "rmsprop": ("RMSprop", 1e-3),
     "sgd": ("SGD", 1e-2),
 }
-_LAST_SHARE = 0.01  # of the learning rate that a schedule ends with
+_LAST_SHARE = 0.01  # the share of the learning rate at the end of a schedule
 
 
 class Compiled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model was compiled with, in words; `form` is how its loss takes labels, `gives` what its outputs are."""
+    """How a model was compiled; `form` is how its loss takes labels, `gives` what its outputs are."""
 
     loss: str
     optimiser: str
@@ -37,14 +37,14 @@ class Compiled(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """Loss and optimiser, to be read."""
+        """Loss and optimiser, as text."""
         return f"{self.loss.replace('_', ' ')}, {self.optimiser} with a rate of {self.learning_rate:.4g}"
 
 
 def compile_model(model: Any, target: Target, options: Options, *, steps: int, outputs: NDArray[Any]) -> Compiled:
-    """Give a model what it lacks: one that is compiled keeps its loss, and its optimiser unless one is asked for.
+    """Compile a model; one that is compiled keeps its loss, and its optimiser unless another is asked for.
 
-    `outputs` are what it gives for some records: they, and its last layer, tell logits from probabilities.
+    Its last layer, and its `outputs` for some records, tell logits from probabilities.
     """
     keras = load_keras()
     is_compiled = getattr(model, "compiled", False) and getattr(model, "loss", None) is not None
@@ -69,7 +69,7 @@ def compile_model(model: Any, target: Target, options: Options, *, steps: int, o
 
 
 def _output_kind(model: Any, target: Target, outputs: NDArray[Any]) -> OutputKind:
-    """What the last layer says; where it says nothing, or more may follow it, what the outputs look like."""
+    """Judged by the last layer, or by the outputs if the layer does not tell."""
     if target.kind == "regression":
         return "numbers"
     activation = look_at_model(model, None).activation
@@ -85,20 +85,20 @@ def _takes_logits(loss: Any) -> bool:
 
 
 def _loss_name(loss: Any) -> str:
-    """The name of a loss, whatever it was given as."""
+    """The name of a loss, whether it is a name, a function or an object."""
     if isinstance(loss, str):
         return loss
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__))
 
 
 def outputs_of(model: Any) -> int | None:
-    """How many numbers the model gives for each record, if it says."""
+    """How many numbers the model outputs per record, if it says."""
     shape = getattr(model, "output_shape", None)
     return int(shape[-1]) if isinstance(shape, tuple) and len(shape) > 1 and shape[-1] else None
 
 
 def head_problem(model: Any, target: Target) -> str | None:
-    """Why the labels do not fit into the model's output; None where they do. More classes than there are do fit."""
+    """Why the model's output does not fit the labels; None if it does. More units than classes are allowed."""
     units, wanted = outputs_of(model), target.outputs
     if units is None or units == wanted or (target.kind == "binary" and units == 2):
         return None
@@ -128,7 +128,7 @@ def _form(loss: str, target: Target, outputs: int | None) -> str:
 
 
 def _metric(keras: Any, model: Any, target: Target, *, form: str, is_logits: bool) -> Any:
-    """What is shown for each batch."""
+    """The metric to show for each batch."""
     if target.kind == "regression":
         return keras.metrics.MeanAbsoluteError(name="mae")
     if target.kind == "multi_label" or outputs_of(model) == 1:
@@ -144,7 +144,7 @@ def _optimiser(keras: Any, options: Options, rate: float, steps: int) -> Any:
 
 
 def _rate(keras: Any, options: Options, rate: float, steps: int) -> Any:
-    """A number, or a function of the step: so a resumed run continues at the right rate."""
+    """A number, or a function of the step, so that a resumed run continues at the right rate."""
     schedules = keras.optimizers.schedules
     warm = round(options.warmup * steps)
     if options.schedule == "cosine":

@@ -1,4 +1,4 @@
-"""Custom models: a function in a file, a saved model, or a model that is there already."""
+"""Custom models: a function in a file, a saved model, a name of keras.applications, or a Keras model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["custom_model"]
 
 
 def custom_model(given: Any, problem: Problem, weights: str | None = None) -> Any:
-    """The model that `FILE.py:FUNCTION`, a saved `.keras`, an application of Keras or a function gives; or itself."""
+    """The model from `FILE.py:FUNCTION`, a saved `.keras`, a name of `keras.applications`, a function or a model."""
     keras = load_keras()
     if isinstance(given, keras.Model):
         return given
@@ -44,15 +44,15 @@ def _applications(keras: Any) -> list[str]:
 
 
 def _application(keras: Any, name: str, problem: Problem, weights: str | None) -> Any:
-    """A network of Keras with a head for the target; pixels are scaled inside, as it wants them.
+    """A network of `keras.applications` with a head for the target; it scales pixels itself.
 
-    With weights of a file its body stays as it is, and only the head is trained.
+    With weights from a file, its body is frozen and only the head is trained.
     """
     images = [given for given in problem.inputs if given.kind == "image"]
     if len(problem.inputs) != 1 or not images:
-        raise SchemaMismatch("it takes one image", at=name, help=["Choose it with columns."])
+        raise SchemaMismatch("this model takes a single image", at=name, help=["Choose it with columns."])
     if weights is not None and not Path(weights).is_file():
-        raise FileProblem(weights, "there are no such weights")
+        raise FileProblem(weights, "there is no such file")
     make = getattr(keras.applications, name)
     module = sys.modules[make.__module__]
     height, width, channels = images[0].shape
@@ -88,7 +88,7 @@ def _load(path: Path) -> Any:
     if path.suffix == ".keras" and not (path.is_dir() or zipfile.is_zipfile(path)):
         raise FileProblem(path, "this is not a model saved by Keras")
     with warnings.catch_warnings():
-        # A model that was saved before its first step has an optimiser without numbers, and needs none.
+        # A model that was saved before its first step has an optimiser without state, and needs none.
         warnings.filterwarnings("ignore", "Skipping variable loading for optimizer")
         return load_model(path, purpose="bushel train", compile=True)
 
@@ -100,7 +100,7 @@ def _function(path: Path, name: str) -> Callable[..., Any]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # so that classes of it can be saved and loaded
+    sys.modules[spec.name] = module  # so that its classes can be saved and loaded
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -115,7 +115,7 @@ def _function(path: Path, name: str) -> Callable[..., Any]:
 
 
 def _call(function: Callable[..., Any], problem: Problem, where: str) -> Any:
-    """Call it with the problem if it takes a parameter, else without."""
+    """Call the function, with the problem if it takes a parameter."""
     takes = any(
         parameter.default is parameter.empty and parameter.kind in (0, 1)
         for parameter in inspect.signature(function).parameters.values()

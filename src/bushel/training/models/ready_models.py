@@ -1,4 +1,4 @@
-"""Ready models: an encoder for each kind of input, joined, and a head for the target."""
+"""Default models: an encoder for each kind of input, joined, and a head for the target."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from bushel.feeding.preparation import Input, Problem, Target, dense_array
 from bushel.keras import load_keras
 from bushel.reading import Split
-from bushel.training.inputs.splits import spread
+from bushel.training.inputs.splits import sampled
 
 __all__ = ["ready_model"]
 
 _WORDS = 20_000
-_FITTED_TO = 20_000  # texts that a vocabulary is made of
+_FITTED_TO = 20_000  # texts to learn a vocabulary from
 
 
 def ready_model(problem: Problem, train: Split) -> Any:
-    """A model that fits inputs and target, small enough to be trained from scratch."""
+    """A model for these inputs and this target, small enough to train from scratch."""
     keras = load_keras()
     inputs, encoded = {}, []
     for given in problem.inputs:
@@ -41,7 +41,7 @@ def _head(keras: Any, x: Any, target: Target, train: Split) -> Any:
     activations = {"binary": "sigmoid", "multi_class": "softmax", "multi_label": "sigmoid", "regression": None}
     x = keras.layers.Dense(target.outputs, activations[target.kind], dtype="float32", name="head")(x)
     if target.kind == "regression":
-        labels = np.asarray(train.read(spread(train, 5000), [target.label])[target.label], np.float64)
+        labels = np.asarray(sampled(train, [target.label], 5000)[target.label], np.float64)
         std = float(labels.std()) or 1.0
         x = keras.layers.Rescaling(std, float(labels.mean()), dtype="float32", name="units")(x)
     return x
@@ -56,7 +56,7 @@ def _image(keras: Any, given: Input, x: Any, _: Split) -> Any:
 
 
 def _convolutions(keras: Any, x: Any, side: int) -> Any:
-    """Convolutions and pooling until 4 x 4 or so are left: flat if that is small, else their means."""
+    """Convolutions and pooling down to about 4 x 4; then flattened for small images, averaged for large ones."""
     is_small, width, is_first = side <= 64, 32, True
     while side > 4 or is_first:
         strides = 2 if side > 64 else 1
@@ -72,7 +72,7 @@ def _convolutions(keras: Any, x: Any, side: int) -> Any:
 
 
 def _clip(keras: Any, given: Input, x: Any, _: Split) -> Any:
-    """Each frame by convolutions, and the frames together by their mean and by what changes between them."""
+    """Convolutions on each frame; then the mean of the frames, and what changes between them."""
     if given.dtype == "uint8":
         x = keras.layers.Rescaling(1 / 127.5, -1.0)(x)
     elif given.mean:
@@ -104,8 +104,8 @@ def _series(keras: Any, given: Input, x: Any, _: Split) -> Any:
 
 
 def _tokens(keras: Any, given: Input, x: Any, _: Split) -> Any:
-    """Padding becomes 0, and an id that the train split never had an entry of its own."""
-    moved = 0 if given.pad == 0 else 1  # makes room for 0 where that is an id
+    """Padding becomes 0, and ids beyond those of the train split become one id for unknown."""
+    moved = 0 if given.pad == 0 else 1  # makes room for padding if 0 is an id
     unknown = given.size + moved
     known = keras.ops.where(keras.ops.logical_and(x >= 0, x < given.size), x + moved, unknown)
     return _sequence(keras, keras.ops.where(x == given.pad, 0, known), unknown + 1)
@@ -122,10 +122,12 @@ def _sequence(keras: Any, tokens: Any, size: int) -> Any:
 
 
 def _text(keras: Any, given: Input, x: Any, train: Split) -> Any:
-    texts = dense_array(given.name, train.read(spread(train, _FITTED_TO), [given.name])[given.name])
+    texts = dense_array(given.name, sampled(train, [given.name], _FITTED_TO)[given.name])
     learning = keras.layers.TextVectorization(max_tokens=_WORDS, output_sequence_length=given.length)
     learning.adapt(texts)
-    words = learning.get_vocabulary(include_special_tokens=False)  # given, they are part of the model's configuration
+    words = learning.get_vocabulary(
+        include_special_tokens=False
+    )  # passed on, they become part of the model's configuration
     layer = keras.layers.TextVectorization(output_sequence_length=given.length, vocabulary=words)
     return _sequence(keras, layer(x), layer.vocabulary_size())
 

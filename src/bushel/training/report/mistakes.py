@@ -1,4 +1,4 @@
-"""The records that a model is most wrong about, as people look at them."""
+"""The records with the largest losses, in a form that people can look at."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VALUES = 8
 
 @dataclass(frozen=True)
 class Mistake:
-    """One record: where it is, its label, what was predicted; a picture where there is one, else text."""
+    """One record: where it is, its label, the prediction, and a picture or text."""
 
     where: str
     truth: str
@@ -36,7 +36,7 @@ class Mistake:
 
 
 def worst_mistakes(split: Split, problem: Problem, found: Predictions) -> list[Mistake]:
-    """Those of the greatest loss; of classes only what is wrong."""
+    """The records with the largest loss; for classes, only those that are wrong."""
     order = np.argsort(-found.losses, kind="stable")
     if problem.target.is_classes:
         order = order[found.outputs[order].argmax(axis=1) != found.labels[order]]

@@ -1,4 +1,4 @@
-"""The report of a run: one page that holds all it shows."""
+"""The report of a run: a single HTML page without scripts or links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model has to beat: always the same answer, and a linear model."""
+"""What a model has to beat: a constant prediction, and a linear model."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.feeding.preparation import Input, Preparation, Target, probabilities
-from bushel.training.inputs.feeds import feature_rows
+from bushel.training.inputs.splits import feature_rows, spread
 from bushel.training.predictions import Predictions
 from bushel.training.setup import Setup
 from bushel.training.verdict.metrics import auc, primary
 
-__all__ = ["Baselines", "baseline_words", "fit_baselines"]
+__all__ = ["Baselines", "baseline_words", "constant_outputs", "fit_baselines"]
 
 Array = NDArray[Any]
 
-ROWS = 4000  # of the train split that the linear model is fitted to
+ROWS = 4000  # records of the train split to fit the linear model to
 _HASHED = 1024
 _WIDEST = 2048
 _SIDE = 16
 _STEPS = 16
 _CATEGORIES = 50
-_STRENGTHS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # of the penalty, tried from strong to weak
-_LARGE = 10_000_000  # products of one step, from which fewer penalties are tried
+_STRENGTHS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # penalties to try, from strong to weak
+_LARGE = 10_000_000  # multiplications per step beyond which fewer penalties are tried
 _ITERATIONS = 80
-_FEW_ROWS = 1000  # up to which the penalty is chosen on all fifths
-_KEPT = 10  # steps that the minimiser remembers
-_LEAST_JUDGED = 30  # records without which the splits are not compared
+_FEW_ROWS = 1000  # rows up to which the penalty is chosen on all fifths
+_KEPT = 10  # moves that the minimiser remembers
+_LEAST_JUDGED = 30  # records that each split needs for a comparison
 
 
 @dataclass
 class Baselines:
-    """What is predicted without the model, for the records that judge it (or a part of them, by number).
+    """Predictions of the baselines, for the records that judge the model (or some of them, by number).
 
-    `held` are labels of records of train, and what a linear model that learned from others predicts for them. `drift`
+    `held` are labels of held-out train records, and the predictions of a linear model for them. `drift`
     is how well a linear model tells the train split from the records that judge, 0.5 to 1.
     """
 
@@ -51,7 +51,7 @@ class Baselines:
 
 
 def baseline_words(name: str, target: Target) -> str:
-    """A baseline, to be read after "better than"."""
+    """A baseline in words that follow "better than"."""
     if name == "linear":
         return "a linear model"
     answer = {"regression": "the median", "multi_label": "how common each label is"}
@@ -59,7 +59,7 @@ def baseline_words(name: str, target: Target) -> str:
 
 
 def fit_baselines(setup: Setup) -> Baselines:
-    """Fit what the model has to beat to the train split, and predict the records that judge it."""
+    """Fit the baselines to the train split, and predict the records that judge the model."""
     splits, problem, options, target = setup.splits, setup.problem, setup.options, setup.target
 
     def flat(arrays: dict[str, Array]) -> Array:
@@ -68,14 +68,14 @@ def fit_baselines(setup: Setup) -> Baselines:
     features, labels = feature_rows(splits.train, problem, options, flat, most=ROWS)
     judged, truth = feature_rows(splits.judged, problem, options, flat, most=ROWS)
     linear = _fit_linear(target, features, labels)
-    outputs = {"constant": _constant_outputs(target, labels, len(truth)), "linear": linear.outputs(target, judged)}
+    outputs = {"constant": constant_outputs(target, labels, len(truth)), "linear": linear.outputs(target, judged)}
     if setup.augmentation:
         changed, same = feature_rows(splits.train, problem, options, flat, most=ROWS, augmentation=setup.augmentation)
         outputs["augmented"] = _fit_linear(target, changed, same).outputs(target, judged)
     count, is_stream = len(splits.judged), splits.judged.is_sequential
-    numbers = np.arange(len(truth)) if is_stream else np.unique(np.linspace(0, count - 1, min(ROWS, count)).astype(int))
+    numbers = np.arange(len(truth)) if is_stream else spread(count, ROWS)
     return Baselines(
-        numbers.astype(np.int64),
+        numbers,
         truth,
         outputs,
         held=linear.held,
@@ -85,9 +85,9 @@ def fit_baselines(setup: Setup) -> Baselines:
 
 
 def _drift(train: Array, judged: Array) -> float | None:
-    """How well a linear model tells two sets of rows apart: the area under its ROC curve on rows that it did not see.
+    """How well a linear model tells two sets of rows apart: its AUC on rows that it did not see.
 
-    It sees how far values are from the mean of train too, and so a change of scale.
+    It also sees the distance of values from the mean of train, and so a change of scale.
     """
     if min(len(train), len(judged)) < _LEAST_JUDGED:
         return None
@@ -111,8 +111,8 @@ def _contradicting(features: Array, labels: Array) -> float:
     return float((kinds[groups] > 1).mean())
 
 
-def _constant_outputs(target: Target, train_labels: Array, rows: int) -> Array:
-    """The most common class, the share of each label, or the median: the best answer without looking."""
+def constant_outputs(target: Target, train_labels: Array, rows: int) -> Array:
+    """The most common class, the share of each label, or the median: the best guess without inputs."""
     if target.kind == "regression":
         return np.repeat(np.median(train_labels, axis=0, keepdims=True), rows, axis=0)
     if target.kind == "multi_label":
@@ -122,19 +122,18 @@ def _constant_outputs(target: Target, train_labels: Array, rows: int) -> Array:
 
 
 def _linear_features(preparation: Preparation, arrays: dict[str, Array]) -> Array:
-    """One row of numbers per record, however it is fed: what a linear model can see."""
+    """One row of numbers per record, for a linear model."""
     parts = [_FLAT[given.kind or "number"](given, arrays[given.name]) for given in preparation.inputs]
     joined = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1).astype(np.float64)
     joined = np.nan_to_num(joined, posinf=0.0, neginf=0.0)
     if joined.shape[1] <= _WIDEST:
         return joined
-    kept = np.linspace(0, joined.shape[1] - 1, _WIDEST).astype(np.int64)
-    return joined[:, kept]
+    return joined[:, spread(joined.shape[1], _WIDEST)]
 
 
 @dataclass(frozen=True)
 class _Linear:
-    """A fitted linear model, and what it predicted for rows that were held out while its penalty was chosen."""
+    """A fitted linear model, and its predictions for the rows held out to choose its penalty."""
 
     weights: Array
     mean: Array
@@ -147,9 +146,9 @@ class _Linear:
 
 
 def _fit_linear(target: Target, features: Array, labels: Array, strengths: Sequence[float] = _STRENGTHS) -> _Linear:
-    """Logistic regression, or ridge regression to numbers; the penalty is chosen on rows that were held out.
+    """Logistic regression, or ridge regression to numbers; the penalty is chosen on held-out rows.
 
-    Where the metric weighs classes alike, so does the fit.
+    If the metric weights classes equally, so does the fit.
     """
     if features.size * max(1, target.outputs) > _LARGE:
         strengths = strengths[1:4] or strengths
@@ -174,7 +173,7 @@ def _fit_linear(target: Target, features: Array, labels: Array, strengths: Seque
 
 
 def _folds(rows: int) -> list[NDArray[np.bool_]]:
-    """Which rows are held out, in turn: a fifth once where there are many, each fifth where there are few."""
+    """Which rows to hold out, in turn: one fifth if there are many, each fifth if there are few."""
     if rows < 20:
         return []
     fifth = np.random.default_rng(0).permutation(rows) % 5
@@ -208,7 +207,7 @@ def _answers(target: Target, scores: Array) -> Array:
 
 
 def _fit(target: Target, x: Array, y: Array, weights: Array, strength: float, start: Array) -> Array:
-    """Weights of the least loss with a penalty on all but the constant."""
+    """The weights with the least loss, with a penalty on all but the constant."""
     if target.kind == "regression":
         return _ridge(x, y, strength)
     total = weights.sum()
@@ -232,7 +231,7 @@ def _fit(target: Target, x: Array, y: Array, weights: Array, strength: float, st
 
 
 def _minimise(loss: Callable[[Array], tuple[float, Array]], point: Array) -> Array:
-    """Where a smooth convex function is smallest, by L-BFGS."""
+    """The minimum of a smooth convex function, by L-BFGS."""
     value, slope = loss(point)
     moves: list[tuple[Array, Array]] = []
     for _ in range(_ITERATIONS):
@@ -256,7 +255,7 @@ def _minimise(loss: Callable[[Array], tuple[float, Array]], point: Array) -> Arr
 
 
 def _by_curvature(slope: Array, moves: list[tuple[Array, Array]]) -> Array:
-    """The slope divided by the curvature that the last moves showed."""
+    """The slope divided by the curvature seen in the last moves."""
     out, shares = slope.copy(), []
     for step, change in reversed(moves):
         shares.append(float(step @ out) / float(step @ change))
@@ -271,7 +270,7 @@ def _by_curvature(slope: Array, moves: list[tuple[Array, Array]]) -> Array:
 
 def _ridge(x: Array, y: Array, strength: float) -> Array:
     """Solved in the smaller of the two spaces: features, or rows."""
-    middle, centre = x[:, :-1].mean(axis=0), y.mean(axis=0)  # around which the constant needs no penalty
+    middle, centre = x[:, :-1].mean(axis=0), y.mean(axis=0)  # centred, so that the constant needs no penalty
     inner, rest = x[:, :-1] - middle, y - centre
     rows, width = inner.shape
     if width <= rows:

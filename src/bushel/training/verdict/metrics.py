@@ -1,4 +1,4 @@
-"""How good predictions are: each metric in one place, and how sure its value is."""
+"""How good predictions are: each metric in one place, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = [
 Array: TypeAlias = NDArray[Any]
 Measure: TypeAlias = Callable[[Array], float]  # of some of the records, by number
 
-_MOST_ROWS = 20_000  # that are drawn from; more change the interval little
+_MOST_ROWS = 20_000  # records to draw from; more hardly change the interval
 _Z = 1.959964  # of 95 %
-_IMBALANCED = 1.5  # times the share of a balanced class, from which accuracy flatters
+_IMBALANCED = 1.5  # times the share of a balanced class, beyond which accuracy is misleading
 
 
 def _absolute_error(labels: Array, outputs: Array) -> Measure:
@@ -79,7 +79,7 @@ def _mean_recall(labels: Array, outputs: Array) -> Measure:
 
 
 def _f1(labels: Array, outputs: Array) -> Measure:
-    """Of all labels together where a record may have several; else the mean over the classes that occur."""
+    """Over all labels together if a record may have several, else the mean over the classes that occur."""
     truth, chosen = _one_hot(labels, outputs)
 
     def f1(drawn: Array) -> float:
@@ -92,7 +92,7 @@ def _f1(labels: Array, outputs: Array) -> Measure:
 
 
 def _one_hot(labels: Array, outputs: Array) -> tuple[Array, Array]:
-    """What is true and what was predicted, a column for each class."""
+    """Labels and predictions, with a column for each class."""
     if labels.ndim > 1:
         return labels > 0.5, outputs > 0.5
     classes = np.arange(outputs.shape[1])
@@ -100,7 +100,7 @@ def _one_hot(labels: Array, outputs: Array) -> tuple[Array, Array]:
 
 
 def _area(labels: Array, outputs: Array) -> Measure:
-    """The area under the ROC curve; of several labels the mean over those that occur and do not always."""
+    """The area under the ROC curve; for several labels, the mean over those that have both values."""
     if labels.ndim == 1:
         return lambda drawn: auc(labels[drawn], outputs[drawn, 1])
 
@@ -134,16 +134,16 @@ _CLASSES: tuple[TargetKind, ...] = ("binary", "multi_class")
 
 @dataclass(frozen=True)
 class Metric:
-    """One number: what it is for, how it is measured, which way is better, and how it is shown."""
+    """A metric: which tasks it is for, how it is computed, which direction is better, and how it is shown."""
 
     name: str
     kinds: tuple[TargetKind, ...]
     of: Callable[[Array, Array], Measure]  # from labels and outputs
     is_more_better: bool = True
-    words: str = ""  # where they are not the name
+    words: str = ""  # if they differ from the name
     least_classes: int = 0
     draws: int = 400  # for an interval
-    is_followed: bool = False  # whether the value after each epoch is shown
+    is_followed: bool = False  # whether it is shown after each epoch
 
 
 METRICS = (
@@ -162,13 +162,13 @@ _BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 def metric_words(name: str) -> str:
-    """The name of a metric, to be read."""
+    """The name of a metric, as text."""
     known = _BY_NAME.get(name)
     return (known.words if known else "") or name.replace("_", " ")
 
 
 def cell(value: Any) -> str:
-    """One value of a table, to be read."""
+    """One value of a table, as text."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, float):
@@ -179,7 +179,7 @@ def cell(value: Any) -> str:
 
 
 def metric_table(metrics: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[list[str]]]:
-    """The metrics of each split: the head of a table, and a row per split."""
+    """The metrics of each split: the header of a table, and a row per split."""
     names = list(dict.fromkeys(name for values in metrics.values() for name in values))
     rows = [[split, *(cell(values.get(name)) for name in names)] for split, values in metrics.items()]
     return ["split", *map(metric_words, names)], rows
@@ -196,12 +196,12 @@ def primary(target: Target) -> Metric:
 
 
 def measure_of(target: Target, labels: Array, outputs: Array) -> Measure:
-    """The primary metric of any draw of records."""
+    """The primary metric, for any draw of records."""
     return primary(target).of(labels, outputs)
 
 
 def metrics(target: Target, found: Predictions) -> dict[str, float]:
-    """The loss and every metric that fits the target."""
+    """The loss and every metric for the target."""
     everything = np.arange(len(found))
     fitting = [m for m in METRICS if target.kind in m.kinds and len(target.classes) >= m.least_classes]
     values = {metric.name: metric.of(found.labels, found.outputs)(everything) for metric in fitting}
@@ -210,19 +210,19 @@ def metrics(target: Target, found: Predictions) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and where it lies with 95 % confidence."""
+    """A number and its 95 % confidence interval."""
 
     value: float
     low: float
     high: float
 
     def to_json(self) -> dict[str, float]:
-        """As the run's files have it."""
+        """The form that the run's files have."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
 def bootstrap(measure: Measure, rows: int, *, seed: int = 0, draws: int = 400) -> Interval:
-    """The number over all records, and its 95 % interval from draws with replacement."""
+    """The value over all records, and its 95 % bootstrap interval."""
     generator = np.random.default_rng(seed)
     everything = np.arange(rows)
     base = everything if rows <= _MOST_ROWS else generator.permutation(rows)[:_MOST_ROWS]
@@ -234,7 +234,7 @@ def bootstrap(measure: Measure, rows: int, *, seed: int = 0, draws: int = 400) -
 
 
 def wilson(hits: int, of: int) -> Interval:
-    """A share and its 95 % interval by Wilson's score, which holds for shares near 0 and 1 too."""
+    """A share and its 95 % Wilson interval, which is also valid near 0 and 1."""
     if of == 0:
         return Interval(math.nan, 0.0, 1.0)
     share = hits / of
@@ -244,7 +244,7 @@ def wilson(hits: int, of: int) -> Interval:
 
 
 def confusion(target: Target, found: Predictions) -> NDArray[np.int64]:
-    """How often each class (down) was predicted as each (across)."""
+    """How often each class (rows) was predicted as each (columns)."""
     size = len(target.classes)
     pairs = found.labels * size + found.outputs.argmax(axis=1)
     return np.bincount(pairs, minlength=size * size).reshape(size, size)

@@ -1,4 +1,4 @@
-"""Whether the model learned: better than the baselines or not, by how much, how sure, and why not."""
+"""Whether the model learned: how much better it is than the baselines, how certain that is, and why not."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from bushel.checking.rules.registry import Moment, causes_first, rules_for
 from bushel.checking.rules.run_rules import RunFacts
 from bushel.feeding.preparation import Target
 from bushel.training.predictions import Predictions
-from bushel.training.verdict.baselines import Baselines, baseline_words
+from bushel.training.verdict.baselines import Baselines, baseline_words, constant_outputs
 from bushel.training.verdict.metrics import Interval, Metric, bootstrap, measure_of, metric_words, primary, wilson
 
 __all__ = ["Verdict", "add_scores", "blocked", "judge", "run_findings"]
 
-LEAST_RECORDS = 10  # fewer cannot show that a model learned
-_WIDE = 0.9  # of what a perfect model would gain: an interval wider than that decides nothing
+LEAST_RECORDS = 10  # fewer cannot show whether a model learned
+_WIDE = 0.9  # share of the gain of a perfect model; a wider interval decides nothing
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run comes to. `advantages` are over baselines: above 0 where the model is better.
+    """The verdict on a run. `advantages` are over the baselines, above 0 if the model is better.
 
-    Where there are too few records to tell a good model from guessing, it is `unclear`, and not `learned`.
+    If there are too few records to tell a good model from guessing, it is `unclear`, and not `learned`.
     """
 
     learned: bool
     summary: str
-    unclear: bool = False  # whether there are too few records to tell
+    unclear: bool = False  # too few records to tell
     metric: str = ""
     records: int = 0
     score: dict[str, float] = {}
     baselines: dict[str, dict[str, float]] = {}
     advantages: dict[str, dict[str, float]] = {}
-    causes: list[dict[str, Any]] = []  # findings, the likeliest first
+    causes: list[dict[str, Any]] = []  # findings, the most likely first
 
     def __repr__(self) -> str:
         return f"Verdict({self.summary})"
 
 
 def judge(target: Target, found: Predictions, baselines: Baselines, *, seed: int) -> Verdict:
-    """Compare the model with the baselines on the same records; causes are for others to add."""
+    """Compare the model with the baselines on the same records; the causes are added later."""
     metric = primary(target)
     sign = 1.0 if metric.is_more_better else -1.0
     score = bootstrap(metric.of(found.labels, found.outputs), len(found), seed=seed, draws=metric.draws)
@@ -82,14 +82,14 @@ def judge(target: Target, found: Predictions, baselines: Baselines, *, seed: int
 
 def _outcome(learned: bool, unclear: bool, over_linear: Interval) -> str:
     if unclear:
-        return "It cannot be told whether it learned, because there are too few records"
+        return "Too few records to tell whether it learned"
     if not learned:
         return "It did not learn"
     return "It learned, but less than a linear model" if over_linear.high < 0 else "It learned"
 
 
 def _is_unclear(metric: Metric, records: int, gain: Interval, guessing: float) -> bool:
-    """Whether so few records were judged that a good model would hardly be told from guessing."""
+    """Whether there are too few records to tell a good model from guessing."""
     if records < LEAST_RECORDS:
         return True
     best = 1.0 - guessing if metric.is_more_better else guessing  # what a perfect model would gain
@@ -101,13 +101,13 @@ def _shown(score: Interval) -> str:
 
 
 def count_of_records(count: int) -> str:
-    """So many records, singular where it is one."""
+    """A number of records, in words."""
     return f"{count:,} record{'' if count == 1 else 's'}"
 
 
 def _compared(gain: Interval, baseline: str) -> str:
     if not math.isfinite(gain.value):
-        return f"not comparable with {baseline}, because predictions are not numbers"
+        return f"not comparable with {baseline}, because predictions are NaN"
     between = f"{gain.low:+.3g} to {gain.high:+.3g}"
     if gain.low <= 0 <= gain.high:
         return f"no significant difference from {baseline} ({gain.value:+.3g}, {between})"
@@ -115,7 +115,7 @@ def _compared(gain: Interval, baseline: str) -> str:
 
 
 def blocked(findings: Sequence[Finding]) -> Verdict:
-    """The verdict on a run that was not begun because of these."""
+    """The verdict on a run that these findings stopped before it started."""
     causes = causes_first(findings)
     return Verdict(
         learned=False, summary=f"Not trained: {causes[0].message}", causes=[cause.to_json() for cause in causes]
@@ -123,7 +123,7 @@ def blocked(findings: Sequence[Finding]) -> Verdict:
 
 
 def add_scores(facts: RunFacts, target: Target, verdict: Verdict, baselines: Baselines, train_score: float) -> RunFacts:
-    """Facts of a run with how good it is; scores are so that more is better."""
+    """Add how good the model is to the facts of a run; for all scores, more is better."""
     metric = primary(target)
     sign = 1.0 if metric.is_more_better else -1.0
     everything = np.arange(len(baselines.numbers))
@@ -147,23 +147,15 @@ def add_scores(facts: RunFacts, target: Target, verdict: Verdict, baselines: Bas
 
 
 def _held_low(target: Target, baselines: Baselines, sign: float) -> float | None:
-    """By how much, at least, a linear model beats guessing on records of train that it did not see."""
+    """The lower bound of a linear model's gain over guessing, on train records that it did not see."""
     if baselines.held is None:
         return None
     labels, outputs = baselines.held
-    guess = np.repeat(_guess(target, labels), len(labels), axis=0)
+    guess = constant_outputs(target, labels, len(labels))
     own, guessed = measure_of(target, labels, outputs), measure_of(target, labels, guess)
     return bootstrap(lambda drawn: sign * (own(drawn) - guessed(drawn)), len(labels), draws=100).low
 
 
-def _guess(target: Target, labels: NDArray[Any]) -> NDArray[Any]:
-    if target.kind == "regression":
-        return np.asarray(np.median(labels, axis=0, keepdims=True))
-    if target.kind == "multi_label":
-        return np.asarray(labels.mean(axis=0, keepdims=True))
-    return np.bincount(labels, minlength=len(target.classes))[None] / len(labels)
-
-
 def run_findings(facts: RunFacts, ignore: Sequence[str] = (), *, when: Moment | None = None) -> list[Finding]:
-    """What the rules about runs find; with `when`, those that can be asked at that moment."""
+    """What the rules about runs find; with `when`, only the rules for that moment."""
     return [finding for rule in rules_for("run", when, ignored=ignore) for finding in rule.run(facts)]

@@ -1,4 +1,4 @@
-"""What is noted while a model is trained, and the same as facts for the rules about runs."""
+"""What is recorded during training, and its form as facts for the rules about runs."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["Watch", "facts_so_far"]
 
 Array = NDArray[Any]
 
-_LOOKED_AT = 50  # steps at the beginning whose inputs are looked at one by one; then one in as many
+_LOOKED_AT = 50  # first steps whose inputs are all looked at; after that, one in this many
 _KEPT = 2000  # losses of steps
 
 
 class Watch(msgspec.Struct, kw_only=True):
-    """Counts and sums of what went through the model."""
+    """Counts and sums of what passed through the model."""
 
     batches: int = 0
     distinct: int = 0  # classes of each batch, summed
-    losses: list[float] = []  # of steps, thinned out where there are many
-    every: int = 1  # step whose loss is kept
+    losses: list[float] = []  # of steps, thinned out if there are many
+    every: int = 1  # keep the loss of every so many steps
     looked_at: int = 0
     constant: dict[str, int] = {}  # batches in which all rows of an input were the same
     low: dict[str, float] = {}
     high: dict[str, float] = {}
     deviation: dict[str, float] = {}  # sums of the standard deviations between rows
-    predicted: list[int] = []  # classes that were predicted, after each epoch
-    shares: list[float] = []  # of the class that was predicted most, after each epoch
+    predicted: list[int] = []  # number of classes that were predicted, after each epoch
+    shares: list[float] = []  # share of the most predicted class, after each epoch
     waited: float = 0.0
     seconds: float = 0.0
     slowest: str = ""
@@ -45,12 +45,12 @@ class Watch(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, target: Target) -> Watch:
-        """One that has seen nothing."""
+        """A watch that has seen nothing yet."""
         return cls(is_classes=target.is_classes)
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Watch:
-        """One that continues where another was."""
+        """A watch that continues from a checkpoint."""
         return msgspec.convert(given, cls)
 
     def to_json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Watch(msgspec.Struct, kw_only=True):
         return plain
 
     def step(self, step: int, loss: float, x: Any, labels: Array) -> None:
-        """Note one batch."""
+        """Record one batch."""
         self.batches += 1
         if self.is_classes:
             self.distinct += len(np.unique(labels))
@@ -71,7 +71,7 @@ class Watch(msgspec.Struct, kw_only=True):
             self.look(x)
 
     def look(self, x: Any) -> None:
-        """Note what the inputs of one batch are."""
+        """Record the range and spread of the inputs of one batch."""
         self.looked_at += 1
         for name, array in x.items() if isinstance(x, dict) else [("", x)]:
             if array.dtype.kind not in "biuf" or len(array) < 2:
@@ -86,14 +86,14 @@ class Watch(msgspec.Struct, kw_only=True):
             self.deviation[name] = self.deviation.get(name, 0.0) + spread
 
     def validated(self, found: Predictions) -> None:
-        """Note what was predicted after an epoch."""
+        """Record what was predicted after an epoch."""
         if self.is_classes and len(found):
             counts = np.bincount(found.outputs.argmax(axis=1))
             self.predicted.append(int((counts > 0).sum()))
             self.shares.append(float(counts.max() / counts.sum()))
 
     def end_of_epoch(self, report: Report) -> None:
-        """Note how long the model waited for data since the run began, or was resumed."""
+        """Record how long the model waited for data since the run started or resumed."""
         self.waited, self.seconds = report.waited, report.seconds
         self.slowest, self.advice = report.slowest, report.advice
 
@@ -102,7 +102,7 @@ _NORMALISING = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormal
 
 
 def facts_so_far(problem: Problem, options: Options, model: ModelFacts, watch: Watch) -> RunFacts:
-    """What is known of a run without a verdict."""
+    """What is known of a run before the verdict."""
     names, target = problem.preparation.names, problem.target
     only = names[0] if len(names) == 1 else ""
     layers = [type(layer).__name__ for layer in model.layers[:6]]
