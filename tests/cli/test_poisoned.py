@@ -176,6 +176,92 @@ def test_a_checkpoint_that_holds_objects_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of gradient-boosted trees, with numbers and a category."""
+    pytest.importorskip("sklearn")
+    from bushel.training import Options, train
+
+    folder = tmp_path_factory.mktemp("trees")
+    rows = [{"x": float(i % 7), "word": "ab"[i % 2], "label": int(i % 7 > 3) ^ (i % 2)} for i in range(200)]
+    bushel.build(iter(rows), folder / "data", split="80/20", run=bushel.Run(workers=1))
+    train(folder / "data", Options(model="trees", epochs=1, preflight=False), out=folder / "run")
+    return folder / "run"
+
+
+def poisoned_trees(trees: Path, tmp_path: Path, **changes: Any) -> Path:
+    """The same run with other arrays in its model."""
+    shutil.copytree(trees, tmp_path / "run")
+    with np.load(trees / "model.npz") as file:
+        arrays = {name: file[name].copy() for name in file.files}
+    for name, change in changes.items():
+        arrays[name] = change(arrays[name])
+    np.savez(tmp_path / "run" / "model.npz", **arrays)
+    return tmp_path / "run"
+
+
+def put(value: Any, at: int = 0) -> Callable[[Any], Any]:
+    def change(array: Any) -> Any:
+        array[at] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"left": put(0)}, "a child is outside its tree or comes before its parent"),
+        ({"right": put(2**31 - 1)}, "a child is outside its tree or comes before its parent"),
+        ({"feature": put(99)}, "a split names a column that the inputs do not have"),
+        ({"levels": put(10**6)}, "a split names levels that are not there|a split by levels is of a number"),
+        ({"roots": put(5)}, "the roots are not in order"),
+        ({"roots": put(-1, 1)}, "the roots are not in order"),
+        ({"column": put(7)}, "a tree names a column that is not there"),
+        ({"base": put(np.inf)}, "a value is not finite"),
+        ({"threshold": put(np.nan)}, "a threshold is not a number"),
+        ({"value": lambda array: array[:-1]}, "nodes have different numbers of fields"),
+        ({"value": lambda array: array.astype(np.float16)}, "value is float16"),
+        ({"level_sets": lambda array: array[:, :2]}, "level_sets must have 8 columns"),
+        ({"base": lambda array: array[:0]}, "trees and columns do not fit"),
+        ({"head": lambda _: np.frombuffer(b"[]", np.uint8)}, "Expected `object`"),
+        (
+            {"head": lambda _: np.frombuffer(b'{"inputs":[{"name":"x","width":1000000000000}]}', np.uint8)},
+            "wrong width",
+        ),
+    ],
+)
+def test_trees_that_would_leave_their_arrays_are_refused(
+    trees: Path, tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    run = poisoned_trees(trees, tmp_path, **changes)
+    with pytest.raises(bushel.FormatError, match=f"not trees that bushel stored: .*({why})"):
+        list(bushel.predict(run, trees.parent / "data", split="val"))
+
+
+def test_trees_that_hold_objects_or_are_compressed_are_refused(trees: Path, tmp_path: Path) -> None:
+    run = poisoned_trees(trees, tmp_path, value=lambda _: np.array([_Touch(tmp_path / "ran")], object))
+    with pytest.raises(bushel.FormatError, match="not trees that bushel stored"):
+        list(bushel.predict(run, trees.parent / "data", split="val"))
+    assert not (tmp_path / "ran").exists()
+    np.savez_compressed(run / "model.npz", value=np.zeros(10_000_000))
+    with pytest.raises(bushel.FormatError, match="its arrays are compressed"):
+        list(bushel.predict(run, trees.parent / "data", split="val"))
+
+
+def test_trees_with_a_flipped_byte_are_refused_or_evaluated(trees: Path, tmp_path: Path) -> None:
+    shutil.copytree(trees, tmp_path / "run")
+    whole = (trees / "model.npz").read_bytes()
+    refused = 0
+    for at in range(0, len(whole), max(1, len(whole) // 60)):
+        (tmp_path / "run" / "model.npz").write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            assert list(bushel.predict(tmp_path / "run", trees.parent / "data", split="val"))
+        except bushel.FormatError:
+            refused += 1
+    assert refused > 30  # zip checks the sums of its entries
+
+
 @pytest.fixture
 def counted(tmp_path: Path) -> Path:
     """A dataset with a vocabulary in `_artifacts`, beside a file that is none of its business."""

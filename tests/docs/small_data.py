@@ -112,6 +112,8 @@ def training() -> None:
         "    inputs = keras.Input(problem.input_shape)\n"
         "    return keras.Model(inputs, keras.layers.Dense(problem.outputs)(keras.layers.Flatten()(inputs)))\n"
     )
+    rows = [{"size": float(n % 17), "colour": ("red", "blue")[n % 2], "label": int(n % 17 > 8)} for n in range(300)]
+    bushel.build(iter(rows), "table", split="80/20")
 
 
 def checks() -> None:

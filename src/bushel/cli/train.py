@@ -54,7 +54,7 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
 )
 @_option("max_length", "Tokens, words or steps of a row that are fed  [default: up to 512]", _DATA, rare=True)
 @_option("sparse_width", "Width of sparse rows  [default: the largest index and one]", _DATA, rare=True)
-@_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras|NAME")
+@_option("model", "Your own model  [default: one that fits]", _MODEL, metavar="FILE.py:FUNCTION|FILE.keras|NAME|trees")
 @_option(
     "weights",
     "Weights for a NAME of keras.applications; then only its head is trained",
@@ -117,6 +117,7 @@ def train(
       bushel train data/
       bushel train data/ --epochs 20 --augment flip,rotate=10 --class-weights balanced --out runs/1
       bushel train data/ --model my.py:build_model --learning-rate 0.0003 --schedule cosine
+      bushel train table/ --model trees
       bushel train --out runs/1 --resume --epochs 40
       bushel train --evaluate runs/1 other/
 
@@ -138,7 +139,8 @@ def train(
     if not data and not (resume and out):
         raise click.UsageError("DATA is missing: a dataset, or TFRecord files")
     options = _options(given_flags(ctx), _begun(out) if resume and out else Options())
-    load_quietly()
+    if not options.is_trees:
+        load_quietly()
     if run is not None:
         _show_evaluation(bushel.evaluate(run, list(data), split=split), as_json=as_json)
         return
@@ -312,7 +314,7 @@ def predict(
       bushel predict runs/reviews new.csv --json     one sample per row
       bushel predict runs/cats data/ --split test    records of a dataset
 
-    RUN is the folder that `bushel train` made: its model.keras and its contract.json are all that is needed.
+    RUN is the folder that `bushel train` made: its model and its contract.json are all that is needed.
 
     FILE is an image, a text, a table (.csv, .tsv, .jsonl, .parquet, .arrow), a TFRecord file or dataset, or a folder.
 

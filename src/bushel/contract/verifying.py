@@ -24,8 +24,9 @@ from bushel.contract.document import (
 from bushel.data.samples import Sample
 from bushel.errors import BushelError
 from bushel.feeding.preparation import prepare_samples
+from bushel.feeding.trees import load_trees
 from bushel.keras import as_tensors, load_model
-from bushel.storage import AnyPath
+from bushel.storage import AnyPath, as_path
 from bushel.transforms import Draw, Transform, resize
 
 __all__ = ["Difference", "compare_arrays", "compare_classes", "compare_values", "verify"]
@@ -403,6 +404,8 @@ def _made_with(
 def _callable(model: Any) -> Callable[[Any], Any]:
     if callable(model) and not hasattr(model, "layers"):
         return model  # type: ignore[no-any-return]
+    if not callable(model) and as_path(model).suffix == ".npz":
+        return load_trees(model)
     loaded = model if callable(model) else load_model(model, purpose="running a model")
     return lambda batch: loaded(as_tensors(batch), training=False)
 

@@ -21,7 +21,7 @@ from bushel.training.predictions import Predictions
 from bushel.training.preflight import Preflight
 from bushel.training.report.mistakes import worst_mistakes
 from bushel.training.report.page import report_page
-from bushel.training.run_folder import MODEL, RunFile, Trained, write_json, write_table
+from bushel.training.run_folder import RunFile, Trained, write_json, write_table
 from bushel.training.verdict.baselines import Baselines
 from bushel.training.verdict.metrics import class_table, confusion, measure_of, metrics
 from bushel.training.verdict.verdict import Verdict, add_scores, blocked, judge, run_findings
@@ -52,8 +52,7 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     begun = time.perf_counter()
     setup, splits, target = training.setup, training.setup.splits, training.setup.target
     moved = training.moved
-    if training.best is not None:
-        setup.learner.model.set_weights(training.best)
+    training.use_best()
     found = training.predict(splits.judged)
     measured = {splits.judged.name if splits.test is not None else "val": metrics(target, found)}
     if splits.test is not None:
@@ -126,7 +125,7 @@ def _summary(trained: Trained, run: RunFile) -> dict[str, Any]:
 
 def _write(training: Training, trained: Trained, run: RunFile, found: Predictions) -> None:
     folder, target, state = trained.folder, training.setup.target, training.state
-    training.setup.learner.model.save(folder / MODEL)
+    training.save_model()
     more = {
         "best_epoch": state.best_epoch,
         "epochs": state.epoch,

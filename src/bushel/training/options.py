@@ -23,7 +23,8 @@ KINDS = get_args(Kind)
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How to train. An option that is None is chosen from the data, and the choice is reported.
 
-    `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, or a name of `keras.applications`.
+    `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, a name of `keras.applications`, or
+    `trees` for gradient-boosted trees.
     `kinds` overrides how features are fed. `class_weights` is `balanced`, `none` or the
     weight of each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how
     many epochs may pass without a better validation loss. Without `epochs`, there are enough for a thousand steps, and
@@ -62,6 +63,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     preflight: bool = True
     ignore: tuple[str, ...] = ()  # rules that must not stop the run
     on_fault: Literal["raise", "skip", "replace"] = "raise"
+
+    @property
+    def is_trees(self) -> bool:
+        """Whether the model is gradient-boosted trees, not a network."""
+        return isinstance(self.model, str) and self.model == "trees"
 
     def __post_init__(self) -> None:
         for name in (

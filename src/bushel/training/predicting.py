@@ -18,6 +18,7 @@ from bushel.data.samples import Sample
 from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.feeding.preparation import Input, prepare_samples
+from bushel.feeding.trees import Trees, load_trees
 from bushel.keras import as_tensors, load_model
 from bushel.printing import html_table
 from bushel.reading import Dataset
@@ -26,7 +27,7 @@ from bushel.storage import AnyPath, as_path
 from bushel.training.inputs.splits import feed_of
 from bushel.training.options import Options
 from bushel.training.predictions import Predictor
-from bushel.training.run_folder import MODEL
+from bushel.training.run_folder import MODEL, TREES
 from bushel.training.verdict.metrics import bootstrap, cell, class_table, metric_words, metrics, primary
 from bushel.transforms import decode_image, resize
 
@@ -87,7 +88,7 @@ class TrainedModel:
     @cached_property
     def model(self) -> Any:
         """The model itself."""
-        return load_model(self.path, purpose="bushel predict")
+        return load_trees(self.path) if self.path.name == TREES else load_model(self.path, purpose="bushel predict")
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -96,7 +97,7 @@ class TrainedModel:
 
     def _call(self, x: Any) -> NDArray[Any]:
         try:
-            outputs = self.model(as_tensors(x), training=False)
+            outputs = self.model(x) if isinstance(self.model, Trees) else self.model(as_tensors(x), training=False)
         except (ValueError, TypeError) as error:
             why = str(error).splitlines()[0][:200]
             raise SchemaMismatch(
@@ -112,9 +113,10 @@ def open_run(run: AnyPath) -> TrainedModel:
     contract = read(run)
     path = as_path(run)
     folder = path if path.is_dir() else path.parent
-    if not (folder / MODEL).is_file():
+    found = next((folder / name for name in (MODEL, TREES) if (folder / name).is_file()), None)
+    if found is None:
         raise FileProblem(folder, f"there is no {MODEL} in this folder, so this is not a finished run")
-    return TrainedModel(contract, folder / MODEL)
+    return TrainedModel(contract, found)
 
 
 def predict(
@@ -146,7 +148,10 @@ def _some(raw: Iterator[Raw], size: int) -> Iterator[list[Raw]]:
 
 
 def _batch(run: TrainedModel, raw: list[Raw]) -> Iterator[Prediction]:
-    answers = _answers(run, [(at, one.sample) for at, one in enumerate(raw) if one.sample is not None])
+    samples = [(at, one.sample) for at, one in enumerate(raw) if one.sample is not None]
+    if samples:
+        _ = run.model  # a model that cannot be loaded is not the fault of a sample
+    answers = _answers(run, samples)
     for at, one in enumerate(raw):
         answer = answers.get(at, one.why)
         if isinstance(answer, str):

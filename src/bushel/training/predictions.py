@@ -56,7 +56,11 @@ class Predictor:
 
     def ask(self, x: Any) -> Array:
         """Probabilities by class, or numbers, one row per sample."""
-        return probabilities(self.problem.target.kind, np.asarray(self.call(x)), self.gives)
+        return self.answers(np.asarray(self.call(x)))
+
+    def answers(self, outputs: Array) -> Array:
+        """Outputs of the model as probabilities by class, or numbers."""
+        return probabilities(self.problem.target.kind, outputs, self.gives)
 
     def over(self, feed: Feed, *, most: int | None = None) -> Predictions:
         """Predictions on the records of a feed; at least the first `most` of them, if that is given."""

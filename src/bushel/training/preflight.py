@@ -58,12 +58,10 @@ def look_before(setup: Setup) -> Preflight:
     rows = int(np.clip(_MODEL_VALUES // max(values, 1), _PROBED, _MODEL_ROWS))
     arrays, labels = rows_of(setup.splits.train, problem, options, most=rows)
     facts = look_at_model(setup.learner.model, None)
-    out.findings += [*_of_model(setup, arrays, labels), *_of_head(setup, facts)]
-    if head_problem(setup.learner.model, setup.target) is None:
-        first = {name: array[:_PROBED] for name, array in arrays.items()}
-        out.gradients = setup.learner.gradients(arrange(first), labels[:_PROBED])
+    if not options.is_trees:
+        _look_at_network(setup, facts, arrays, labels, out)
     out.findings += _of_inputs(setup, facts, arrays, out.gradients)
-    if not out.blocking:
+    if not out.blocking and not options.is_trees:
         out.probe = _probe(setup, facts, arrays, labels, out.notes)
     if out.probe is not None:
         found = [finding for rule in rules_for("probe", "before") for finding in rule.run(out.probe)]
@@ -71,6 +69,14 @@ def look_before(setup: Setup) -> Preflight:
     out.findings = [f for f in out.findings if not f.rule.startswith(tuple(options.ignore) or "-")]
     out.seconds = time.perf_counter() - begun
     return out
+
+
+def _look_at_network(setup: Setup, facts: ModelFacts, arrays: dict[str, Array], labels: Array, out: Preflight) -> None:
+    """Shapes and ranges, the head, and whether gradients reach the weights."""
+    out.findings += [*_of_model(setup, arrays, labels), *_of_head(setup, facts)]
+    if head_problem(setup.learner.model, setup.target) is None:
+        first = {name: array[:_PROBED] for name, array in arrays.items()}
+        out.gradients = setup.learner.gradients(arrange(first), labels[:_PROBED])
 
 
 def _of_data(setup: Setup, notes: list[str]) -> list[Finding]:

@@ -15,10 +15,10 @@ import numpy as np
 from bushel import __version__
 from bushel.checking import Finding
 from bushel.checking.rules.model_rules import look_at_model
-from bushel.keras import load_keras
 from bushel.reading import Dataset
 from bushel.storage import AnyPath, as_path
 from bushel.training.ending import end_run, stop_before
+from bushel.training.loop.boosting import Boosting
 from bushel.training.loop.framework import Logs, settings_for
 from bushel.training.loop.loop import Progress, Training
 from bushel.training.options import Options
@@ -81,7 +81,7 @@ def train(
     if data is None:
         raise ValueError("data must be given, unless a run is resumed")
     options = options or Options()
-    with settings_for(options):
+    with contextlib.nullcontext() if options.is_trees else settings_for(options):
         begun = time.perf_counter()
         setup = set_up(data, options)
         run = _describe(setup)
@@ -113,8 +113,9 @@ def train(
 def _describe(setup: Setup) -> RunFile:
     splits = setup.splits
     named = {"train": splits.train, "val": splits.val, **({"test": splits.test} if splits.test is not None else {})}
-    versions = {"bushel": __version__, "keras": load_keras().__version__, "numpy": np.__version__}
-    for name in ("tensorflow", "tensorflow-cpu", "jax", "torch"):
+    versions = {"bushel": __version__, "numpy": np.__version__}
+    packages = ("keras", "tensorflow", "tensorflow-cpu", "jax", "torch")
+    for name in ("scikit-learn",) if setup.options.is_trees else packages:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return RunFile(
@@ -137,6 +138,8 @@ def _paths(data: Dataset) -> list[str]:
 
 
 def _training(setup: Setup, folder: Path, *, resume: bool) -> Training:
+    if setup.options.is_trees:
+        return Boosting(setup, folder, Watch.of(setup.target), Logs(None))
     logs = Logs(folder / "logs" if setup.options.tensorboard else None)
     training = Training(setup, folder, Watch.of(setup.target), logs)
     training.initial = [np.asarray(variable).copy() for variable in setup.learner.model.trainable_variables]

@@ -29,6 +29,7 @@ __all__ = [
     "CHECKPOINT",
     "MODEL",
     "RUN",
+    "TREES",
     "RunFile",
     "State",
     "Trained",
@@ -47,6 +48,7 @@ __all__ = [
 
 RUN = "run.json"
 MODEL = "model.keras"
+TREES = "model.npz"
 CHECKPOINT = "checkpoint.npz"
 FORMAT = 1
 
@@ -73,7 +75,7 @@ def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise FileProblem(out, "is a file, not a folder")
     # A start that failed left neither of these, and can be replaced.
-    if not overwrite and any((out / name).exists() for name in (CHECKPOINT, MODEL)):
+    if not overwrite and any((out / name).exists() for name in (CHECKPOINT, MODEL, TREES)):
         raise FileProblem(
             out,
             "there is a run in this folder already",
@@ -84,7 +86,7 @@ def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
 def make_folder(out: Path) -> None:
     """Make the folder, and remove what an earlier run left there."""
     out.mkdir(parents=True, exist_ok=True)
-    for name in (RUN, MODEL, CHECKPOINT, "contract.json", "report.html"):
+    for name in (RUN, MODEL, TREES, CHECKPOINT, "contract.json", "report.html"):
         (out / name).unlink(missing_ok=True)
     for path in [*out.glob("metrics.*"), *out.glob("history.*"), *out.glob("classes.*"), *out.glob("confusion.*")]:
         path.unlink()

@@ -27,6 +27,7 @@ from bushel.training.loop.learner import Learner, label_form
 from bushel.training.models.compiling import compile_model, head_problem
 from bushel.training.models.custom_models import custom_model
 from bushel.training.models.ready_models import ready_model
+from bushel.training.models.trees import ROUNDS, Booster, tree_options
 from bushel.training.options import Options
 from bushel.training.verdict.metrics import primary
 from bushel.transforms import cast, normalise
@@ -54,18 +55,27 @@ class Setup:
 
     def describe(self) -> list[str]:
         """What was chosen: a line each for the task, the inputs, the records and the model."""
-        splits, model = self.splits, self.learner.model
+        splits = self.splits
         named = {"train": splits.train, "val": splits.val, "test": splits.test}
         records = ", ".join(f"{name} {len(split):,}" for name, split in named.items() if split is not None)
-        steps = -(-len(splits.train) // self.options.batch_size)
-        kind = "the default" if self.options.model is None else _name(self.options)
         return [
             f"task: {describe_target(self.target, splits.train)}",
             f"inputs: {describe_inputs(self.problem.preparation)}",
             f"records: {records}",
-            f"model: {kind}, {model.count_params():,} parameters; {self.learner.compiled.words}",
-            f"length: {self.epochs:,} epochs of {steps:,} steps{_early(self.options)}",
+            f"model: {self._model_words()}; {self.learner.compiled.words}",
+            f"length: {self.epochs:,} epochs of {self._epoch_words()}{_early(self.options)}",
         ]
+
+    def _model_words(self) -> str:
+        if self.options.is_trees:
+            return "gradient-boosted trees"
+        name = "the default" if self.options.model is None else _name(self.options)
+        return f"{name}, {self.learner.model.count_params():,} parameters"
+
+    def _epoch_words(self) -> str:
+        if self.options.is_trees:
+            return f"{ROUNDS} rounds"
+        return f"{-(-len(self.splits.train) // self.options.batch_size):,} steps"
 
     @property
     def epochs(self) -> int:
@@ -82,12 +92,15 @@ class Setup:
 def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Setup:
     """Open the data, choose inputs and target, and make the model."""
     splits = open_splits(data, seed=options.seed)
-    options = _with_length(options, len(splits.train))
+    options = tree_options(options) if options.is_trees else _with_length(options, len(splits.train))
     target = choose_target(splits, label=options.label, task=options.task)
     preparation, notes = choose_inputs(splits, target.label, options)
     augmentation = augmentation_of(options.augment, preparation)
     weights = _class_weights(target, options, notes)
     problem = Problem(preparation, target)
+    if options.is_trees:
+        booster = Booster(problem, options, records=len(splits.train))
+        return Setup(splits, problem, booster, options, (), weights, [*splits.notes, *notes])
     strategy = strategy_of(options)
     with strategy.scope() if strategy is not None else contextlib.nullcontext():
         model = (
@@ -112,7 +125,7 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
 
 def _early(options: Options) -> str:
     patience = options.early_stopping
-    return "" if patience is None else f", fewer if the validation loss stops improving for {patience}"
+    return "" if patience is None else f", or until {patience} epochs in a row bring no better validation loss"
 
 
 def _with_length(options: Options, records: int) -> Options:

@@ -19,7 +19,7 @@ from bushel.reading import Batch, Feed, Split
 from bushel.training.inputs.splits import feed_of
 from bushel.training.loop.framework import Logs
 from bushel.training.predictions import Predictions
-from bushel.training.run_folder import State, save_checkpoint
+from bushel.training.run_folder import MODEL, State, save_checkpoint
 from bushel.training.setup import Setup
 from bushel.training.verdict.metrics import metrics
 from bushel.training.verdict.watch import Watch
@@ -79,6 +79,15 @@ class Training:
             if old.ndim > 1 and np.any(old) and not variable.path.endswith("embeddings"):
                 found.append(float(np.linalg.norm(np.asarray(variable) - old) / np.linalg.norm(old)))
         return max(found, default=None)
+
+    def use_best(self) -> None:
+        """Give the model the weights of its best epoch."""
+        if self.best is not None:
+            self.setup.learner.model.set_weights(self.best)
+
+    def save_model(self) -> None:
+        """Write the model into the run's folder."""
+        self.setup.learner.model.save(self.folder / MODEL)
 
     def predict(self, split: Split) -> Predictions:
         """What the model predicts for every record of a split."""
@@ -170,7 +179,7 @@ class Training:
         state = self.state
         if state.best_loss is None or loss < state.best_loss:
             state.best_loss, state.best_epoch, state.stale = loss, state.epoch + 1, 0
-            self.best = [np.array(weight) for weight in self.setup.learner.model.get_weights()]
+            self._keep_weights()
             return
         state.stale += 1
         if self.setup.options.schedule == "plateau" and state.stale % _PATIENCE_OF_RATE == 0:
@@ -178,6 +187,9 @@ class Training:
         if self.setup.options.early_stopping is not None and state.stale >= self.setup.options.early_stopping:
             state.stopped = f"no better validation loss in {state.stale} epochs; the best was epoch {state.best_epoch}"
             state.is_over = True
+
+    def _keep_weights(self) -> None:
+        self.best = [np.array(weight) for weight in self.setup.learner.model.get_weights()]
 
     def _rate(self) -> float:
         return float(np.asarray(self.setup.learner.model.optimizer.learning_rate))

@@ -120,7 +120,7 @@ def facts_so_far(problem: Problem, options: Options, model: ModelFacts, watch: W
         looked_at=watch.looked_at,
         constant={name or only: count for name, count in watch.constant.items()},
         spans=spans if all(given.kind != "tokens" for given in problem.inputs) else {},
-        normalises=any(name in _NORMALISING for name in layers),
+        normalises=options.is_trees or any(name in _NORMALISING for name in layers),
         predicted=watch.predicted[-1] if watch.predicted else None,
         share=watch.shares[-1] if watch.shares else 0.0,
         waiting=watch.waited / watch.seconds if watch.seconds else 0.0,
