@@ -58,6 +58,7 @@ _HOMES = {
     "build_recipe": "bushel.building",
     "check": "bushel.checking",
     "explain": "bushel.checking",
+    "export_run": "bushel.training.exporting",
     "infer_schema": "bushel.records.survey",
     "costs": "bushel.records.survey",
     "info": "bushel.records.survey",
@@ -174,3 +175,4 @@ if TYPE_CHECKING:
     from bushel.training import evaluate as evaluate
     from bushel.training import predict as predict
     from bushel.training import train as train
+    from bushel.training.exporting import export_run as export_run

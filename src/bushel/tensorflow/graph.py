@@ -20,7 +20,7 @@ from bushel.storage import local_paths
 from bushel.tensorflow.operations import is_by_row, is_random, transform_batch, transform_row
 from bushel.tensorflow.tensors import as_graph, load, parse_fn, plan
 
-__all__ = ["graph_dataset"]
+__all__ = ["graph_dataset", "lay_out"]
 
 _READ_AT_ONCE = 64  # raw records that travel together from a file: one at a time costs ten times as much
 _FILES_AT_ONCE = 16
@@ -53,7 +53,7 @@ def _by_batch(request: Request, steps: Steps, specs: dict[str, Any]) -> Any:
 
     def to_columns(records: Any, seed: Any = (0, 0)) -> Any:
         records, weight = take_share(records)
-        return _lay_out(settings.layout, transform(parse(records), seed)), weight
+        return lay_out(settings.layout, transform(parse(records), seed)), weight
 
     groups = _with_seeds(_groups(request, steps).repeat(settings.epochs), settings)
     return groups.map(as_graph(to_columns), tf.data.AUTOTUNE, deterministic=True)
@@ -211,7 +211,7 @@ def _as_promised(value: Any, spec: Any) -> Any:
     return value
 
 
-def _lay_out(layout: tuple[Layout, ...], columns: dict[str, Any]) -> dict[str, Any]:
+def lay_out(layout: tuple[Layout, ...], columns: dict[str, Any]) -> dict[str, Any]:
     """The columns of a batch after every step of a layout."""
     for step in layout:
         if isinstance(step, Pad):

@@ -147,11 +147,16 @@ def _number(keras: Any, given: Input, x: Any, _: Split) -> Any:
 
 
 def _category(keras: Any, given: Input, x: Any, _: Split) -> Any:
-    lookup = keras.layers.StringLookup if given.dtype == "string" else keras.layers.IntegerLookup
+    """Code 0 is for values that train does not have. Integers need no lookup table, which few formats can hold."""
     size = len(given.values) + 1
+    if given.dtype == "string":
+        codes = keras.layers.StringLookup(vocabulary=given.values)(x)
+    else:
+        is_value = keras.ops.equal(keras.ops.expand_dims(x, -1), np.array(given.values, np.int64))
+        found = keras.ops.argmax(keras.ops.cast(is_value, "int32"), axis=-1) + 1
+        codes = keras.ops.where(keras.ops.any(is_value, axis=-1), found, keras.ops.zeros_like(found))
     if size <= 8:
-        return lookup(vocabulary=given.values, output_mode="one_hot")(keras.ops.expand_dims(x, -1))
-    codes = lookup(vocabulary=given.values)(x)
+        return keras.ops.one_hot(codes, size)
     return keras.layers.Embedding(size, min(32, size // 2))(codes)
 
 
