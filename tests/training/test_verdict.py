@@ -126,7 +126,7 @@ def test_predictions_that_are_not_numbers_are_no_comparison(tmp_path: Path) -> N
     options = Options(epochs=1, model=broken, preflight=False)
     trained = train(tmp_path / "data", options, out=tmp_path / "run")
     assert not trained.verdict.learned
-    assert "because predictions are not numbers" in trained.verdict.summary
+    assert "because predictions are NaN" in trained.verdict.summary
     assert trained.verdict.causes[0]["rule"] == "RUN001"
 
 
