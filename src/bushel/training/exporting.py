@@ -274,7 +274,7 @@ class _Server:
 
 
 _WORDS = {"onnx": "ONNX", "litert": "LiteRT"}
-_STEPS = {decode_image: "decoding of images", resize: "resizing"}
+_STEPS: dict[Any, str] = {decode_image: "decoding of images", resize: "resizing"}
 
 
 def _unscaled(preparation: Preparation) -> tuple[Any, ...]:
