@@ -219,6 +219,17 @@ class Execution:
         ]  # fmt: skip
         return [(spot[0], max(earlier), "")] if earlier else []
 
+    def definitions(self, spot: Spot) -> list[Spot]:
+        """Where the script gives a value to the constants that are named on a line."""
+        source = self.source_of(spot[0]) if spot else None
+        if source is None or not spot:
+            return []
+        named = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name) and n.lineno == spot[1]}
+        return [
+            (spot[0], node.lineno, "") for node in source.tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and _makes(node) & named
+        ]  # fmt: skip
+
     def keyword(self, spot: Spot, *names: str) -> Spot:
         """The line of a keyword of the call at a place; the place itself if there is none."""
         for node in self.nodes(spot):

@@ -111,7 +111,10 @@ def raises(run: Execution) -> Iterator[Finding]:
         return
     cause = cause_of(run, error)
     yield run.found(
-        cause.message, *cause.spots, help=cause.help, error=f"{error['type']}: {_one_line(error['message'])}"[:300]
+        cause.message,
+        *cause.spots,
+        help=cause.help,
+        error=f"{error['type']}: {_one_line(_essence(error['message']))}"[:300],
     )
 
 
@@ -161,8 +164,10 @@ def _spots(error: Event) -> list[Spot]:
 
 
 def _essence(message: str) -> str:
-    """The first sentence of a long message."""
+    """The first sentence of a long message; of an error in a graph, what comes after the stack that it quotes."""
     text = re.sub(r"in user code:\s*", "", message)
+    if text.lstrip().startswith("Graph execution error"):
+        text = re.split(r'File "[^"]*", line \d+, in .*|\.\.\.\n', text)[-1].strip() or text
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("File ")]
     told = [line for line in lines if re.match(r"[A-Z]\w*(Error|Exception):", line)]
     chosen = told[0].partition(":")[2].strip() if told else (lines[0] if lines else "")
@@ -277,10 +282,11 @@ def _label_range(run: Execution, error: Event, text: str) -> Cause | None:
     found = re.search(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)", text)
     if found is None:
         return None
-    last: Event = next((model["last"] for model in _models(run) if model.get("last")), {})
+    model: Event = next((model for model in _models(run) if model.get("last")), {})
+    spot = (model.get("last") or {}).get("place")
     return Cause(
         f"a label is {found[1]}, but the last layer has {found[2]} outputs: labels must be 0 to {int(found[2]) - 1}",
-        [last.get("place")],
+        [spot, model.get("place"), *run.definitions(spot)],
         "give the last layer as many outputs as there are classes, or number the labels from 0",
     )
 
@@ -301,9 +307,10 @@ def _embedding(run: Execution, error: Event, text: str) -> Cause | None:
         for layer in model["layers"]
         if layer["class"] == "Embedding" and layer.get("input_dim") == int(found[2])
     ]
+    spots = [*(spots[:1] or run.lines_of(r"\bEmbedding\(")), *run.lines_of(r"TextVectorization\(|Lookup\(|Tokenizer\(")]
     return Cause(
         f"index {found[1]} is looked up in a table of {found[2]} rows",
-        [*(spots[:1] or run.lines_of(r"\bEmbedding\(")), *run.lines_of(r"TextVectorization\(|Lookup\(|Tokenizer\(")],
+        [*spots, *(line for spot in spots for line in run.definitions(spot))],
         "give the table (input_dim of an Embedding) one row more than the largest index",
     )
 
@@ -411,6 +418,22 @@ def _name_error(run: Execution, error: Event, text: str) -> Cause | None:
     return Cause(f"{_essence(error['message'])}")
 
 
+def _missing_key(run: Execution, error: Event, text: str) -> Cause | None:
+    """A name that is taken out of parsed features, and that no description of them has."""
+    found = re.search(r"KeyError: ['\"](.+?)['\"]", f"{error['type']}: {text}")
+    spots: list[Spot] = []
+    for file in sorted({frame[0] for frame in error["frames"]}):
+        source = run.source_of(file)
+        for node in ast.walk(source.tree) if source and found else ():
+            if isinstance(node, ast.Dict) and any("Feature" in ast.dump(value) for value in node.values):
+                spots.append((file, node.lineno, ""))
+    if found is None or not spots:
+        return None
+    frames = [frame for frame in error["frames"][-1:] if frame]
+    return Cause(f"{found[1]!r} is not among the features that are parsed", [*frames, *spots[:3]],
+                 "use the name under which the feature is parsed")  # fmt: skip
+
+
 def _no_gradient(run: Execution, error: Event, text: str) -> Cause | None:
     if "No gradients provided for any variable" not in text:
         return None
@@ -467,6 +490,7 @@ _READERS: tuple[Reader, ...] = (
     _input_shape,
     _monitor,
     _name_error,
+    _missing_key,
     _no_gradient,
     _unknown_shape,
     _strings,

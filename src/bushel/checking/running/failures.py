@@ -41,6 +41,13 @@ def _is_ours(error: BaseException) -> bool:
     return _PASSED_ON.search(last[0].line or "") is None
 
 
+def _ends(message: str) -> str:
+    """A message, without the middle of a long one: errors in graphs quote a whole stack before the reason."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return f"{message[: LONGEST_MESSAGE // 3]}\n...\n{message[-LONGEST_MESSAGE * 2 // 3 :]}"
+
+
 def mark_told(error: BaseException) -> None:
     """An error is written down; it may travel on through the user's code."""
     error.__dict__["_bushel_told"] = True
@@ -66,8 +73,8 @@ def tell_failure(error: BaseException, *, doing: str = "script", **facts: Any) -
         "error",
         type=type(error).__name__,
         bases=[base.__name__ for base in type(error).__mro__[1:-1]],
-        message=str(error)[:LONGEST_MESSAGE],
-        cause=None if cause is None else f"{type(cause).__name__}: {cause}"[:LONGEST_MESSAGE],
+        message=_ends(str(error)),
+        cause=None if cause is None else _ends(f"{type(cause).__name__}: {cause}"),
         frames=frames_of(error),
         ours=_is_ours(error),
         doing=doing,
@@ -93,8 +100,8 @@ def tell_pipeline_failure(dataset: Any, error: BaseException, consumer: Place | 
         "error",
         type=type(error).__name__,
         bases=[base.__name__ for base in type(error).__mro__[1:-1]],
-        message=str(error)[:LONGEST_MESSAGE],
-        again=message[:LONGEST_MESSAGE],
+        message=_ends(str(error)),
+        again=_ends(message),
         cause=None,
         frames=frames,
         doing="drawing",

@@ -112,6 +112,7 @@ def learning_rate(run: Execution) -> Iterator[Finding]:
                 f"{rates[2]:.2g}, "
                 f"of {rates[0]:.2g} at first",
                 spot,
+                run.keyword(spot, "decay_steps"),
                 help="decay_steps counts batches, not epochs",
             )
         for callback in fit["arguments"]["callbacks"]:

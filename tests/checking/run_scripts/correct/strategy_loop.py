@@ -16,7 +16,7 @@ train = tf.data.TFRecordDataset(tf.io.gfile.glob("sensors/train*")).shuffle(600)
 dist = strategy.experimental_distribute_dataset(train)
 with strategy.scope():
     model = tf.keras.Sequential([tf.keras.Input((16,)), tf.keras.layers.Dense(32, activation="relu"), tf.keras.layers.Dense(5)])
-    optimizer = tf.keras.optimizers.Adam(0.002)
+    optimizer = tf.keras.optimizers.SGD(0.05)
     loss_object = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
 def step_fn(inputs):
