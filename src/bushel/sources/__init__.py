@@ -10,8 +10,7 @@ from bushel.sources.memory.arrays import ArraySource, arrays
 from bushel.sources.memory.iterables import IterableSource, iterable
 from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
-from bushel.sources.ranked_lists import elwc
-from bushel.sources.record_files import RecordSource, records
+from bushel.sources.record_files import RecordSource, elwc, records
 from bushel.sources.series.series import SeriesSource, series
 from bushel.sources.tables.hugging_face import huggingface
 from bushel.sources.tables.row_sources import RowSource, excel, sql

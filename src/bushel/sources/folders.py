@@ -1,4 +1,4 @@
-"""Files in folders: a walk that keeps arrays, not an object per file, and what the names of folders say."""
+"""Files in folders, listed into arrays instead of one object per file; classes and splits from folder names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 ClassFolder: TypeAlias = Literal["first", "last", "path"]
 
 _OF_SYSTEMS = {b"thumbs.db", b"desktop.ini", b"ehthumbs.db", b"__macosx", b"$recycle.bin", b"icon\r"}
-# Says of a file's name, in lower case, what it is if it is to be left out.
+# For a file name in lower case: what kind of file it is if it is left out, otherwise None.
 LeaveOut: TypeAlias = Callable[[bytes], str | None]
 
 
@@ -54,12 +54,12 @@ _NOT_TAKEN = {
 
 
 def files_of(source: str) -> LeaveOut:
-    """Leaves out all files but those of a source: images, text or video."""
+    """Leave out all files except those of a source: images, text or video."""
     return partial(_left_out, source)
 
 
 def is_file_of(source: str, name: str) -> bool:
-    """Whether a file is of a source by its name."""
+    """Whether a file belongs to a source, by its name."""
     return _left_out(source, os.fsencode(name)) is None
 
 
@@ -72,7 +72,7 @@ def _left_out(source: str, name: bytes) -> str | None:
 
 
 def images_or_bare(name: bytes) -> str | None:
-    """Leaves out all files but images, and those without a suffix, of which the bytes say what they are."""
+    """Leave out all files except images and those without a suffix, whose kind is found from their bytes."""
     return None if b"." not in name else _left_out("images", name)
 
 
@@ -84,21 +84,21 @@ class FileList:
     folder: NDArray[np.int32]  # the number of the folder that each file is in
     sizes: NDArray[np.int64]
     times: NDArray[np.int64]
-    folders: BytesColumn  # relative too; the first is "", the folder itself
+    folders: BytesColumn  # also relative; the first is "", the folder itself
     counted: dict[str, int]
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def but(self, rows: list[int], what: str) -> FileList:
-        """The same without some files, which are counted."""
+        """The same list without some files, which are counted."""
         kept = np.setdiff1d(np.arange(len(self)), rows)
         counted = {**self.counted, what: self.counted.get(what, 0) + len(rows)}
         own = (self.paths.take(kept), self.folder[kept], self.sizes[kept], self.times[kept])
         return FileList(*own, self.folders, counted)
 
     def columns(self) -> dict[str, Column]:
-        """What other processes map."""
+        """The columns that other processes map."""
         return {
             "paths": self.paths,
             "folder": self.folder,
@@ -109,7 +109,7 @@ class FileList:
 
 
 class _Branch(NamedTuple):
-    """A folder to be walked: its path below the root, and which folders it is in."""
+    """A folder to walk: its path below the root, and the folders that it is in."""
 
     relative: bytes
     above: tuple[Any, ...]
@@ -128,12 +128,12 @@ class _Walk:
         self.counted: Counter[str] = Counter()
 
     def visit(self, branch: _Branch) -> None:
-        """List one folder, then those in it."""
+        """List one folder, then its subfolders."""
         for below in self.open(branch):
             self.visit(below)
 
     def open(self, branch: _Branch) -> list[_Branch]:
-        """List one folder, and give back those in it; a link back to a folder above is not followed."""
+        """List one folder and return its subfolders; a link back to a parent folder is not followed."""
         relative, above = branch
         identity, entries = self.scanner.scan(relative)
         if identity in above:
@@ -202,11 +202,11 @@ class _Walk:
         self.counted.update(other.counted)
 
 
-_BRANCHES, _LEVELS = 64, 3  # folders that are enough to keep a cluster busy, and how deep they are looked for
+_BRANCHES, _LEVELS = 64, 3  # enough folders to keep a cluster busy, and how deep to look for them
 
 
 def _walk_shared(scanner: Scanner, leave_out: LeaveOut, helpers: Helpers) -> _Walk:
-    """List the folders at the top here, and share the walk through those below them."""
+    """List the top folders here, and share the walk through those below them."""
     steps: list[_Walk | _Branch] = [_Branch(b"", ())]
     for _ in range(_LEVELS):
         if sum(isinstance(step, _Branch) for step in steps) >= _BRANCHES:
@@ -239,7 +239,7 @@ def _is_hidden(name: bytes) -> bool:
 
 
 def walk(folder: Path, leave_out: LeaveOut, helpers: Helpers = None) -> FileList:
-    """List the files below a folder; hidden ones, and those that `leave_out` names, are only counted."""
+    """List the files below a folder; hidden files and those that `leave_out` names are only counted."""
     scanner = scanner_of(folder)
     if helpers is not None and not scanner.is_one_listing:
         return _walk_shared(scanner, leave_out, helpers).result()
@@ -247,7 +247,7 @@ def walk(folder: Path, leave_out: LeaveOut, helpers: Helpers = None) -> FileList
 
 
 def walk_or_take(path: Path, leave_out: LeaveOut, helpers: Helpers = None) -> FileList:
-    """The files below a folder; or the one file that it is, whatever its name."""
+    """The files below a folder, or a single file, whatever its name."""
     if path.is_dir() or not path.exists():
         return walk(path, leave_out, helpers)
     status = path.stat()
@@ -256,7 +256,7 @@ def walk_or_take(path: Path, leave_out: LeaveOut, helpers: Helpers = None) -> Fi
 
 
 def digest_of(files: FileList) -> str:
-    """Of names, sizes and times of all files."""
+    """A digest of the names, sizes and times of all files."""
     digest = hashlib.blake2b(digest_size=16)
     for part in (files.paths.data, files.paths.offsets, files.sizes, files.times):
         digest.update(np.ascontiguousarray(part).data)
@@ -265,7 +265,7 @@ def digest_of(files: FileList) -> str:
 
 @dataclass(eq=False, kw_only=True)
 class FolderSource:
-    """What sources of files in folders have in common: the files, and the labels and splits that folders say."""
+    """What sources of files in folders share: the files, and labels and splits from folder names."""
 
     takes: ClassVar[str]  # images, text or video
     group: ClassVar[str]  # the column that names the file, where a file is cut into several samples
@@ -276,12 +276,12 @@ class FolderSource:
 
     @cached_property
     def root(self) -> str:
-        """The folder: the path, or the folder of the one file that it is."""
+        """The folder: the path itself, or the parent of a single file."""
         return self.path if as_path(self.path).is_dir() else str(as_path(self.path).parent)
 
     @cached_property
     def files(self) -> FileList:
-        """The files there are. In another process, those that were there when the source was pickled."""
+        """The files. In another process, those that were there when the source was pickled."""
         if self.spooled is not None and (self.spooled / "columns.json").exists():
             columns: Any = load_columns(self.spooled)
             return FileList(**columns, counted={})
@@ -297,12 +297,12 @@ class FolderSource:
 
     @cached_property
     def listed(self) -> dict[str, Column]:
-        """Label and split, where folders say them."""
+        """Label and split, if folder names give them."""
         return told_by_folders(self.files, self.class_folder)
 
     @property
     def split(self) -> str | None:
-        """`split`, if something says which files belong to it."""
+        """`split`, if files have splits."""
         return "split" if "split" in self.listed else None
 
     def file_at(self, row: int) -> Path:
@@ -314,7 +314,7 @@ class FolderSource:
         return as_keys(self.files.paths.take(np.array([row])))[0]
 
     def list_cut(self, file: int, keys: BytesColumn, columns: Sequence[str], counted: dict[str, int]) -> Listing:
-        """The samples that one file is cut into: they have its label and split, and `group` names the file."""
+        """The samples of one file: they share its label and split, and `group` names the file."""
         there = {name: take(column, np.full(len(keys), file)) for name, column in self.listed.items()}
         there |= {"key": keys, self.group: BytesColumn.of([self.key_at(file)] * len(keys))}
         if file == 0:
@@ -323,7 +323,7 @@ class FolderSource:
 
     @cached_property
     def digest(self) -> str:
-        """Of names, sizes and times of all files."""
+        """A digest of the names, sizes and times of all files."""
         return digest_of(self.files)
 
     def fingerprint(self) -> str:
@@ -335,7 +335,7 @@ class FolderSource:
         return dict(self.recipe)
 
     def spool(self, folder: Path | None = None) -> None:
-        """Write what was listed into files that other processes map: in `folder`, or in a temporary one."""
+        """Write what was listed to files that other processes can map, in `folder` or in a temporary folder."""
         if not is_spooled(self.spooled, folder):
             self.spooled = spool_columns(self.files.columns(), folder)
 
@@ -346,14 +346,14 @@ class FolderSource:
 
 @dataclass(frozen=True)
 class FolderNames:
-    """What the names of folders say of the files in them; None where they say nothing."""
+    """Label and split by folder, from its name; None if the name gives none."""
 
     labels: list[str | None]
     splits: list[str | None]
 
 
 def classes_of(folders: Sequence[bytes], class_folder: ClassFolder) -> FolderNames:
-    """Class and split by folder. Folders are splits only if all at the top are named like splits."""
+    """Class and split by folder. Folders are splits only if all top folders are named like splits."""
     parts = [_text(folder).split("/") if folder else [] for folder in folders]
     splits = [split_of_name(names[0]) if names else None for names in parts]
     are_splits = bool(parts) and None not in splits
@@ -370,7 +370,7 @@ def classes_of(folders: Sequence[bytes], class_folder: ClassFolder) -> FolderNam
 
 
 def told_by_folders(files: FileList, class_folder: ClassFolder) -> dict[str, Column]:
-    """Label and split of each file, where folders say them."""
+    """Label and split of each file, if folder names give them."""
     names = classes_of(files.folders.to_list(), class_folder)
     found: dict[str, Column] = {}
     if any(label is not None for label in names.labels):
@@ -381,7 +381,7 @@ def told_by_folders(files: FileList, class_folder: ClassFolder) -> dict[str, Col
 
 
 def _text(name: bytes) -> str:
-    """A name of the file system as text that can be stored: bytes that are not UTF-8 are written out."""
+    """A file name as text that can be stored: bytes that are not UTF-8 are escaped."""
     return name.decode(errors="backslashreplace")
 
 
@@ -395,7 +395,7 @@ def as_keys(paths: BytesColumn) -> BytesColumn:
 
 
 def by_folder(values: Sequence[str | None], folder: NDArray[np.int32]) -> Column:
-    """A column of one value per file from one value per folder."""
+    """Expand one value per folder to one value per file."""
     column = BytesColumn.of([value or "" for value in values])
     if None not in values:
         return column.take(folder)

@@ -1,4 +1,4 @@
-"""From a path to the source it is."""
+"""Which source a path stands for."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from bushel.sources.images.tiles import tiles
 from bushel.sources.memory.arrays import arrays
 from bushel.sources.options import check_names
 from bushel.sources.protocol import Source
-from bushel.sources.ranked_lists import elwc
-from bushel.sources.record_files import records
+from bushel.sources.record_files import elwc, records
 from bushel.sources.series.series import series
 from bushel.sources.tables.dialect import is_delimited
 from bushel.sources.tables.hugging_face import huggingface, is_dataset_folder
@@ -61,16 +60,16 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "yolo": yolo,
 }
 _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
-_LOOKED_INTO = 1 << 16  # bytes of a file whose name says nothing
+_LOOKED_INTO = 1 << 16  # bytes of a file with an unknown name
 _LOOKED_INTO_FILES = 20  # of a folder
-_LOOKED_AT = 10_000  # files that are looked at to find what is in a folder
+_LOOKED_AT = 10_000  # files that are inspected to tell what is in a folder
 
 
 def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None, **options: Any) -> Source:
     """Open the source that a path, or a table from `describe()`, stands for.
 
-    Options are those of the source. Every source accepts `label`, and uses it where it has to know the label: images
-    with a table of labels, windows of a series. `helpers` share the work of looking through many files.
+    Options are those of the source. Every source accepts `label`, and uses it if it needs to know the label: images
+    with a table of labels, windows of a series. `helpers` share the work of scanning many files.
     """
     told = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = told.pop("kind", None)
@@ -100,7 +99,7 @@ def _meant(name: str, names: Any) -> str:
 
 
 def kind_of(path: Any) -> str:
-    """The kind of source that a path is, by what is there."""
+    """The kind of source at a path."""
     if isinstance(path, str | os.PathLike) and as_path(path).is_dir():
         return _kind_of_folder(as_path(path))
     return _kind_of_file(list_files(path)[0])
@@ -127,7 +126,7 @@ def _kind_of_records(path: Path) -> str:
 
 
 def _header(path: Path) -> list[str]:
-    """The names in the first line of a table; none where it is compressed."""
+    """The names in the first line of a table."""
     with path.open("rb") as file:
         first = file.read(1 << 14).split(b"\n")[0].decode("utf-8-sig", errors="replace").strip()
     return [name.strip("\"' ") for name in re.split(r"[,;\t|]", first)]
@@ -198,7 +197,7 @@ def _kind_of_folder(folder: Path) -> str:
 
 
 def _kind_of_bare(folder: Path) -> str | None:
-    """The kind of the first files without a suffix, if their bytes say one and the same."""
+    """The kind of the first files without a suffix, if their bytes agree."""
     found = set()
     for path in islice((path for path in paths_below(folder) if "." not in path.name), _LOOKED_INTO_FILES):
         with path.open("rb") as file:

@@ -29,12 +29,12 @@ class Option(NamedTuple):
 
     @property
     def is_required(self) -> bool:
-        """Whether it has to be given."""
+        """Whether it must be given."""
         return self.default is inspect.Parameter.empty
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that it may be; empty if it may be any text, or is none."""
+        """The allowed words; empty if it is not a choice of words."""
         kinds = [self.type, *get_args(self.type)]
         if str in kinds:
             return ()
@@ -42,19 +42,19 @@ class Option(NamedTuple):
 
     @property
     def plain_type(self) -> type:
-        """bool, int, float or str, as a command line reads it."""
+        """The type as a command line reads it: bool, int, float or str."""
         kinds = [kind for kind in (self.type, *get_args(self.type)) if kind is not NoneType]
         return next((kind for kind in (bool, int, float) if kind in kinds), str)
 
 
 @cache
 def options_of(make: Callable[..., Any]) -> dict[str, Option]:
-    """The options of a source by name, in the order of its signature; the path is none of them."""
+    """The options of a source by name, in the order of its signature, without the path."""
     hints = get_type_hints(make, include_extras=True)
     _, *parameters = inspect.signature(make).parameters.values()
     found = {}
     for parameter in parameters:
-        if parameter.name == "helpers":  # it changes no sample, and no recipe has it
+        if parameter.name == "helpers":  # it changes no sample, so no recipe has it
             continue
         hint, help = hints[parameter.name], ""
         if get_origin(hint) is Annotated:
@@ -63,7 +63,7 @@ def options_of(make: Callable[..., Any]) -> dict[str, Option]:
     return found
 
 
-# How the command line says what a source needs, where that is not --set.
+# How to give on the command line what a source needs, if not with --set.
 _AS_FLAGS = {
     "series": "; on the command line: --windows N --time COL",
     "tiles": "; on the command line: --tiles 256x256",
@@ -71,7 +71,7 @@ _AS_FLAGS = {
 
 
 def check_names(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Refuse options that a source does not have, or that it needs and lacks."""
+    """Refuse unknown options, and report required ones that are missing."""
     options = options_of(make)
     for name in given:
         if name not in options:
@@ -85,7 +85,7 @@ def check_names(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
 
 
 def check_values(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Refuse words that an option does not know. `given` may be `locals()` at the start of the function."""
+    """Refuse words that an option does not allow. `given` may be `locals()` at the start of the function."""
     for name, option in options_of(make).items():
         value, choices = given[name], option.choices
         if isinstance(value, str) and choices and value not in choices:
@@ -103,9 +103,9 @@ def recipe_table(
     first: Sequence[str] = (),
     always: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The `[source]` table of a recipe: kind, path, and the options that are not as by default.
+    """The `[source]` table of a recipe: kind, path, and the options that differ from their defaults.
 
-    Those of `first` and `always` are there in any case, unless they are None; those of `first` come before all others.
+    Those in `first` and `always` are included anyway, unless they are None; those in `first` come first.
     """
     options = options_of(make)
     table: dict[str, Any] = {"kind": make.__name__, "path": path}
@@ -117,7 +117,7 @@ def recipe_table(
 
 
 def _plain(value: Any) -> Any:
-    """As TOML and JSON hold it."""
+    """As TOML and JSON can hold it."""
     if isinstance(value, PathLike):
         return str(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What a source must be able to do. Everything is columns: no Python object per sample where that can be avoided."""
+"""What a source must provide. Everything is in columns, with no Python object per sample if that can be avoided."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Reads: TypeAlias = Literal["random", "sequence"]
 
 
 class Refused(NamedTuple):
-    """A sample that cannot be used: its row in the partition, where that was found, and why."""
+    """A sample that cannot be used: its row in the partition, the stage that found it, and why."""
 
     row: int
     stage: str  # read, decode, schema, transform
@@ -32,12 +32,12 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """What a plan needs to know of one partition, without its payload."""
+    """What a plan needs to know about one partition, without its payload."""
 
     keys: BytesColumn  # one per row; unique over the whole source
-    columns: dict[str, Column]  # those that were asked for: label, split, group
-    sizes: NDArray[np.int64] | None = None  # bytes of each row, where that is cheap to know
-    counted: dict[str, int] = field(default_factory=dict)  # what was left out, by what it is: hidden files, ...
+    columns: dict[str, Column]  # the requested ones: label, split, group
+    sizes: NDArray[np.int64] | None = None  # bytes of each row, if that is cheap to find
+    counted: dict[str, int] = field(default_factory=dict)  # what was left out, by kind: hidden files, ...
 
 
 @dataclass(frozen=True)
@@ -47,35 +47,35 @@ class Block:
     rows: NDArray[np.int64]  # their numbers in the partition
     columns: dict[str, Column]  # one row each
     refused: list[Refused] = field(default_factory=list)  # rows that are not in `rows`
-    counted: dict[str, int] = field(default_factory=dict)  # what was changed, by what it is: rotated upright, ...
-    is_repeat: bool = False  # these rows are others that come again, for balance
+    counted: dict[str, int] = field(default_factory=dict)  # what was changed, by kind: rotated upright, ...
+    is_repeat: bool = False  # these rows repeat others, for balance
 
 
 class Source(Protocol):
-    """A place that samples come from, in one partition or several. A value: it pickles, and is cheap to pickle.
+    """Where samples come from, in one or several partitions. A value that is cheap to pickle.
 
-    A source that already says which split a sample belongs to names the column that does in an attribute `split`; it
-    can be listed, but need not be a feature. One whose samples belong together (windows of a series, tiles of an image)
-    names the column that says so in an attribute `group`: where shares are drawn, they are drawn by it. `label` is the
-    name of the label where that is not `label`. Values that are missing are rows that a `Ragged` says are not present.
+    If samples already have a split, the attribute `split` names the column that holds it; it can be listed, but need
+    not be a feature. If samples belong together (windows of a series, tiles of an image), the attribute `group` names
+    the column of their groups, by which shares are drawn. The attribute `label` is the name of the label if that is
+    not `label`. Missing values are rows of a `Ragged` that are not present.
     """
 
     reads: Reads
 
     def partitions(self) -> int:
-        """How many parts can be listed and read on their own."""
+        """The number of parts that can be listed and read separately."""
         ...
 
     def schema(self) -> Schema:
-        """Names and types of the features, told over the whole source, not from its first rows."""
+        """Names and types of the features, from the whole source, not only from its first rows."""
         ...
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """List one partition: keys, and those of the columns asked for that the source has."""
+        """List one partition: keys, and the requested columns that the source has."""
         ...
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """Read rows of one partition, some at a time.
+        """Read rows of one partition, a block at a time.
 
         A source that reads at random is given row numbers and yields those, in that order. One that reads in sequence
         is given None and yields all rows in order.
@@ -83,11 +83,11 @@ class Source(Protocol):
         ...
 
     def locate(self, partition: int, row: int) -> str:
-        """Where a row comes from, in words for people: `cats/001.jpg`, `rows.csv: row 1041`."""
+        """Where a row comes from, as text for people: `cats/001.jpg`, `rows.csv: row 1041`."""
         ...
 
     def fingerprint(self) -> str:
-        """Something that changes when the source does, without reading payload."""
+        """A value that changes when the source does, found without reading payload."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Source(Protocol):
         ...
 
 
-_HASHED_WHOLE = 64 << 20  # bytes of an array that are all hashed; of larger ones, as many from evenly spread places
+_HASHED_WHOLE = 64 << 20  # bytes of an array that is hashed whole; a larger one is sampled evenly, to this size
 _PIECES = 64
 
 
@@ -105,7 +105,7 @@ def as_given(paths: AnyPath | Iterable[AnyPath]) -> str | list[str]:
 
 
 def fingerprint_of(files: Iterable[AnyPath], options: Mapping[str, Any], *more: str) -> str:
-    """Of files by name, size and time, of options, and of whatever else is given."""
+    """A fingerprint of files (name, size and time), options, and any further text."""
     digest = hashlib.blake2b(digest_size=16)
     for path in listed([as_path(file) for file in files]):
         status = path.stat()
@@ -118,7 +118,7 @@ def fingerprint_of(files: Iterable[AnyPath], options: Mapping[str, Any], *more: 
 
 
 def fingerprint_of_arrays(columns: Mapping[str, Column]) -> str:
-    """Of columns by name, type and values."""
+    """A fingerprint of columns: names, types and values."""
     digest = hashlib.blake2b(digest_size=16)
     for name, column in columns.items():
         digest.update(name.encode() + b"\0")

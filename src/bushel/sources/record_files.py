@@ -1,10 +1,10 @@
-"""TFRecord files, anyone's, as a source: to shard, compress, split or select again."""
+"""TFRecord files as a source, whoever wrote them: to shard, compress, split or select again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,19 +19,21 @@ from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault
 from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file
 from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
-from bushel.records.scan import shape_columns, to_column
+from bushel.records.messages import parse_elwc
+from bushel.records.scan import payloads, shape_columns, to_column
 from bushel.records.survey import infer_schema
 from bushel.sources.memory.values import number_keys
-from bushel.sources.options import recipe_table
+from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
+from bushel.sources.tables.row_sources import RowSource
 from bushel.sources.tables.table_columns import as_text, named
 from bushel.storage import AnyPath, as_path, list_files, load_bytes, local_copy, shard_paths
 
-__all__ = ["RecordSource", "records"]
+__all__ = ["RecordSource", "elwc", "records"]
 
 _BLOCK_BYTES = 8 << 20
 _BLOCK_ROWS = 16384
-_LOST = np.uint64(1 << 62)  # the offset of a record that is not there; its length is the fault
+_LOST = np.uint64(1 << 62)  # marks a record that is missing; its length is then the fault
 
 
 def records(
@@ -40,11 +42,11 @@ def records(
     columns: Annotated[Sequence[str] | None, "Features to keep (default: all)"] = None,
     key: Annotated[str | None, "Feature that tells records apart (default: `key`, or the record's number)"] = None,
 ) -> RecordSource:
-    """Take samples from TFRecord files: a dataset of bushel's, or files, folders and patterns of anyone's.
+    """Take samples from TFRecord files: a bushel dataset, or any files, folders and patterns.
 
-    The schema is the dataset's, or the one beside the first file, or told from all records. `columns` chooses features;
-    `key` names the feature that is a record's key (default: `key`, if there is one). Plain files are read at random,
-    compressed ones in sequence. Records that are damaged are refused one by one.
+    The schema is that of the dataset, or the one next to the first file, or inferred from all records. `columns`
+    chooses features; `key` names the feature that is a record's key (default: `key`, if there is one). Plain files are
+    read at random, compressed ones in sequence. Records that are damaged are refused one by one.
     """
     arguments = locals()
     given = as_given(paths)
@@ -59,7 +61,7 @@ def records(
 
 
 def _record_files(given: str | list[str]) -> list[Path]:
-    """The files that paths name; of a dataset its shards, of any other folder what is named like TFRecords."""
+    """The files at these paths: the shards of a dataset, or the files of a folder that are named like TFRecords."""
     files: list[Path] = []
     for path in [given] if isinstance(given, str) else given:
         folder = as_path(path)
@@ -93,7 +95,7 @@ class RecordSource:
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """That of the dataset, if the files are of one."""
+        """The label of the dataset, if the files belong to one."""
         folder = as_path(self.files[0]).parent
         return read_manifest(folder) if has_manifest(folder) else None
 
@@ -132,7 +134,7 @@ class RecordSource:
 
     @cached_property
     def splits(self) -> tuple[str | None, ...]:
-        """The split that the manifest, or each file's name, tells."""
+        """The split of each file, from the manifest or from its name."""
         told: dict[str, str] = {}
         if self.manifest is not None:
             told = {shard.path: name for name, split in self.manifest.splits.items() for shard in split.shards}
@@ -140,7 +142,7 @@ class RecordSource:
 
     @property
     def split(self) -> str | None:
-        """`split`, if the names of all files tell theirs, or records hold it."""
+        """`split`, if all file names have one, or if records do."""
         if "split" in self.whole_schema or all(split is not None for split in self.splits):
             return "split"
         return None
@@ -151,7 +153,7 @@ class RecordSource:
 
     @cached_property
     def extents(self) -> dict[int, NDArray[np.uint64]]:
-        """By partition, where records are, once it was asked for."""
+        """Where records are, by partition, for partitions that were needed."""
         return {}
 
     def _extents(self, partition: int) -> NDArray[np.uint64]:
@@ -170,7 +172,7 @@ class RecordSource:
         return self.extents[partition]
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """Keys, and the columns asked for; values of damaged records are missing."""
+        """Keys, and the requested columns; values of damaged records are missing."""
         whole = self.whole_schema
         wanted = [name for name in columns if name in whole]
         names = list(dict.fromkeys([*wanted, *([self.key_feature] if self.key_feature else [])]))
@@ -198,7 +200,7 @@ class RecordSource:
         return as_text(column)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """Records by their numbers, or all in order."""
+        """Records by number, or all in order."""
         if self.reads == "sequence":
             if rows is not None:
                 raise ValueError("rows must be None: compressed records are read in sequence")
@@ -239,7 +241,7 @@ class RecordSource:
     def _decode(
         self, memory: Any, extents: NDArray[np.uint64], names: Sequence[str]
     ) -> tuple[dict[str, Column], dict[int, str]]:
-        """Columns as they are stored, a row for each record, and what is wrong with those that are damaged."""
+        """Columns as stored, one row per record, and what is wrong with damaged records."""
         wires = wire_features(self.whole_schema.features)
         asked = [(name, wires[name].sequence, INT_KIND if name in self.names else wires[name].kind) for name in names]
         found, faults, _ = _native.decode(memory, extents, asked, True, 1, False)
@@ -276,7 +278,7 @@ class RecordSource:
 
 
 def _misfits(columns: dict[str, Column], schema: Schema) -> dict[int, str]:
-    """Rows whose indices and values are no sparse vector, and why; looked for one by one where not all are."""
+    """Rows whose indices and values are not a sparse vector, and why."""
     found: dict[int, str] = {}
     for name, feature in schema.features.items():
         if feature.encoding != "sparse":
@@ -295,7 +297,7 @@ def _misfits(columns: dict[str, Column], schema: Schema) -> dict[int, str]:
 
 
 def _with_losses(file: RecordFile, max_bytes: int = CHUNK_BYTES) -> Iterator[tuple[Any, NDArray[np.uint64]]]:
-    """The chunks of a file. What damage makes unreachable takes the place of one record, so that it is refused."""
+    """The chunks of a file. A stretch that damage makes unreachable counts as one record, so that it is refused."""
     lost: list[Skipped] = []
     memory: Any = None
     extents = np.empty((0, 2), np.uint64)
@@ -315,10 +317,44 @@ def _places_of(lost: Sequence[Skipped]) -> NDArray[np.uint64]:
 
 
 def _all_present(column: Column) -> Column:
-    """A column from which the rows that lacked it were taken is one that no row lacks."""
+    """Make a column plain after the rows that lacked it were removed."""
     if not isinstance(column, Ragged) or column.present is None or not column.present.all():
         return column
     if len(column) and (column.lengths == column.lengths[0]).all() and isinstance(column.values, np.ndarray):
         width = int(column.lengths[0])
         return column.values if width == 1 else column.values.reshape(len(column), width)
     return column.values if (column.lengths == 1).all() else Ragged(column.values, column.row_splits)
+
+
+def elwc(
+    path: AnyPath, *, key: Annotated[str | None, "Feature of the context that identifies a list"] = None
+) -> RowSource:
+    """Take a sample from each ExampleListWithContext of TFRecord files: its context, and a list of each feature."""
+    given = locals()
+    check_values(elwc, given)
+    files = list_files(path)
+    return RowSource(partial(_read, files), files, recipe_table(elwc, as_given(path), given), key)
+
+
+def _read(files: list[Path]) -> Iterator[dict[str, Any]]:
+    for file in files:
+        for number, data in enumerate(payloads(file)):
+            found = parse_elwc(data)
+            if found is None:
+                raise FileProblem(file, f"record {number} is not an ExampleListWithContext")
+            yield _sample(*found)
+
+
+def _sample(context: dict[str, Any], examples: list[dict[str, Any]]) -> dict[str, Any]:
+    """The features of the context as values or lists, and those of the examples as lists, which must be complete."""
+    sample = {name: values[0] if len(values) == 1 else values for name, values in context.items()}
+    for name in dict.fromkeys(name for example in examples for name in example):
+        values = [example.get(name) for example in examples]
+        there = [value for value in values if value is not None]
+        if len(there) < len(values) or len({len(value) for value in there}) > 1:
+            raise ValueError(f"{name} must have as many values in every example of a list")
+        plain = [value[0] if len(value) == 1 else list(value) for value in there]
+        sample[name if name not in context else f"list/{name}"] = (
+            plain if isinstance(values[0], list) else np.asarray(plain)
+        )
+    return sample

@@ -1,4 +1,4 @@
-"""Tar files as WebDataset lays them out: files of one name up to the first dot are one sample."""
+"""Tar files in WebDataset's layout: files with the same name up to the first dot are one sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,8 +21,8 @@ from bushel.data.samples import feature_of, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, SchemaMismatch, readable_size
 from bushel.records.files import MAX_RECORD
-from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
-from bushel.sources.memory.census import Census, misfit
+from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, KeepBytes, allowed
+from bushel.sources.memory.iterables import Census, misfit
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files, local_copy
@@ -41,15 +41,15 @@ _BLOCK_BYTES = 16 << 20
 def webdataset(
     paths: AnyPath | Iterable[AnyPath],
     *,
-    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    verify: HowVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
 ) -> TarSource:
     """Take samples from the tar files of a WebDataset, plain or compressed, one partition each.
 
     `001.jpg`, `001.cls` and `001.json` make one sample with the key `001`: images become `image`, `cls` the `label`,
-    `txt` the `text`, `npy` an array, the values in `json` features of their own names, anything else bytes named like
-    its extension. Images are checked as `images` does.
+    `txt` the `text`, `npy` an array, the values in `json` features with their own names, anything else bytes named
+    after its extension. Images are checked as `images` does.
     """
     arguments = locals()
     check_values(webdataset, arguments)
@@ -64,7 +64,7 @@ def webdataset(
 
 
 class _Member(dict[str, Any]):
-    """A sample in the making: values by feature, images apart; `why` says what is wrong with it, if something is."""
+    """A sample being read: values by feature, with images kept apart; `why` says what is wrong with it, if anything."""
 
     def __init__(self, key: str) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class TarSource:
 
     @cached_property
     def survey(self) -> tuple[dict[str, Feature], tuple[str, ...], tuple[BytesColumn, ...]]:
-        """Features, names of images, and keys by file; images are passed over."""
+        """Features, names of images, and keys by file; images are skipped."""
         census = Census()
         images: dict[str, None] = {}
         keys = []
@@ -98,7 +98,7 @@ class TarSource:
                 found.append(sample.key)
             keys.append(found)
         if len({key for found in keys for key in found}) < sum(len(found) for found in keys):
-            # Shards that each count from 0 have the same keys: the shard's name tells them apart.
+            # Shards that each count from 0 have the same keys: the shard's name distinguishes them.
             keys = [[f"{Path(file).name}/{key}" for key in found] for file, found in zip(self.files, keys, strict=True)]
         return census.features(), tuple(images), tuple(BytesColumn.of(found) for found in keys)
 
@@ -109,7 +109,7 @@ class TarSource:
 
     @property
     def split(self) -> str | None:
-        """`split`, if samples have that."""
+        """`split`, if samples have such a feature."""
         return "split" if "split" in self.survey[0] else None
 
     def partitions(self) -> int:
@@ -117,7 +117,7 @@ class TarSource:
         return len(self.files)
 
     def schema(self) -> Schema:
-        """What most samples hold, their images and their key."""
+        """The features that fit most samples, their images and their key."""
         features, images, _ = self.survey
         found: dict[str, Feature] = {}
         for name in images:
@@ -125,7 +125,7 @@ class TarSource:
         return Schema(features=found | features | {"key": Feature(dtype="str")})
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """Keys, and the columns asked for, without a look at the images."""
+        """Keys, and the requested columns, without reading images."""
         features = self.survey[0]
         wanted = {
             name: Feature(dtype=features[name].dtype, shape=features[name].shape, required=False)
@@ -260,7 +260,7 @@ def _add(sample: _Member, extension: str, data: bytes, *, is_image: bool) -> Non
 
 
 def _add_json(sample: _Member, name: str, value: Any) -> None:
-    """Values of an object by their names, of one inside it as `outer/inner`."""
+    """The values of an object by name; those of a nested object are named `outer/inner`."""
     if isinstance(value, dict):
         for inner, inner_value in value.items():
             _add_json(sample, inner if name == "json" else f"{name}/{inner}", inner_value)

@@ -1,4 +1,4 @@
-"""What annotations say of images: which there are, and the objects in them. Columns, not an object per box."""
+"""Annotations of images: which images there are, and their objects. Columns, not one Python object per box."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Annotations:
 
     paths: BytesColumn  # below the folder of images
     ids: BytesColumn  # as the annotations name the images
-    sizes: NDArray[np.int64]  # height and width that the annotations tell; 0 where they do not
+    sizes: NDArray[np.int64]  # height and width according to the annotations; 0 if unknown
     row_splits: NDArray[np.int64]
     boxes: NDArray[np.float64]  # xmin, ymin, xmax, ymax
     unit: Unit
@@ -53,7 +53,7 @@ class Annotations:
 
 
 class Gathering:
-    """Collects what a format tells, image by image."""
+    """Collects annotations, image by image."""
 
     def __init__(self, unit: Unit, more: dict[str, type]) -> None:
         self.unit: Unit = unit
@@ -70,7 +70,7 @@ class Gathering:
         self.counted: Counter[str] = Counter()
 
     def add_object(self, box: tuple[float, float, float, float], name: str, **more: Any) -> None:
-        """One object of the image that is added next."""
+        """Add an object of the image that is added next."""
         self.boxes.append(box)
         self.names.append(name)
         for key, value in more.items():
@@ -79,7 +79,7 @@ class Gathering:
     def add_image(
         self, path: str, id: str, size: tuple[int, int] = (0, 0), *, split: str = "", fault: str = ""
     ) -> None:
-        """The image of the objects added since the one before."""
+        """Add the image of the objects that were added since the last image."""
         if fault:
             self.faults[len(self.paths)] = fault
         self.paths.append(path)
@@ -89,7 +89,7 @@ class Gathering:
         self.ends.append(len(self.boxes))
 
     def finish(self, classes: dict[str, int] | None, features: dict[str, str]) -> Annotations:
-        """All of it as columns; classes that are not given are numbered from 1 by their names: 0 is the background."""
+        """Everything as columns. Classes without a number are numbered from 1 by name, because 0 is the background."""
         known = classes if classes is not None else number_classes(self.names)
         unknown = sorted(set(self.names) - set(known))
         for row in range(len(self.paths) if unknown else 0):
@@ -125,12 +125,12 @@ def _column(values: list[Any], kind: type) -> Column:
 BadBoxes: TypeAlias = Literal["refuse", "clip"]
 Boxes: TypeAlias = NDArray[np.float64]  # xmin, ymin, xmax, ymax, as shares of the image
 
-# What rounding to six digits, or half a pixel of 50,000, makes: no box is impossible for it.
+# The error of rounding to six digits, or of half a pixel in 50,000: no box is invalid because of it.
 _ROUNDING = 1e-5
 
 
 def turn_boxes(boxes: Boxes, orientation: int) -> Boxes:
-    """Boxes of an image that EXIF says to turn, as those of the image upright."""
+    """Turn boxes together with their image, as its EXIF orientation says."""
     x1, y1, x2, y2 = boxes.T
     turned = {
         2: (1 - x2, y1, 1 - x1, y2),
@@ -145,7 +145,7 @@ def turn_boxes(boxes: Boxes, orientation: int) -> Boxes:
 
 
 def clean_boxes(boxes: Boxes, policy: BadBoxes) -> tuple[Boxes, NDArray[np.bool_], dict[str, int], str]:
-    """Boxes within the image, which of those given are left, what was changed, and why the image is refused."""
+    """The boxes inside the image, which of the given ones are left, what was changed, and why the image is refused."""
     finite: NDArray[np.bool_] = np.asarray(np.isfinite(boxes).all(axis=1))
     inside = np.clip(boxes, 0, 1)
     with np.errstate(invalid="ignore"):

@@ -46,7 +46,7 @@ def has_boxes(names: Sequence[str]) -> bool:
 def read_boxes(
     paths: Any, columns: Mapping[str, str] | None, unit: Unit | None, classes: Mapping[str, int] | None
 ) -> Annotations:
-    """Read boxes and group them by image, in the order in which images first come."""
+    """Read boxes and group them by image, in the order of first appearance."""
     source = table(paths)
     found = _find_columns(list(source.schema()), dict(columns or {}), source.files[0])
     listings = [source.list(part, list(found.values())).columns for part in range(source.partitions())]
@@ -96,7 +96,7 @@ def _numbers(values: list[Any], name: str, where: str) -> list[float]:
 
 
 def _unit_of(corners: np.ndarray[Any, Any]) -> Unit:
-    """Shares of the image, if no corner is far outside of 0 to 1."""
+    """Fractions of the image if no corner is far outside 0 to 1, otherwise pixels."""
     largest = float(np.nanmax(np.abs(corners), initial=0.0))
     return "share" if 0 < largest <= 1.5 else "pixels"
 
@@ -143,7 +143,7 @@ def _text(value: Any) -> str:
 
 
 def image_path(root: Path, name: str, is_there: Callable[[Path], bool] = Path.is_file) -> str:
-    """The path of an image that a table names, with the suffix that it may leave out."""
+    """The path of an image in a table, with the suffix that the table may leave out."""
     suffixes = suffixes_of("images")
     if is_there(root / name) or Path(name).suffix.lower() in suffixes:
         return name
@@ -151,7 +151,7 @@ def image_path(root: Path, name: str, is_there: Callable[[Path], bool] = Path.is
 
 
 def with_suffixes(annotated: Annotations, root: Path) -> Annotations:
-    """The same, with paths as they are on disk."""
+    """The same annotations, with paths as they are on disk."""
     from dataclasses import replace
 
     is_there = presence(root)

@@ -1,4 +1,4 @@
-"""Images with boxes round the objects in them, with the feature names of TensorFlow's Object Detection API."""
+"""Images with boxes around the objects in them, with the feature names of TensorFlow's Object Detection API."""
 
 from __future__ import annotations
 
@@ -25,14 +25,20 @@ from bushel.sources.detection.coco import coco_files, encode_mask, read_coco
 from bushel.sources.detection.voc import read_voc
 from bushel.sources.detection.yolo import read_yolo
 from bushel.sources.folders import as_keys
-from bushel.sources.images.image_checks import ImageCheck, allowed
+from bushel.sources.images.image_checks import Allow, ImageCheck, KeepBytes, allowed
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
 from bushel.storage import AnyPath, as_path, list_files
 
 __all__ = ["DetectionSource", "boxes", "coco", "voc", "yolo"]
 
-BoxedVerify: TypeAlias = Literal["decode", "headers"]  # the size of an image is needed
+HowBoxedVerified: TypeAlias = Annotated[
+    Literal["decode", "headers"],  # the size of an image is needed
+    "How to check images: decode them, or read their headers",
+]
+ImageFolder: TypeAlias = Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"]
+Classes: TypeAlias = Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"]
+HowBadBoxes: TypeAlias = Annotated[BadBoxes, "What to do with invalid boxes"]
 _BLOCK_ROWS = 64
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _MASK = "image/object/mask"
@@ -41,14 +47,14 @@ _LABEL = "image/object/class/label"
 
 def coco(
     annotations: AnyPath | Sequence[AnyPath],
-    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
+    images: ImageFolder = None,
     *,
     masks: Annotated[bool, "Store COCO's segmentations too, as PNGs"] = False,
-    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
-    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
-    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    classes: Classes = None,
+    bad_boxes: HowBadBoxes = "refuse",
+    verify: HowBoxedVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
 ) -> DetectionSource:
     """Take a sample from each image of one or several COCO files, or of a folder with such files.
 
@@ -69,13 +75,13 @@ def coco(
 
 def voc(
     folder: AnyPath,
-    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
+    images: ImageFolder = None,
     *,
-    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
-    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
-    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    classes: Classes = None,
+    bad_boxes: HowBadBoxes = "refuse",
+    verify: HowBoxedVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
 ) -> DetectionSource:
     """Take a sample from each XML file of a folder as Pascal VOC has it: Annotations, JPEGImages, ImageSets.
 
@@ -90,13 +96,13 @@ def voc(
 
 def yolo(
     folder: AnyPath,
-    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
+    images: ImageFolder = None,
     *,
-    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
-    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
-    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    classes: Classes = None,
+    bad_boxes: HowBadBoxes = "refuse",
+    verify: HowBoxedVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
 ) -> DetectionSource:
     """Take a sample from each image of a folder with YOLO labels, next to the images or under `labels`.
 
@@ -111,19 +117,19 @@ def yolo(
 
 def boxes(
     paths: AnyPath | Sequence[AnyPath],
-    images: Annotated[AnyPath | None, "Folder of the images (default: found near the annotations)"] = None,
+    images: ImageFolder = None,
     *,
     columns: Annotated[Mapping[str, str] | None, 'Columns with unusual names, such as class = "species"'] = None,
     unit: Annotated[Unit | None, "Unit of the corners (default: found from the values)"] = None,
-    classes: Annotated[Mapping[str, int] | None, "Number of each class (default: as the annotations say)"] = None,
-    bad_boxes: Annotated[BadBoxes, "What to do with invalid boxes"] = "refuse",
-    verify: Annotated[BoxedVerify, "How to check images: decode them, or read their headers"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    classes: Classes = None,
+    bad_boxes: HowBadBoxes = "refuse",
+    verify: HowBoxedVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
 ) -> DetectionSource:
     """Take a sample from each image of a table with a row per box: filename, xmin, ymin, xmax, ymax, class.
 
-    Usual other names of these columns are known, and `columns` says unusual ones (`{"class": "species"}`). `width` and
+    Common names of these columns are recognised, and `columns` maps unusual ones (`{"class": "species"}`). `width` and
     `height`, of the image, are compared with it. Corners are pixels, or shares of the image where none is far above 1.
     """
     arguments = locals()
@@ -180,7 +186,7 @@ class DetectionSource:
 
     @cached_property
     def annotated(self) -> Annotations:
-        """What the annotations say. In another process, as it was when the source was pickled."""
+        """The annotations. In another process, as they were when the source was pickled."""
         assert self.spooled is not None
         columns = load_columns(self.spooled)
         more = {name.removeprefix("more:"): columns.pop(name) for name in list(columns) if name.startswith("more:")}
@@ -190,12 +196,12 @@ class DetectionSource:
 
     @property
     def split(self) -> str | None:
-        """`split`, if the annotations say it."""
+        """`split`, if the annotations have splits."""
         return None if self.annotated.splits is None else "split"
 
     @property
     def class_names(self) -> list[str]:
-        """Names of classes by number; numbers that none has are named as such."""
+        """Names of classes by number; unused numbers get a placeholder."""
         names = {number: name for name, number in self.facts.classes.items()}
         most = max(names, default=0)
         return [names.get(number, "background" if number == 0 else f"(none {number})") for number in range(most + 1)]
@@ -239,7 +245,7 @@ class DetectionSource:
         return Listing(keys, {name: there[name] for name in columns if name in there}, counted=self.facts.counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """Read and check the images asked for, in that order."""
+        """Read and check the requested images, in that order."""
         assert partition == 0
         wanted = np.arange(len(self.annotated)) if rows is None else np.asarray(rows, np.int64)
         for start in range(0, len(wanted), _BLOCK_ROWS):
@@ -347,7 +353,7 @@ class DetectionSource:
         return str(as_path(self.facts.root) / self.annotated.paths[row].decode(errors="backslashreplace"))
 
     def fingerprint(self) -> str:
-        """What the annotations say, and the options; images are named by them."""
+        """The annotations, which name the images, and the options."""
         digest = hashlib.blake2b(digest_size=16)
         for column in self.annotated.columns().values():
             parts = (column.offsets, column.data) if isinstance(column, BytesColumn) else (column,)
@@ -360,7 +366,7 @@ class DetectionSource:
         return dict(self.recipe)
 
     def spool(self, folder: Path | None = None) -> None:
-        """Write the annotations into files that other processes map: in `folder`, or in a temporary one."""
+        """Write the annotations to files that other processes can map, in `folder` or in a temporary folder."""
         if not is_spooled(self.spooled, folder):
             self.spooled = spool_columns(self.annotated.columns(), folder)
 
@@ -377,7 +383,7 @@ class _Refusal(Exception):
 
 @dataclass
 class _Read:
-    """Images of one block, while they are read."""
+    """The images of one block while it is being read."""
 
     images: list[bytes] = field(default_factory=list)
     headers: list[Header] = field(default_factory=list)

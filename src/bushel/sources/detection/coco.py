@@ -22,8 +22,8 @@ __all__ = ["coco_files", "encode_mask", "is_coco", "read_coco"]
 _FEATURES = {"is_crowd": "image/object/is_crowd", "area": "image/object/area", "mask": "image/object/mask"}
 _LISTS = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
 _LOOKED_AT = 1 << 16
-_LOOKED_FOR = 20  # images, to find the folder of all
-_MOST_FILES = 100  # that are looked at for what a folder is
+_LOOKED_FOR = 20  # images that are tried to find the folder of all
+_MOST_FILES = 100  # that are inspected to tell what a folder is
 _NOT_BOXES = ("captions", "person_keypoints", "image_info", "panoptic", "stuff")  # of COCO's own download
 _OF_SPLIT = "_annotations.coco.json"  # beside its images, as Roboflow exports it
 
@@ -56,7 +56,7 @@ class _Coco(msgspec.Struct):
 
 
 def is_coco(path: Path) -> bool:
-    """Whether a JSON file is one document with COCO's lists, told by its beginning."""
+    """Whether a JSON file is one document with COCO's lists, judging by its beginning."""
     with path.open("rb") as file:
         head = file.read(_LOOKED_AT)
     return head.lstrip()[:1] == b"{" and _LISTS.search(head) is not None and b"\n{" not in head
@@ -65,7 +65,7 @@ def is_coco(path: Path) -> bool:
 def coco_files(folder: Path) -> list[Path]:
     """The files of boxes in a folder: beside its images, under `annotations`, or one in the folder of each split.
 
-    COCO itself has captions and keypoints of the same images beside them, which are left out.
+    COCO's captions and keypoints for the same images are left out.
     """
     found = [path for place in (folder, folder / "annotations") for path in sorted(place.glob("*.json"))[:_MOST_FILES]]
     found = [path for path in found if path.name[0] != "." and not path.name.startswith(_NOT_BOXES)]
@@ -180,7 +180,7 @@ def _find_images(annotations: Path, document: _Coco) -> Path | None:
 
 
 def encode_mask(segmentation: bytes, height: int, width: int) -> bytes:
-    """A segmentation in COCO's JSON as a PNG of 0 and 1. Raises ValueError if it is none."""
+    """A segmentation in COCO's JSON as a PNG of 0 and 1. Raises ValueError if it is not one."""
     from PIL import Image
 
     shape = msgspec.json.decode(segmentation) if segmentation else []
@@ -214,7 +214,7 @@ def _from_runs(runs: dict[str, Any], height: int, width: int) -> NDArray[np.uint
 
 
 def _uncompressed(text: str) -> NDArray[np.int64]:
-    """COCO's compressed run lengths: five bits a character, the difference to the run before the last."""
+    """COCO's compressed run lengths: five bits per character, the difference to the run before the last."""
     counts: list[int] = []
     at = 0
     while at < len(text):

@@ -68,7 +68,7 @@ def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | Non
 
 
 def _splits(folder: Path) -> dict[str, str]:
-    """Splits by stem, as the lists in ImageSets/Main say."""
+    """Splits by stem, from the lists in ImageSets/Main."""
     found: dict[str, str] = {}
     for path in sorted((folder / "ImageSets" / "Main").glob("*.txt")):
         if (split := split_of_name(path.stem)) is not None:
@@ -100,7 +100,7 @@ def _gather(
 
 
 def _image_name(named: str, *, relative: Path, root: Path, is_there: Callable[[Path], bool]) -> str:
-    """The image beside its annotation, or named by it; what the annotation names where there is neither."""
+    """The image next to its annotation, or the one that the annotation names, even if it does not exist."""
     by_stem = [str(relative.with_suffix(suffix)) for suffix in suffixes_of("images")]
     base = named.replace("\\", "/").rpartition("/")[2]
     candidates = [str(relative.parent / base), base, *by_stem, *(Path(name).name for name in by_stem)]
@@ -136,7 +136,7 @@ def _whole(text: str) -> int:
 
 
 def parse_xml(data: bytes) -> _Node:
-    """XML as a tree; declarations of entities, which could grow without end or name other files, are refused."""
+    """Parse XML. Declared entities are refused, because they could grow without limit or read other files."""
     if len(data) > _MOST_BYTES:
         raise ValueError(f"the XML has more than {_MOST_BYTES >> 20} MiB")
     top = _Node("")

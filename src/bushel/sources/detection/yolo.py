@@ -1,4 +1,4 @@
-"""Annotations in YOLO's text: one file per image, one line per object, sizes as shares of the image."""
+"""Annotations in YOLO's text: one file per image, one line per object, sizes as fractions of the image."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_yolo(folder: Path) -> bool:
 
 
 def read_yolo(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotations, Path]:
-    """Read the label file of every image; one without is an image without objects, as YOLO has it."""
+    """Read the label file of every image; as in YOLO, an image without a label file has no objects."""
     root = images or folder
     found = walk(root, files_of("images"))
     if not len(found):
@@ -71,7 +71,7 @@ def _split_of(path: Path) -> str:
 
 
 def _label_path(root: Path, name: Path, folder: Path, is_there: Callable[[Path], bool]) -> Path | None:
-    """Where YOLO has the labels of an image: beside it, or under `labels` where it is under `images`."""
+    """Where YOLO keeps the labels of an image: next to it, or under `labels` if it is under `images`."""
     under = [Path(*("labels" if part == "images" else part for part in name.parts)).with_suffix(".txt")]
     below = Path("labels", *name.parts).with_suffix(".txt")
     beside = root.with_name("labels") / name.with_suffix(".txt")
@@ -117,7 +117,7 @@ def _add_line(gathering: Gathering, line: str, number: int, names: Mapping[int, 
 
 
 def _names(folder: Path, classes: Mapping[str, int] | None) -> dict[int, str]:
-    """Names by YOLO's own number, from 0, as given or as a file beside the data says."""
+    """Names by YOLO's own number, from 0: as given, or from a file next to the data."""
     if classes is not None:
         return {number - 1: name for name, number in classes.items()}
     for place in (folder, folder.parent):

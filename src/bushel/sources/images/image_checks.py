@@ -1,24 +1,30 @@
-"""Whether images can really be used: looked at by their headers, or decoded; and turned upright."""
+"""Checking images, by their headers or by decoding them; turning them upright; columns of images in tables."""
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column
+from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature
 from bushel.pixels.codecs import decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, Headers, parse_header, read_headers
+from bushel.sources.protocol import Block, Refused
+from bushel.storage import as_path
 
-__all__ = ["CheckedImages", "ImageCheck", "Verify"]
+__all__ = ["Allow", "CheckedImages", "HowVerified", "ImageCheck", "ImageColumn", "KeepBytes", "Verify"]
 
 Verify: TypeAlias = Literal["decode", "headers", "none"]
+# The options that all sources of images have.
+HowVerified: TypeAlias = Annotated[Verify, "How to check images: decode them, read their headers, or not at all"]
+KeepBytes: TypeAlias = Annotated[bool, "Keep the original bytes; ignore EXIF rotation"]
+Allow: TypeAlias = Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"]
 
 UNUSUAL = ("cmyk", "16-bit", "animated")
 MAX_PIXELS = 100_000_000
@@ -27,7 +33,7 @@ _MORE = ("height", "width", "channels")
 
 @dataclass(frozen=True)
 class CheckedImages:
-    """Images that can be used: which of those given, their columns, why the others cannot, and what was changed."""
+    """The usable images: their rows, their columns, why the others cannot be used, and what was changed."""
 
     rows: list[int]
     columns: dict[str, Column]
@@ -36,13 +42,13 @@ class CheckedImages:
 
 
 def allowed(names: str | Sequence[str]) -> tuple[str, ...]:
-    """What `allow` names: a list, or text such as `cmyk,16-bit`, which is how a command line has it."""
+    """The names in `allow`: a list, or text such as `cmyk,16-bit` from a command line."""
     return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True)
 class ImageCheck:
-    """How images are looked at.
+    """How images are checked.
 
     `allow` lets through what most readers get wrong: `cmyk`, `16-bit`, `animated`.
     """
@@ -60,7 +66,7 @@ class ImageCheck:
                 raise ValueError(f"allow must be among {', '.join(UNUSUAL)}; got {name!r}")
 
     def features(self, name: str) -> dict[str, Feature]:
-        """What a column of images makes."""
+        """The features of a column of images."""
         found = {name: Feature(dtype="bytes", encoding="image")}
         if self.verify == "none":
             return found
@@ -95,7 +101,7 @@ class ImageCheck:
     def check_all(self, images: BytesColumn, name: str) -> CheckedImages:
         """Many images as columns `name`, `name/height`, `name/width`, `name/channels`.
 
-        The core looks at all of them at once; those that are unusual or damaged are then looked at one by one.
+        The core checks all of them at once; unusual and damaged ones are then checked one by one.
         """
         rows = list(range(len(images)))
         if self.verify == "none":
@@ -121,7 +127,7 @@ class ImageCheck:
         return CheckedImages(rows, columns, bad, {"images turned upright": len(changed)} if changed else {})
 
     def _left(self, images: BytesColumn, headers: Headers) -> list[int]:
-        """Rows of which the core cannot say that all is well."""
+        """Rows that the core cannot vouch for."""
         is_plain = headers.is_known & (headers.orientation == 1) & (headers.bits <= 8) & (headers.is_animated == 0)
         is_plain &= headers.height * headers.width <= self.max_pixels
         if self.verify == "decode":
@@ -131,7 +137,7 @@ class ImageCheck:
 
 
 def _decode(data: bytes, header: Header) -> None:
-    """Read every coefficient of the image, at the smallest scale there is."""
+    """Decode every coefficient of the image, at the smallest scale."""
     one = np.array([0, len(data)])
     if not _native.verify_images(one, data, one[:1], max(1, header.width * header.height)):
         return
@@ -141,7 +147,7 @@ def _decode(data: bytes, header: Header) -> None:
         try:
             simplejpeg.decode_jpeg(data, "GRAY", True, True, 1, 1)
         except ValueError as error:
-            if "subsampling" not in str(error):  # of a rare kind that Pillow decodes
+            if "subsampling" not in str(error):  # a rare kind, which Pillow decodes
                 raise BadImage(f"the JPEG cannot be decoded: {_lower(error)}") from None
         else:
             return
@@ -172,7 +178,7 @@ def _open(data: bytes, header: Header) -> Any:
 
 
 def _turn_upright(data: bytes, header: Header) -> tuple[bytes, Header]:
-    """The image rotated as its EXIF data ask for, encoded again with the same tables, without that request."""
+    """The image rotated as its EXIF data say, encoded again with the same tables, without the EXIF flag."""
     if header.bits == 16:
         return _turn_wide(data, header)
     from PIL import ImageOps, JpegImagePlugin
@@ -192,10 +198,88 @@ def _turn_upright(data: bytes, header: Header) -> tuple[bytes, Header]:
 
 
 def _turn_wide(data: bytes, header: Header) -> tuple[bytes, Header]:
-    """The same of one of 16 bits per channel, as a PNG, in which it keeps them."""
+    """The same for 16 bits per channel: a PNG, which keeps them."""
     try:
         pixels = decode_wide(data)
     except (ValueError, OSError, SyntaxError) as error:
         raise BadImage(f"the {header.format.upper()} cannot be decoded: {_lower(error)}") from None
     height, width, channels = pixels.shape
     return encode_wide(pixels), Header("png", width, height, channels, 16)
+
+
+_ROWS = 256  # number of rows whose images are in memory at a time
+
+
+@dataclass(frozen=True)
+class ImageColumn:
+    """A column of paths below `root`, of encoded images, or of both, as Hugging Face has them in a struct."""
+
+    name: str
+    root: str
+    check: ImageCheck
+
+    def made_of(self, names: Mapping[str, Any]) -> list[str]:
+        """The columns of the table that the images come from."""
+        return [name for name in (self.name, f"{self.name}/bytes", f"{self.name}/path") if name in names]
+
+    def replace_features(self, features: dict[str, Feature]) -> dict[str, Feature]:
+        """The features of the table, with those of the images in place of the columns they come from."""
+        out: dict[str, Feature] = {}
+        for name, feature in features.items():
+            if name in self.made_of(features):
+                out |= self.check.features(self.name)
+            else:
+                out[name] = feature
+        return out
+
+    def load(self, block: Block, is_path: bool) -> Iterator[Block]:
+        """The same rows with their images read and checked, a few at a time."""
+        for start in range(0, max(len(block.rows), 1), _ROWS):
+            rows = np.arange(start, min(start + _ROWS, len(block.rows)))
+            columns = {name: take(column, rows) for name, column in block.columns.items()}
+            refused = block.refused if start == 0 else []
+            yield self._load(Block(block.rows[rows], columns, refused), is_path)
+
+    def _load(self, block: Block, is_path: bool) -> Block:
+        made_of = self.made_of(block.columns)
+        payload: list[bytes] = []
+        there: list[int] = []
+        refused: dict[int, tuple[str, str]] = {}
+        for row in range(len(block.rows)):
+            try:
+                data = self._bytes([(name, _value(block.columns[name], row)) for name in made_of], is_path)
+            except OSError as error:
+                refused[row] = ("read", f"{error.filename}: {(error.strerror or str(error)).lower()}")
+                continue
+            if data is None:
+                refused[row] = ("read", f"{self.name}: there is no image")
+                continue
+            payload.append(data)
+            there.append(row)
+        checked = self.check.check_all(BytesColumn.of(payload), self.name)
+        refused |= {there[row]: ("decode", f"{self.name}: {reason}") for row, reason in checked.bad.items()}
+        kept = np.array([there[row] for row in checked.rows], np.int64)
+        columns: dict[str, Column] = {}
+        for name, column in block.columns.items():
+            columns |= checked.columns if name in made_of else {name: take(column, kept)}
+        left = [Refused(int(block.rows[row]), *why) for row, why in refused.items()]
+        return Block(block.rows[kept], columns, sorted([*block.refused, *left]), checked.counted)
+
+    def _bytes(self, values: list[tuple[str, bytes | None]], is_path: bool) -> bytes | None:
+        for name, value in values:
+            if value is None:
+                continue
+            if name.endswith("/path") or (name == self.name and is_path):
+                return (as_path(self.root) / value.decode()).read_bytes()
+            return value
+        return None
+
+
+def _value(column: Column, row: int) -> bytes | None:
+    if isinstance(column, Ragged):
+        if column.present is not None and not column.present[row]:
+            return None
+        row = int(column.row_splits[row])
+        column = column.values
+    assert isinstance(column, BytesColumn)
+    return column[row]

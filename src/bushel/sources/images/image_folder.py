@@ -36,7 +36,15 @@ from bushel.sources.folders import (
     told_by_folders,
     walk,
 )
-from bushel.sources.images.image_checks import MAX_PIXELS, CheckedImages, ImageCheck, Verify, allowed
+from bushel.sources.images.image_checks import (
+    MAX_PIXELS,
+    Allow,
+    CheckedImages,
+    HowVerified,
+    ImageCheck,
+    KeepBytes,
+    allowed,
+)
 from bushel.sources.images.label_files import find_label_file, read_label_file
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, fingerprint_of
@@ -47,7 +55,7 @@ __all__ = ["ImageSource", "images"]
 
 _BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 512
-_READERS = 4  # threads: files that are not in memory yet are waited for together
+_READERS = 4  # threads that wait together for files that are not in memory yet
 
 
 def images(
@@ -58,9 +66,9 @@ def images(
     *,
     class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
     label_column: Annotated[str | None, "Column of `labels` that holds the label"] = None,
-    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    verify: HowVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
     max_pixels: Annotated[int, "Refuse larger images as decompression bombs"] = MAX_PIXELS,
     helpers: Helpers = None,
 ) -> ImageSource:
@@ -68,8 +76,8 @@ def images(
 
     The class is the name of the first folder (`class_folder="last"` or `"path"` takes another), below `train`, `val`
     and `test` if those are the folders at the top. Or `labels` gives it: a CSV or JSON lines file with a column of file
-    names, or a dict by file name; `label_column` tells which column, where that is not clear. Images are decoded to see
-    whether they can be, and turned upright unless `keep_bytes`. CMYK, 16-bit and animated images are refused unless
+    names, or a dict by file name; `label_column` names the column if it is not clear. Images are decoded to
+    check them, and turned upright unless `keep_bytes`. CMYK, 16-bit and animated images are refused unless
     `allow` names them; images of more than `max_pixels` are refused as decompression bombs.
     """
     given = locals()
@@ -93,7 +101,7 @@ def images(
 
 
 def _but_other_files(folder: Path, found: FileList) -> FileList:
-    """The images among files; what a file without a suffix is, its first bytes say."""
+    """The images among files; files without a suffix are identified by their first bytes."""
     others = []
     for row, name in enumerate(found.paths.to_list()):
         if b"." not in name.rpartition(b"/")[2]:
@@ -115,7 +123,7 @@ class ImageSource(FolderSource):
     check: ImageCheck
 
     def find_files(self, helpers: Helpers = None) -> FileList:
-        """Look for the images; in another process, they must be those that were there when it was pickled."""
+        """Look for the images; in another process, they must be the same as when the source was pickled."""
         found = _but_other_files(as_path(self.path), walk(as_path(self.path), images_or_bare, helpers))
         if self.spooled is not None and digest_of(found) != self.digest:
             raise FileProblem(self.path, "has changed since it was listed")
@@ -123,21 +131,21 @@ class ImageSource(FolderSource):
 
     @cached_property
     def labels(self) -> dict[str, str] | str | None:
-        """The labels that were given, or the file of labels that was found in a flat folder."""
+        """The given labels, or the label file found in a flat folder."""
         if self.given_labels is None and len(self.files.folders) == 1 and not self.files.folders[0]:
             return find_label_file(as_path(self.path), self.files.paths)
         return self.given_labels
 
     @cached_property
     def label_table(self) -> tuple[dict[str, Column], dict[str, int]] | None:
-        """Label and split of each image as the labels say them, and what was left out."""
+        """Label and split of each image from the labels, and what was left out."""
         if self.labels is None:
             return None
         return read_label_file(self.labels, self.files.paths, self.label_column)
 
     @cached_property
     def listed(self) -> dict[str, Column]:
-        """Label and split, where something says them. In another process, as they were when pickled."""
+        """Label and split, if known. In another process, as they were when the source was pickled."""
         if self.spooled is not None and (self.spooled / "listed" / "columns.json").exists():
             return load_columns(self.spooled / "listed")
         if self.label_table is not None:
@@ -149,7 +157,7 @@ class ImageSource(FolderSource):
         return 1
 
     def schema(self) -> Schema:
-        """The image, what it says of itself, its label and its key."""
+        """The image, its size, its label and its key."""
         features = self.check.features("image")
         if "label" in self.listed:
             label = self.listed["label"]
@@ -169,7 +177,7 @@ class ImageSource(FolderSource):
         return Listing(keys, {name: there[name] for name in columns if name in there}, self.files.sizes, counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """Read and check the images asked for, in that order."""
+        """Read and check the requested images, in that order."""
         assert partition == 0
         wanted = np.arange(len(self.files)) if rows is None else np.asarray(rows, np.int64)
         start = 0
@@ -190,7 +198,7 @@ class ImageSource(FolderSource):
         return self._block_of(rows[checked.rows], checked, bad)
 
     def _read_at_once(self, rows: NDArray[np.int64]) -> BytesColumn | None:
-        """The files one after the other; None if they are in a store, or one cannot be read or has another size."""
+        """The files one after the other; None if they are in a store, or if one cannot be read or has changed size."""
         paths, sizes = self.files.paths.take(rows), np.ascontiguousarray(self.files.sizes[rows])
         names = (paths.offsets, paths.data)
         data = read_together(as_path(self.path), names, sizes, threads=_READERS)
@@ -244,7 +252,7 @@ class ImageSource(FolderSource):
         return fingerprint_of(labels, self.describe(), self.digest)
 
     def spool(self, folder: Path | None = None) -> None:
-        """Write what was listed into files that other processes map: in `folder`, or in a temporary one."""
+        """Write what was listed to files that other processes can map, in `folder` or in a temporary folder."""
         if not is_spooled(self.spooled, folder):
             listed, files = self.listed, self.files
             self.spooled = spool_columns(files.columns(), folder)

@@ -22,7 +22,7 @@ _LABEL_NAMES = ("label", "class", "category", "target", "species", "y")
 
 
 def find_label_file(folder: Path, paths: BytesColumn) -> str | None:
-    """The one table in a flat folder of images, if its rows are about them."""
+    """The only table in a flat folder of images, if its rows describe them."""
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in _TABLES and path.name[0] not in "._"]
     if len(found) != 1:
         return None
@@ -37,7 +37,7 @@ def find_label_file(folder: Path, paths: BytesColumn) -> str | None:
 def read_label_file(
     given: str | Mapping[str, Any], paths: BytesColumn, label_column: str | None
 ) -> tuple[dict[str, Column], dict[str, int]]:
-    """Label, and split if there is such a column, of each path; and how many labels are of no file."""
+    """Label of each path, its split if there is such a column, and the number of labels without a file."""
     rows = _row_numbers(paths)
     if isinstance(given, Mapping):
         places = _places(rows, [str(name).encode() for name in given])
@@ -64,7 +64,7 @@ def _strangers(places: NDArray[np.int64]) -> dict[str, int]:
 
 
 def _row_numbers(paths: BytesColumn) -> dict[bytes, int]:
-    """Rows by the names that a table may have for files: whole path, name, name without its suffix."""
+    """Rows by the names that a table may use for files: whole path, name, or name without suffix."""
     rows: dict[bytes, int] = {}
     for shorten in (_stem, _name, bytes):
         for row, path in enumerate(paths):
@@ -96,12 +96,12 @@ def _rows(column: Ragged) -> list[Any]:
 
 
 def _places(rows: dict[bytes, int], names: list[bytes]) -> NDArray[np.int64]:
-    """The row of the file that each name is of; -1 where there is none."""
+    """The file that each name refers to; -1 if there is none."""
     return np.array([rows.get(name, rows.get(name.removeprefix(b"./"), -1)) for name in names], np.int64)
 
 
 def _file_column(source: TableSource, rows: dict[bytes, int], where: str) -> str:
-    """The column that holds names of files: told by its first values, and by its name where several do."""
+    """The column of file names, found by its first values, or by its own name if several match."""
     candidates = []
     for name in sorted(source.schema(), key=lambda name: name.lower() not in _FILE_NAMES):
         column = source.list(0, [name]).columns[name] if source.partitions() else BytesColumn.of([])
@@ -129,7 +129,7 @@ def _label_column(source: TableSource, file_column: str, where: str) -> str:
 
 
 def _spread(column: Column, places: NDArray[np.int64], rows: int) -> Column:
-    """A column by file from one by row of the table; of two rows for one file the last holds."""
+    """A column by file from a column by row; if two rows are about one file, the last one counts."""
     order = np.full(rows, -1, np.int64)
     there = places >= 0
     order[places[there]] = np.flatnonzero(there)

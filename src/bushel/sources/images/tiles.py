@@ -25,7 +25,7 @@ from bushel.storage import AnyPath, local_copy
 __all__ = ["TileSource", "tiles"]
 
 Edge: TypeAlias = Literal["shift", "pad", "drop"]
-MAX_PIXELS = 500_000_000  # of an image that has to be decoded whole
+MAX_PIXELS = 500_000_000  # pixels of an image that has to be decoded whole
 _BLOCK_BYTES = 8 << 20
 _BLOCK_TILES = 64
 _BYTES = np.dtype(np.uint8)
@@ -80,7 +80,7 @@ def tiles(
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where tiles are."""
+    """The grid of tiles."""
 
     height: int
     width: int
@@ -123,7 +123,7 @@ class _Pixels(Protocol):
 
 
 class _WholeImage:
-    """An image of a format that is decoded at once, when the first tile is asked for."""
+    """An image that is decoded whole when its first tile is requested."""
 
     def __init__(self, path: Path, max_pixels: int, dtype: np.dtype[Any]) -> None:
         self.path = path
@@ -153,7 +153,7 @@ class _WholeImage:
         return self.pixels[top : top + height, left : left + width]
 
     def close(self) -> None:
-        """Let the pixels go."""
+        """Free the pixels."""
         self.pixels = None
 
 
@@ -174,7 +174,7 @@ def _size(path: Path) -> tuple[int, int]:
 
 
 def open_pixels(path: Path, max_pixels: int, dtype: np.dtype[Any] = _BYTES) -> _Pixels:
-    """An image to read regions of: part by part if it is a TIFF that allows it."""
+    """An image whose regions can be read: part by part if it is a TIFF that allows it."""
     path = local_copy(path)
     try:
         with path.open("rb") as file:
@@ -202,11 +202,11 @@ class TileSource(FolderSource):
     dtype: np.dtype[Any]
 
     def partitions(self) -> int:
-        """As many as images."""
+        """One per image."""
         return len(self.files)
 
     def schema(self) -> Schema:
-        """The tile, its size and place in the image, the label and the key."""
+        """The tile, its size and position in the image, the label and the key."""
         numbers = ("height", "width", "channels", "top", "left")
         features = {"image": Feature(dtype="bytes", encoding="image")}
         features |= {f"image/{name}": Feature(dtype="int64") for name in numbers}
@@ -216,7 +216,7 @@ class TileSource(FolderSource):
         return Schema(features=features)
 
     def _places(self, partition: int) -> NDArray[np.int64] | str:
-        """Where the tiles of an image are, or why there are none."""
+        """The positions of an image's tiles, or why there are none."""
         try:
             pixels = open_pixels(self.file_at(partition), self.max_pixels)
         except BadImage as error:
@@ -226,7 +226,7 @@ class TileSource(FolderSource):
         return places if len(places) else f"no tile fits into its {pixels.width}x{pixels.height} pixels"
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """Keys are a path, and top and left of a tile; an image that cannot be used is one row."""
+        """Keys are the path and the position of a tile; an image that cannot be used is one row."""
         found = self._places(partition)
         keys = BytesColumn.of([self.key_at(partition)]) if isinstance(found, str) else self._keys(partition, found)
         return self.list_cut(partition, keys, columns, {})
@@ -301,7 +301,7 @@ class TileSource(FolderSource):
         return Block(rows, columns, refused, counted)
 
     def locate(self, partition: int, row: int) -> str:
-        """The image, and where in it the tile is."""
+        """The image and the position of the tile."""
         places = self._places(partition)
         at = "" if isinstance(places, str) else f": tile at row {places[row, 0]}, column {places[row, 1]}"
         return f"{self.file_at(partition)}{at}"

@@ -1,4 +1,4 @@
-"""Arrays: NumPy's files, mapped; and whatever is in memory already."""
+"""Arrays: NumPy files, which are mapped, and arrays in memory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,16 @@ from bushel.data.columns import (
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName, SchemaMismatch, missing_package
-from bushel.sources.memory.split_arrays import are_splits, from_pairs, join_splits
-from bushel.sources.memory.values import is_sparse, nullable_column, number_keys, rows_that_fit, typed
+from bushel.sources.memory.values import (
+    are_splits,
+    from_pairs,
+    is_sparse,
+    join_splits,
+    nullable_column,
+    number_keys,
+    rows_that_fit,
+    typed,
+)
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of, fingerprint_of_arrays
 from bushel.sources.tables.arrow import BadRows, feature_of, flatten, to_column
 from bushel.storage import as_path, local_copy, open_to_read
@@ -100,7 +108,7 @@ def _chosen(given: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _named(data: Any) -> dict[str, Any]:
-    """What was given as values by name, each a column, a place in a file, or still to be made a column."""
+    """The given data as values by name: a column, an array in a file, or something to convert to a column."""
     if isinstance(data, str | PathLike):
         return _of_file(as_path(data))
     if isinstance(data, Mapping) and "data" in data and "target" in data:
@@ -126,7 +134,7 @@ def _named(data: Any) -> dict[str, Any]:
 
 
 def is_arrow(data: Any) -> bool:
-    """Whether it is a table of Arrow's, or a frame of Polars."""
+    """Whether it is an Arrow table or a Polars frame."""
     return hasattr(data, "to_arrow") or (hasattr(data, "column_names") and hasattr(data, "combine_chunks"))
 
 
@@ -156,7 +164,7 @@ def _of_value(values: Any, name: str) -> Any:
 
 
 def _of_bunch(bunch: Mapping[str, Any]) -> dict[str, Any]:
-    """scikit-learn's: `data` is a matrix, a frame or a list of texts; `target` the label."""
+    """A bunch of scikit-learn: `data` is a matrix, a frame or a list of texts, and `target` the label."""
     data, target = bunch["data"], bunch["target"]
     if hasattr(data, "columns") and hasattr(data, "dtypes"):
         named = {str(name): nullable_column(data[name], name=str(name)) for name in data.columns}
@@ -168,7 +176,7 @@ def _of_bunch(bunch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named_classes(bunch: Mapping[str, Any], target: Any) -> Any:
-    """Classes by the names that a bunch has for their numbers."""
+    """Labels by name, if a bunch names its classes."""
     names, codes = bunch.get("target_names"), np.asarray(target)
     if names is None or codes.dtype.kind not in "iu" or codes.ndim != 1 or not len(codes):
         return target
@@ -184,7 +192,7 @@ class _Place:
     member: str | None = None  # of an .npz
 
     def load(self) -> NDArray[Any]:
-        """Map the array, or read it where it is compressed."""
+        """Map the array, or read it if it is compressed."""
         if self.member is None:
             return _load_npy(local_copy(as_path(self.path)))
         return _load_member(local_copy(as_path(self.path)), self.member)
@@ -192,10 +200,10 @@ class _Place:
 
 @dataclass(frozen=True)
 class _SparsePlace(_Place):
-    """A matrix in a file that SciPy's `save_npz` wrote."""
+    """A sparse matrix in a file written by SciPy's `save_npz`."""
 
     def load(self) -> Any:
-        """Read the matrix, which must be CSR: one row after the other."""
+        """Read the matrix, which must be CSR, that is, stored row by row."""
         path = local_copy(as_path(self.path))
         form = bytes(_load_member(path, "format.npy").tobytes()).replace(b"\0", b"").decode(errors="replace")
         if form != "csr":
@@ -217,7 +225,7 @@ class _Hdf5Place(_Place):
     """A dataset in an HDF5 file."""
 
     def load(self) -> Any:
-        """Map the dataset where it lies in one piece, or read it."""
+        """Map the dataset if it is contiguous, otherwise read it."""
         path = local_copy(as_path(self.path))
         with _h5py().File(path, "r") as file:
             data = file[self.member]
@@ -238,7 +246,7 @@ def _h5py() -> Any:
 
 
 def _names_in_hdf5(path: Path) -> list[str]:
-    """The datasets of a file that have rows, by their paths in it."""
+    """The datasets of a file that have rows, by path."""
     names: list[str] = []
     with _h5py().File(local_copy(path), "r") as file:
         file.visititems(lambda name, item: names.append(name) if getattr(item, "shape", ()) else None)
@@ -295,7 +303,7 @@ def _load_member(path: Path, member: str) -> NDArray[Any]:
 
 
 def _map_member(path: Path, info: zipfile.ZipInfo) -> NDArray[Any]:
-    """Map an array that lies in a zip archive as it is."""
+    """Map an array that is stored uncompressed in a zip archive."""
     with path.open("rb") as file:
         file.seek(info.header_offset + 26)
         name_length = int.from_bytes(file.read(2), "little")
@@ -328,7 +336,7 @@ class ArraySource:
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """All columns; those in files are mapped when first asked for."""
+        """All columns; those in files are mapped when first needed."""
         return {
             name: nullable_column(values.load(), name=name) if isinstance(values, _Place) else values
             for name, values in self.given.items()
@@ -336,7 +344,7 @@ class ArraySource:
 
     @cached_property
     def features(self) -> dict[str, Feature]:
-        """By name, what each column holds."""
+        """The features by name."""
         found = {name: feature_of_column(self.columns[name], name=name) for name in self.columns if name != self.split}
         for name, dtype in self.types.items():
             if name not in found:
@@ -351,7 +359,7 @@ class ArraySource:
         return len(next(iter(self.columns.values())))
 
     def check(self) -> None:
-        """Raise what is wrong with the columns as a whole."""
+        """Raise an error if the columns do not fit together."""
         counts = {name: len(column) for name, column in self.columns.items()}
         if len(set(counts.values())) > 1:
             said = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -375,13 +383,13 @@ class ArraySource:
         return Schema(features=dict(self.features))
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """Keys, and the columns asked for."""
+        """Keys, and the requested columns."""
         assert partition == 0
         keys = number_keys(0, self.rows) if self.key is None else as_keys(self.columns[self.key], name=self.key)
         return Listing(keys, {name: self.columns[name] for name in columns if name in self.columns})
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """The rows asked for, in that order."""
+        """The requested rows, in that order."""
         assert partition == 0
         wanted = np.arange(self.rows) if rows is None else np.asarray(rows, np.int64)
         step = rows_that_fit(self.columns.values(), max(self.rows, 1), max_bytes=_BLOCK_BYTES)
@@ -408,17 +416,17 @@ class ArraySource:
         return f"{files.pop()}: row {row}" if len(files) == 1 else f"row {row}"
 
     def fingerprint(self) -> str:
-        """Sizes and times of the files, a digest of what is in memory."""
+        """Sizes and times of files, and a digest of arrays in memory."""
         files = sorted({values.path for values in self.given.values() if isinstance(values, _Place)})
         loaded = {name: self.columns[name] for name, values in self.given.items() if not isinstance(values, _Place)}
         return fingerprint_of(files, {**self.describe(), "names": list(self.given)}, fingerprint_of_arrays(loaded))
 
     def describe(self) -> dict[str, Any]:
-        """The path and options; arrays in memory cannot be made again from a recipe."""
+        """The path and options; a recipe cannot restore arrays in memory."""
         return self.opened
 
     def spool(self, folder: Path | None = None) -> None:
-        """Write arrays in memory into files that other processes map: in `folder`, or in a temporary one."""
+        """Write arrays in memory to files that other processes can map, in `folder` or in a temporary folder."""
         loaded = {name: values for name, values in self.given.items() if not isinstance(values, _Place)}
         if loaded and not is_spooled(self.spooled, folder):
             self.spooled = spool_columns(loaded, folder)

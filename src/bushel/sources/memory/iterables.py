@@ -1,4 +1,4 @@
-"""Any Python iterable, generator or function that gives samples."""
+"""Samples from any Python iterable, generator or function, and the features that most of them have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import atexit
 import inspect
 import pickle
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -15,14 +17,97 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column
-from bushel.data.samples import to_columns
+from bushel.data.samples import are_images, feature_of, fits, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import BushelError, MissingName, SchemaMismatch
-from bushel.sources.memory.census import Census, misfit
 from bushel.sources.memory.values import number_keys
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
 
-__all__ = ["IterableSource", "iterable"]
+__all__ = ["Census", "IterableSource", "iterable", "misfit"]
+
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass
+class Census:
+    """How many values of each type and shape every feature has, over all samples."""
+
+    samples: int = 0
+    found: dict[str, Counter[tuple[str, tuple[int, ...]]]] = field(default_factory=lambda: defaultdict(Counter))
+    not_images: set[str] = field(default_factory=set)  # features with bytes that are not an encoded image
+
+    def add(self, sample: Mapping[str, Any]) -> None:
+        """Count one sample; values that cannot be stored are left to `misfit`."""
+        self.samples += 1
+        for name, value in sample.items():
+            if value is None:
+                continue
+            try:
+                kind = feature_of(value, name=name)
+            except SchemaMismatch:
+                continue
+            self.found[name][kind.dtype, kind.shape] += 1  # type: ignore[index]
+            if kind.dtype == "bytes" and name not in self.not_images and not are_images(_flat(value)):
+                self.not_images.add(name)
+
+    def features(self) -> dict[str, Feature]:
+        """The features that fit most samples."""
+        return {name: self._feature(name, kinds) for name, kinds in self.found.items()}
+
+    def _feature(self, name: str, kinds: Counter[tuple[str, tuple[int, ...]]]) -> Feature:
+        # An empty list fits every type, so it says nothing about the others.
+        filled = {kind: count for kind, count in kinds.items() if 0 not in kind[1]} or dict(kinds)
+        texts = sum(count for (dtype, _), count in filled.items() if dtype in ("str", "bytes"))
+        is_number = 2 * texts <= sum(filled.values())
+        of_kind = {kind: count for kind, count in filled.items() if (kind[0] in ("str", "bytes")) != is_number}
+        empty = {kind: count for kind, count in kinds.items() if kind not in filled}
+        names = {dtype for dtype, _ in of_kind}
+        dtype = names.pop() if len(names) == 1 else ("float32" if is_number else "bytes")
+        encoding = "image" if dtype == "bytes" and name not in self.not_images else "list"
+        shape = _common_shape(of_kind | empty)
+        return Feature(dtype=dtype, shape=shape, encoding=encoding, required=sum(kinds.values()) == self.samples)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [value] if isinstance(value, bytes) else list(np.asarray(value, object).flat)
+
+
+def _common_shape(kinds: Mapping[tuple[str, tuple[int, ...]], int]) -> tuple[int | None, ...]:
+    counts: Counter[tuple[int, ...]] = Counter()
+    for (_, shape), count in kinds.items():
+        counts[shape] += count
+    if len(counts) == 1:
+        return next(iter(counts))
+    inner = {shape[1:] for shape in counts if shape}
+    if len(inner) == 1 and () not in counts:
+        return (None, *inner.pop())
+    return counts.most_common(1)[0][0]
+
+
+def misfit(sample: Mapping[str, Any], features: Mapping[str, Feature]) -> str:
+    """Why a sample does not have these features; empty if it does."""
+    for name, value in sample.items():
+        if value is None:
+            continue
+        try:
+            kind = feature_of(value, name=name)
+        except SchemaMismatch as error:
+            return f"{name}: {error.what}"
+        feature = features[name]
+        if 0 in kind.shape and fits(kind.shape, feature.shape):
+            continue
+        is_wider = feature.dtype == "float32" and kind.dtype == "int64"
+        is_text = feature.dtype in ("bytes", "str") and kind.dtype in ("bytes", "str")
+        if kind.dtype != feature.dtype and not is_wider and not is_text:
+            return f"{name}: expected {feature.dtype}, got {kind.dtype}"
+        if not fits(kind.shape, feature.shape):
+            return f"{name}: expected shape {feature.shape}, got {kind.shape}"
+        if feature.dtype == "int64" and isinstance(value, int) and value not in _INT64:
+            return f"{name}: {value} does not fit int64"
+        if isinstance(value, np.ndarray) and value.dtype == np.uint64 and value.size and int(value.max()) not in _INT64:
+            return f"{name}: {value.max()} does not fit int64"
+    return ""
+
 
 Samples: TypeAlias = Iterable[Mapping[str, Any]]
 
@@ -32,9 +117,9 @@ _BLOCK_ROWS = 256
 def iterable(samples: Samples | Callable[[], Samples], *, key: str | None = None) -> IterableSource:
     """Take samples from a list, a generator, or a function that returns either.
 
-    Samples are dicts of numbers, text, bytes, and lists or arrays of them. They are gone through twice, for types and
-    keys first: a function is called twice; what can be gone through only once is kept in a temporary file.
-    `key` names the value that is a sample's key; without it they are numbered.
+    Samples are dicts of numbers, text, bytes, and lists or arrays of them. They are read twice, first for types and
+    keys: a function is called twice; samples that come only once are kept in a temporary file.
+    `key` names the value that identifies a sample; without it, samples are numbered.
 
     >>> source = iterable(lambda: ({"x": i, "label": i % 2} for i in range(10)))
     """
@@ -52,7 +137,7 @@ class IterableSource:
         self.samples = samples
         self.key = key
         self.name = _name_of(samples)
-        self.kept: Path | None = None  # the samples of what can be gone through only once
+        self.kept: Path | None = None  # samples that come only once
 
     def _replay(self) -> Iterator[Mapping[str, Any]]:
         if self.kept is not None:
@@ -73,7 +158,7 @@ class IterableSource:
 
     @cached_property
     def survey(self) -> tuple[dict[str, Feature], list[Any]]:
-        """Features, and the keys of all samples if they have some of their own."""
+        """The features, and the keys of all samples if `key` names them."""
         census = Census()
         keys: list[Any] = []
         for row, sample in enumerate(self._first_time()):
@@ -92,7 +177,7 @@ class IterableSource:
 
     @property
     def split(self) -> str | None:
-        """`split`, if samples have that."""
+        """`split`, if samples have such a feature."""
         return "split" if "split" in self.survey[0] else None
 
     def partitions(self) -> int:
@@ -100,11 +185,11 @@ class IterableSource:
         return 1
 
     def schema(self) -> Schema:
-        """What most samples hold."""
+        """The features that fit most samples."""
         return Schema(features=dict(self.survey[0]))
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """Keys, and the columns asked for; values that do not fit are missing."""
+        """Keys, and the requested columns; values that do not fit are missing."""
         assert partition == 0
         features, keys = self.survey
         wanted = {name: features[name] for name in columns if name in features}
@@ -157,17 +242,17 @@ class IterableSource:
         return f"{self.name}: sample {row}"
 
     def fingerprint(self) -> str:
-        """The number of samples, their types and keys: what is inside them is not looked at."""
+        """The number of samples, their types and keys, but not their values."""
         features, keys = self.survey
         told = [feature.describe() for feature in features.values()]
         return fingerprint_of([], {"kind": "iterable"}, *features, *told, repr(keys) if self.key else str(len(keys)))
 
     def describe(self) -> dict[str, Any]:
-        """Only that it was an iterable: a recipe cannot make it again."""
+        """Only that it was an iterable: a recipe cannot restore it."""
         return {"kind": "iterable", "name": self.name}
 
     def __getstate__(self) -> dict[str, Any]:
-        survey = self.survey  # which keeps the samples of what can be gone through only once
+        survey = self.survey  # keeps samples that come only once
         state = self.__dict__ | {"survey": survey}
         return state | {"samples": ()} if self.kept is not None else state
 
@@ -192,7 +277,7 @@ def _as_key(value: Any) -> bytes:
 
 
 def _fitting(sample: Mapping[str, Any], features: dict[str, Feature]) -> dict[str, Any]:
-    """Those values of a sample that are of their features."""
+    """The values of a sample that fit their features."""
     return {
         name: sample[name]
         for name, feature in features.items()

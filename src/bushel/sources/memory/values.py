@@ -1,4 +1,4 @@
-"""What people have in memory (arrays, lists, series of data frames) as columns."""
+"""Values in memory (arrays, lists, series of data frames, arrays by split) as columns."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, byte_size
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, byte_size, concatenate
 from bushel.data.samples import as_column
 from bushel.data.schema import RAW_DTYPES, Feature
+from bushel.data.splits import split_of_name
 from bushel.errors import SchemaMismatch
 from bushel.sources.tables import arrow
 
-__all__ = ["is_sparse", "nullable_column", "number_keys", "rows_that_fit", "typed"]
+__all__ = [
+    "are_splits",
+    "from_pairs",
+    "is_sparse",
+    "join_splits",
+    "nullable_column",
+    "number_keys",
+    "rows_that_fit",
+    "typed",
+]
 
 
 def nullable_column(values: Any, *, name: str) -> Any:
-    """Any values, one per row, as a column; None, and NaN among objects, are missing."""
+    """Any values, one per row, as a column; None is missing, and so is NaN among objects."""
     if isinstance(values, BytesColumn | Ragged | SparseColumn):
         return values
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
@@ -47,7 +57,7 @@ def is_sparse(values: Any) -> bool:
 
 
 def _from_sparse(values: Any, name: str) -> SparseColumn:
-    """The values of a matrix that are not 0, by row; one place twice is the sum, as in SciPy."""
+    """The non-zero values of a matrix by row; duplicates are summed, as in SciPy."""
     if len(values.shape) != 2:
         raise SchemaMismatch("a sparse array must have rows of one size", at=name)
     matrix = values.tocsr()
@@ -60,7 +70,7 @@ def _from_sparse(values: Any, name: str) -> SparseColumn:
 
 
 def _from_numbers(values: Any) -> NDArray[Any] | None:
-    """Lists of numbers, and of arrays of one shape, are what NumPy makes of them."""
+    """Lists of numbers, or of arrays of one shape, as NumPy converts them."""
     if hasattr(values, "dtype") or not isinstance(values, Sequence) or not len(values):
         return None
     if not isinstance(values[0], int | float | np.number | np.ndarray | list | tuple):
@@ -77,7 +87,7 @@ def _through_arrow(values: Any, name: str) -> Column:
 
     bad: arrow.BadRows = {}
     try:
-        # Arrow takes no arrays of more dimensions inside a list, but lists of lists.
+        # Inside a list, Arrow takes lists of lists, but no arrays of several dimensions.
         if isinstance(values, Sequence) and any(isinstance(value, np.ndarray) and value.ndim > 1 for value in values):
             return as_column(values, name=name)
         array = pa.array(values, from_pandas=True)
@@ -92,7 +102,7 @@ def _through_arrow(values: Any, name: str) -> Column:
 
 
 def typed(features: Mapping[str, Feature], types: Mapping[str, str]) -> dict[str, Feature]:
-    """Features with the types that were asked for; asking is leave to cast."""
+    """Features with the requested types; requesting a type permits a cast."""
     out = dict(features)
     for name, dtype in types.items():
         if dtype not in (*RAW_DTYPES, "str", "bytes"):
@@ -127,3 +137,65 @@ def rows_that_fit(columns: Iterable[Column], rows: int, *, max_bytes: int, most:
     """How many rows of columns make a block of about `max_bytes`."""
     size = sum(byte_size(column) for column in columns)
     return int(max(1, min(most, rows * max_bytes // max(size, 1))))
+
+
+_LABELS = ("y", "label", "labels", "target", "targets")
+
+
+def from_pairs(data: Any) -> dict[str, Any] | None:
+    """`((x, y), (x, y))`, or three such pairs, by name: what the `load_data` functions of Keras return."""
+    if not isinstance(data, tuple) or len(data) not in (2, 3) or not all(_is_pair(pair) for pair in data):
+        return None
+    names = ("train", "test") if len(data) == 2 else ("train", "val", "test")
+    return {f"{part}_{name}": pair[at] for name, pair in zip(names, data, strict=True) for at, part in enumerate("xy")}
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(hasattr(part, "shape") for part in value)
+
+
+def are_splits(names: Iterable[str]) -> bool:
+    """Whether all names begin or end with a split, and there are several splits."""
+    told = [_told(name) for name in names]
+    return all(told) and len({one[1] for one in told if one}) > 1
+
+
+def join_splits(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Join columns named after splits into columns of all rows, and a column of splits."""
+    found: dict[str, dict[str, Column]] = {}
+    for name, column in columns.items():
+        part, split = _told(name) or (name, "")
+        found.setdefault(split, {})[part] = column
+    parts = list(next(iter(found.values())))
+    rows: dict[str, int] = {}
+    for split, own in found.items():
+        if set(own) != set(parts):
+            raise SchemaMismatch(f"splits must have the same arrays, got {', '.join(columns)}", at=split)
+        counts = {len(column) for column in own.values()}
+        if len(counts) > 1:
+            said = ", ".join(f"{name}_{split} {len(column)}" for name, column in own.items())
+            raise SchemaMismatch(f"arrays of one split must have the same number of rows, got {said}", at=split)
+        rows[split] = counts.pop()
+    joined = {
+        "label" if part in _LABELS else part: _scalars(concatenate([own[part] for own in found.values()]))
+        for part in parts
+    }
+    numbers = np.repeat(np.arange(len(rows)), list(rows.values()))
+    return joined | {"split": BytesColumn.of(list(rows)).take(numbers)}
+
+
+def _told(name: str) -> tuple[str, str] | None:
+    """The array and the split in a name."""
+    before, _, after = name.rpartition("_")
+    if before and (split := split_of_name(after)):
+        return before, split
+    before, _, after = name.partition("_")
+    split = split_of_name(before)
+    return (after, split) if split and after else None
+
+
+def _scalars(column: Column) -> Column:
+    """One value per row if rows are lists of one value, like the labels of CIFAR."""
+    if isinstance(column, np.ndarray) and column.ndim == 2 and column.shape[1] == 1:
+        return np.ascontiguousarray(column[:, 0])
+    return column

@@ -1,9 +1,10 @@
-"""Windows of sensor series: tables with a time column, and a series in each file or told by a column."""
+"""Windows of sensor series: tables with a time column, and one series per file or per value of a column."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, is_spooled, load_columns, spool_columns, take, with_missing
 from bushel.data.schema import Feature, Schema
-from bushel.data.splits import as_split
+from bushel.data.splits import as_split, named_shares, shares_of_one
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.parallel import Helpers
 from bushel.sources.options import check_values, recipe_table
@@ -32,11 +33,78 @@ from bushel.sources.series.series_rows import (
     clean_rows,
     collect_rows,
 )
-from bushel.sources.series.windows import labels_over, time_cuts, when, window_keys, windows_at
 from bushel.sources.tables.table import Format, TableSource, table
 from bushel.storage import AnyPath
 
-__all__ = ["SeriesSource", "series"]
+__all__ = ["SeriesSource", "labels_over", "series", "time_cuts", "when", "window_keys", "windows_at"]
+
+_CHUNK = 1 << 22  # values processed at a time
+
+
+def windows_at(array: NDArray[Any], first: NDArray[np.int64], length: int) -> NDArray[Any]:
+    """The rows of the windows that begin at `first`."""
+    return np.asarray(array[first[:, None] + np.arange(length)])
+
+
+def when(time: Any, *, are_dates: bool) -> str:
+    """A time as people write it."""
+    if not are_dates:
+        return repr(time.item())
+    text = str(np.datetime64(int(time), "us"))
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def window_keys(rows: Rows, first: NDArray[np.int64]) -> list[bytes]:
+    """The series and the time at which the window begins, so that rows added later change no key."""
+    names = rows.series_names
+    times = rows.times[first]
+    return [
+        names[code] + (b"@" if names[code] else b"") + when(time, are_dates=rows.are_dates).encode()
+        for code, time in zip(rows.series[first].tolist(), times, strict=True)
+    ]
+
+
+def labels_over(labels: NDArray[Any], first: NDArray[np.int64], length: int, *, is_mean: bool) -> NDArray[Any]:
+    """The most common label of each window (the lower one of two), or the mean."""
+    out = np.empty(len(first), np.float64 if is_mean else labels.dtype)
+    step = max(1, _CHUNK // length)
+    for begin in range(0, len(first), step):
+        windows = windows_at(labels, first[begin : begin + step], length)
+        found = windows.mean(axis=1) if is_mean else _most_common(windows)
+        out[begin : begin + step] = found
+    return out
+
+
+def _most_common(windows: NDArray[Any]) -> NDArray[Any]:
+    missing = np.isnan(windows) if windows.dtype.kind == "f" else windows == NO_LABEL
+    values, codes = np.unique(windows, return_inverse=True)
+    codes = codes.reshape(windows.shape)
+    counts = np.zeros((len(windows), len(values)), np.int64)
+    np.add.at(counts, (np.arange(len(windows))[:, None], codes), ~missing)
+    found = values[np.argmax(counts, axis=1)]
+    nothing: Any = np.nan if windows.dtype.kind == "f" else NO_LABEL
+    return np.asarray(np.where(counts.max(axis=1) > 0, found, nothing))
+
+
+def time_cuts(given: str | Mapping[str, Any], rows: Rows, first: NDArray[np.int64]) -> tuple[list[str], NDArray[Any]]:
+    """Names of splits in order of time, and the times at which each after the first begins."""
+    named = named_shares(given, "time_split")
+    names, values = list(named), list(named.values())
+    if any(isinstance(value, str) for value in values):
+        return names, np.array([_until(value, rows) for value in values[:-1]], rows.times.dtype)
+    named = {name: Fraction(str(value)) for name, value in named.items()}
+    shares = list(shares_of_one(named, given, "time_split").values())
+    ordered = np.sort(rows.times[first])
+    at = [int(sum(shares[: i + 1], Fraction(0)) * len(ordered)) for i in range(len(shares) - 1)]
+    return names, ordered[np.minimum(at, len(ordered) - 1)]
+
+
+def _until(value: Any, rows: Rows) -> Any:
+    try:
+        return np.datetime64(value, "us").astype(np.int64) if rows.are_dates else float(value)
+    except (ValueError, TypeError):
+        raise ValueError(f"time_split must say until when a split is, got {value!r}") from None
+
 
 LabelFrom: TypeAlias = Literal["last", "majority", "mean"]
 _BLOCK_BYTES = 4 << 20
@@ -69,8 +137,8 @@ def series(
 ) -> SeriesSource:
     """Take a sample from each window of `length` rows of a series, a window every `stride` rows.
 
-    `time` is the column of times: numbers, or dates such as 2024-03-01T12:00:00. `series` is the column that tells
-    series apart; without it each file is one. `columns` are the sensors: all columns of numbers, if not given. Rows are
+    `time` is the column of times: numbers, or dates such as 2024-03-01T12:00:00. `series` is the column that names the
+    series; without it each file is one. `columns` are the sensors: all columns of numbers, if not given. Rows are
     put in order; those with the time of another are left out; no window spans a gap (`gap`: a longer step than this;
     "auto" is ten times the median). `every` resamples to even times. Windows with missing values, or values outside of
     `ranges` (`{"temperature": [-40, 125]}`), are refused, unless `missing` and `outside` say otherwise.
@@ -90,7 +158,7 @@ def series(
     return SeriesSource(rows, names, how, cut, recipe)
 
 
-_SERIES = series  # inside of it, the option of that name hides it
+_SERIES = series  # the option of that name hides it inside the function
 
 
 def _ranges(given: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
@@ -141,7 +209,7 @@ class _Cut:
 
 
 class SeriesSource:
-    """Windows of series; reads at random, in one partition. Rows are gone through once, when it is listed."""
+    """Windows of series; reads at random, in one partition. Rows are read once, when the source is listed."""
 
     reads: Reads = "random"
     group = "series"
@@ -169,12 +237,12 @@ class SeriesSource:
 
     @property
     def split(self) -> str | None:
-        """`split`, if times or a column say it."""
+        """`split`, if times or a column give splits."""
         return "split" if self.cut.time_split is not None or self.names.split else None
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """Rows and windows as arrays. In another process, mapped from where they were spooled."""
+        """Rows and windows as arrays. In another process, mapped from the spooled files."""
         if self.table is None:
             assert self.spooled is not None
             return load_columns(self.spooled)
@@ -219,7 +287,7 @@ class SeriesSource:
         return made
 
     def _labels(self, rows: Rows, first: NDArray[np.int64]) -> Column:
-        """One label a window; missing where its rows do not tell."""
+        """One label per window; missing if its rows have none."""
         assert rows.labels is not None
         assert self.label_feature is not None
         is_text = self.label_feature.dtype == "str"
@@ -285,7 +353,7 @@ class SeriesSource:
         return Listing(data["keys"], {name: there[name] for name in columns if name in there}, counted=self.counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """The windows asked for, in that order; the rows of each as they came."""
+        """The requested windows, in that order."""
         assert partition == 0
         wanted = np.arange(len(self.data["first"])) if rows is None else np.asarray(rows, np.int64)
         step = max(1, _BLOCK_BYTES // (self.cut.length * len(self.names.sensors) * 4))
@@ -336,7 +404,7 @@ class SeriesSource:
         return dict(self.recipe)
 
     def spool(self, folder: Path | None = None) -> None:
-        """Write the rows into files that other processes map: in `folder`, or in a temporary one."""
+        """Write the rows to files that other processes can map, in `folder` or in a temporary folder."""
         if not is_spooled(self.spooled, folder):
             self.spooled = spool_columns(self.data, folder)
 

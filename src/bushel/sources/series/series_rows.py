@@ -1,4 +1,4 @@
-"""Rows of tables by series and time: sorted, without doubles, cut at gaps, resampled; what was found is counted."""
+"""Rows of tables by series and time: sorted, without duplicates, cut at gaps, resampled. What was found is counted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_LABEL = -1
 
 @dataclass(frozen=True)
 class Cleaning:
-    """How rows are made fit for windows. Times are in units of the time column; in seconds where it holds dates."""
+    """How rows are cleaned for windows. Times are in units of the time column; in seconds where it holds dates."""
 
     gap: float | Gap = "auto"
     every: float | None = None
@@ -52,7 +52,7 @@ class Rows:
 
     times: NDArray[Any]  # int64 (microseconds where they were dates) or float64
     series: Ints  # codes
-    values: NDArray[Any]  # a column a sensor
+    values: NDArray[Any]  # one column per sensor
     labels: NDArray[Any] | None  # codes of text, -1 where there is none, or numbers
     splits: Ints | None
     series_names: list[bytes]
@@ -70,7 +70,7 @@ class Rows:
 
 
 class Codes:
-    """Texts or whole numbers by number, in the order in which they first come."""
+    """Texts or integers, numbered in order of first appearance."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, int] = {}
@@ -99,7 +99,7 @@ class Codes:
 
 @dataclass(frozen=True)
 class Names:
-    """Which column is what."""
+    """The role of each column."""
 
     time: str
     series: str | None
@@ -119,7 +119,7 @@ def collect_rows(table: TableSource, names: Names) -> Rows:
     try:
         return _collect(table, names, wanted, folder / "values")
     finally:
-        shutil.rmtree(folder)  # what is mapped stays until it is let go
+        shutil.rmtree(folder)  # mapped memory stays in use until it is released
 
 
 def _collect(table: TableSource, names: Names, wanted: list[str], path: Path) -> Rows:
@@ -228,7 +228,7 @@ def _numbers(column: Column, name: str, where: str) -> Floats:
 
 
 def clean_rows(rows: Rows, names: Names, how: Cleaning) -> Rows:
-    """Sort rows by series and time, and make them fit for windows."""
+    """Sort rows by series and time, and clean them for windows."""
     order = np.lexsort((rows.times, rows.series))
     out_of_order = _out_of_order(rows)
     if out_of_order:
@@ -241,7 +241,7 @@ def clean_rows(rows: Rows, names: Names, how: Cleaning) -> Rows:
 
 
 def _out_of_order(rows: Rows) -> int:
-    """Rows that are earlier than one of their series before them."""
+    """The number of rows that are earlier than the row before them in their series."""
     order = np.argsort(rows.series, kind="stable")
     times, series = rows.times[order], rows.series[order]
     found = 0
@@ -329,7 +329,7 @@ def _stretches(rows: Rows, times: NDArray[Any], how: Cleaning) -> list[tuple[int
 
 
 def _filled(values: Floats, how: Cleaning) -> Floats:
-    """Missing values of one stretch filled, where that was asked for and there is something to fill them with."""
+    """Fill the missing values of one stretch, if requested and possible."""
     if how.missing == "refuse" or not np.isnan(values).any():
         return values
     values = values.copy()
@@ -381,7 +381,7 @@ def _resampled(stretch: dict[str, Any], how: Cleaning, scale: float) -> dict[str
 
 
 def _means(times: NDArray[Any], values: Floats, grid: Floats, step: float) -> Floats:
-    """The mean of what is from each time of the grid to the next; the value before where nothing is."""
+    """The mean of the values between one time of the grid and the next; without values, the previous mean."""
     edges = np.searchsorted(times, np.append(grid, grid[-1:] + step) - step * 1e-9)
     sums = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
     counts = np.diff(edges)[:, None]

@@ -1,4 +1,4 @@
-"""Arrow's arrays to columns, without Python for each value."""
+"""Arrow arrays to columns, without Python code per value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, with_missing
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
-from bushel.sources.tables.written_numbers import is_number, plain_number
+from bushel.sources.tables.dialect import is_number, plain_number
 
 __all__ = ["BadRows", "cast_array", "cast_text", "feature_of", "flatten", "to_column"]
 
@@ -55,7 +55,7 @@ def flatten_type(name: str, kind: Any) -> dict[str, Any]:
 
 
 def feature_of(kind: Any, *, name: str, required: bool) -> Feature:
-    """The feature that a type of Arrow's makes."""
+    """The feature for an Arrow type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
@@ -94,7 +94,7 @@ def _dtype_of(kind: Any) -> str | None:
 
 
 def to_column(array: Any, bad: BadRows) -> Column:
-    """One column of an array; rows that cannot be used are added to `bad`, and hold something all the same."""
+    """An array as a column; rows that cannot be used are added to `bad`, and hold a placeholder."""
     import pyarrow as pa
 
     if isinstance(array, pa.ChunkedArray):
@@ -111,7 +111,7 @@ def to_column(array: Any, bad: BadRows) -> Column:
 
 
 def _scalars(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column:
-    """An array without nulls; `rows` are the numbers of its rows, where they are not 0, 1, 2, ..."""
+    """An array without nulls; `rows` are the numbers of its rows, if they are not 0, 1, 2, ..."""
     import pyarrow as pa
     import pyarrow.types as t
 
@@ -133,7 +133,7 @@ def _scalars(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column
 
 
 def to_numbers(array: Any) -> NDArray[Any]:
-    """Numbers or booleans without nulls, as they lie in Arrow's memory. Arrow's own way there loads all of pandas."""
+    """Numbers or booleans without nulls, as a view of Arrow's memory. Arrow's own conversion would import pandas."""
     import pyarrow as pa
 
     if not len(array):
@@ -145,14 +145,14 @@ def to_numbers(array: Any) -> NDArray[Any]:
 
 
 def from_integers(numbers: NDArray[np.int64]) -> Any:
-    """The same the other way."""
+    """The reverse: an Arrow array from a NumPy array."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
 def to_bytes(array: Any) -> BytesColumn:
-    """Text or binary without nulls, as it lies in Arrow's memory."""
+    """Text or binary without nulls, as a view of Arrow's memory."""
     import pyarrow as pa
 
     is_text = pa.types.is_string(array.type) or pa.types.is_string_view(array.type)
@@ -170,7 +170,7 @@ def to_bytes(array: Any) -> BytesColumn:
 
 
 def _lists(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column:
-    """Lists without nulls among them; a null inside a list is no value, and its row is bad."""
+    """Lists, none of which is null; a null inside a list makes its row bad."""
     import pyarrow as pa
 
     width = array.type.list_size if pa.types.is_fixed_size_list(array.type) else None
@@ -193,7 +193,7 @@ def _lists(array: Any, bad: BadRows, rows: NDArray[np.int64] | None) -> Column:
 
 
 def _filled(array: Any) -> Any:
-    """Something in the place of each null, so that rows keep their sizes."""
+    """A placeholder for each null, so that the number of rows stays the same."""
     import pyarrow as pa
 
     if pa.types.is_null(array.type):
@@ -205,14 +205,14 @@ def _filled(array: Any) -> Any:
 
 
 def cast_array(array: Any, dtype: str, bad: BadRows) -> Any:
-    """An array as text or numbers. From numbers to numbers nothing is done: the writer casts, and checks."""
+    """An array as text or numbers. Numbers stay as they are: the writer casts and checks them."""
     import pyarrow as pa
     import pyarrow.types as t
 
     if t.is_dictionary(array.type):
         array = array.dictionary_decode()
     if t.is_nested(array.type):
-        return array  # numbers in lists are cast by the writer, too
+        return array  # the writer casts numbers in lists, too
     if dtype == "str":
         return array if t.is_string(array.type) or t.is_large_string(array.type) else array.cast(pa.string())
     if dtype == "bytes":
@@ -223,7 +223,7 @@ def cast_array(array: Any, dtype: str, bad: BadRows) -> Any:
 
 
 def cast_text(array: Any, kind: Any, bad: BadRows, *, missing: Sequence[str] = ("",)) -> Any:
-    """Text as another type; rows whose text is no such value are missing from the result, and in `bad`."""
+    """Text as another type; rows that do not parse are missing from the result, and added to `bad`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -246,7 +246,7 @@ def cast_text(array: Any, kind: Any, bad: BadRows, *, missing: Sequence[str] = (
 
 
 def _cast_one(text: str, kind: Any) -> Any:
-    """One value, perhaps an amount or a percentage. Raises what Arrow does."""
+    """One value, possibly an amount or a percentage. Raises the errors of Arrow."""
     import pyarrow as pa
 
     try:

@@ -38,12 +38,12 @@ def _named_errors(path: Path, what: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """A Parquet file; a part is some row groups."""
+    """A Parquet file; a part is a few row groups."""
 
     path: Path
 
     def survey(self, helpers: Helpers = None) -> Survey:  # noqa: ARG002
-        """Types and counts from the file's own footer."""
+        """Types and counts from the file's footer."""
         with _named_errors(self.path, "Parquet"):
             file = self._open()
             metadata = file.metadata
@@ -79,7 +79,7 @@ class ParquetFile:
 
 
 def _columns_with_nulls(metadata: Any) -> dict[str, bool]:
-    """By dotted name, whether some row is null; columns without statistics, and nested ones, are not in it."""
+    """Whether some row is null, by dotted name; columns without statistics and nested ones are not included."""
     found: dict[str, bool] = {}
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
@@ -108,12 +108,12 @@ def _row_group_parts(metadata: Any, least: int) -> Iterator[Part]:
 
 @dataclass(frozen=True)
 class ArrowFile:
-    """An Arrow file (Feather is one) or an Arrow stream; a part is some record batches."""
+    """An Arrow file (Feather included) or an Arrow stream; a part is a few record batches."""
 
     path: Path
 
     def survey(self, helpers: Helpers = None) -> Survey:  # noqa: ARG002
-        """Types from the file's schema, counts from its batches, which are mapped, not read."""
+        """Types from the file's schema, and counts from its batches, which are mapped."""
         with _named_errors(self.path, "Arrow"):
             schema, batches = self._batches()
             fields = {
@@ -136,7 +136,7 @@ class ArrowFile:
             return Survey(fields, tuple(parts))
 
     def _batches(self, first: int = 0) -> tuple[Any, Iterator[Any]]:
-        """The schema, and the record batches from the one numbered `first`."""
+        """The schema, and the record batches from number `first` on."""
         import pyarrow as pa
 
         source = pa.memory_map(str(local_copy(self.path)))

@@ -1,4 +1,4 @@
-"""CSV and its kin: types inferred from the whole file, rows of the wrong width refused one by one."""
+"""CSV and similar formats: types come from the whole file, and rows of the wrong width are refused one by one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,31 @@ from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.protocol import Refused
 from bushel.sources.tables.arrow import BadRows, cast_text
-from bushel.sources.tables.dialect import BLANKS, TO_BE_FOUND, Dialect, Layout, find_dialect, one_tab_between
+from bushel.sources.tables.dialect import (
+    BLANKS,
+    STYLES,
+    TO_BE_FOUND,
+    Dialect,
+    Layout,
+    Style,
+    find_dialect,
+    has_sign,
+    one_tab_between,
+    styles_of,
+    to_numbers,
+)
 from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
-from bushel.sources.tables.written_numbers import STYLES, Style, has_sign, styles_of, to_numbers
 from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["DelimitedFile"]
 
-# What stands for a number that is missing. In a column of text only a blank does: NA may be Namibia.
+# What stands for a missing number. In a column of text only a blank does: NA may be Namibia.
 _NO_NUMBER = ["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "-nan", "<NA>"]
 _BEYOND_INT64 = 2.0**63
 
 
 class _Written(NamedTuple):
-    """How the numbers of a column of text may be written, if it is one of numbers."""
+    """How the numbers in a column of text may be written, if they are numbers."""
 
     styles: tuple[Style, ...] = STYLES
     has_comma: bool = False
@@ -44,7 +55,7 @@ class _Written(NamedTuple):
 
 
 class _Parsed(NamedTuple):
-    """One block, parsed: how many rows and lines it has, and what each column holds in it."""
+    """One parsed block: the number of its rows and lines, and the types of its columns."""
 
     rows: int
     lines: int
@@ -55,13 +66,13 @@ class _Parsed(NamedTuple):
 
 @dataclass(frozen=True)
 class DelimitedFile:
-    """A file of rows of text, the first of which names the columns, unless it looks like the others."""
+    """A file of delimited text. The first row names the columns, unless it looks like the others."""
 
     path: Path
     encoding: str | None = None
     layout: Layout = TO_BE_FOUND
-    decimal: str | None = None  # what stands before decimals; None is to be found
-    text: frozenset[str] = frozenset()  # columns that are text, whatever they look like
+    decimal: str | None = None  # decimal mark; None: found from the file
+    text: frozenset[str] = frozenset()  # columns to keep as text, whatever they look like
 
     def survey(self, helpers: Helpers = None) -> Survey:
         """Parse the whole file once for the types of its columns and the number of its rows."""
@@ -103,7 +114,7 @@ class DelimitedFile:
         return Survey(fields, tuple(parts), details, captured, _counted(dialect))
 
     def _styles(self, fields: dict[str, Field], written: dict[str, _Written], delimiter: str) -> dict[str, Style]:
-        """The columns of numbers that are written with commas, or with thousands apart, and in which way."""
+        """The columns of numbers with decimal commas or thousands separators, and which style each has."""
         usual: Style = "point" if delimiter == "," else "comma"
         found: dict[str, Style] = {}
         for name, one in written.items():
@@ -112,7 +123,7 @@ class DelimitedFile:
         if self.decimal is not None:
             asked: Style = "comma" if self.decimal == "," else "point"
             found = {name: asked for name in found if asked in written[name].styles}
-        if self.decimal == "," or "comma" in found.values():  # 1.234 is a thousand, too
+        if self.decimal == "," or "comma" in found.values():  # 1.234 may also be a thousand
             for name, one in written.items():
                 if "comma" in one.styles and name not in self.text and fields[name].type in (_text(), _float()):
                     found[name] = "comma"
@@ -129,13 +140,13 @@ class DelimitedFile:
             )
         check_utf8(self.path, block.text[: block.text.find(b"\n") + 1], 0)
         dialect = find_dialect(self.path, block.text, self.layout)
-        # The header is ASCII but for its names, so its length in the file differs only where the encoding does.
+        # The header is ASCII except for its names, so its length in the file differs only if the encoding does.
         before = block.text[: dialect.end]
         length = len(before.decode().encode(file.encoding)) if file.is_seekable else dialect.end
         return dialect, block.start + length
 
     def _infer(self, names: list[str], delimiter: str, capture: Capture, block: TextBlock) -> _Parsed:
-        """Types of one block. `lines` below 0 says that it is not UTF-8, or that a quote in it is never closed."""
+        """Types of one block. A negative `lines` means that it is not UTF-8, or that a quote is never closed."""
         import pyarrow.types as t
 
         if block.text.count(b'"') % 2 and not _has_stray_quotes(block.text, delimiter):
@@ -164,7 +175,7 @@ class DelimitedFile:
         return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, few, written)
 
     def _written(self, text: bytes, table: Any, delimiter: str) -> dict[str, _Written]:
-        """How the numbers of each column may be written in one block."""
+        """How the numbers of each column in one block may be written."""
         import pyarrow.types as t
 
         names = table.schema.names
@@ -183,7 +194,7 @@ class DelimitedFile:
         return found
 
     def _are_integers(self, text: bytes, name: str, names: list[str], delimiter: str) -> bool:
-        """Whether a column that was taken for floats is one of integers, some of which do not fit int64."""
+        """Whether a column that looks like floats holds integers, some of which do not fit int64."""
         import pyarrow.compute as pc
 
         table, _ = self._parse(text, names, delimiter, {name: _text()}, [name])
@@ -208,7 +219,7 @@ class DelimitedFile:
             bad[row.number - 1] = f"the row has {row.actual_columns} values, the header {row.expected_columns}"
             return "skip"
 
-        if not is_utf8(text):  # Arrow cannot hand over a row of the wrong width that is not text either
+        if not is_utf8(text):  # Arrow cannot return a row of the wrong width that is not text either
             text = text.decode(errors="replace").encode()
         try:
             table = pacsv.read_csv(
@@ -238,7 +249,7 @@ class DelimitedFile:
             blocks = _without_header(blocks, survey.details["start"])
         first = 0
         convert = partial(self._convert, survey, names)
-        for arrays, bad, rows in map(convert, blocks):  # parts are what workers share, not blocks
+        for arrays, bad, rows in map(convert, blocks):  # workers share parts, not blocks
             numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
@@ -261,7 +272,7 @@ class DelimitedFile:
             return self._convert_by_value(table, bad, parsed_as)
         try:
             table, bad = self._parse(text, header, delimiter, parsed_as, names)
-        except pa.ArrowInvalid:  # a value is not of its column's type: find which
+        except pa.ArrowInvalid:  # a value does not have the type of its column: find it
             table, bad = self._parse(text, header, delimiter, dict.fromkeys(names, _text()), names)
             return self._convert_by_value(table, bad, parsed_as)
         arrays = {name: table.column(name).combine_chunks() for name in names}
@@ -284,7 +295,7 @@ class DelimitedFile:
 
 
 def _without_header(blocks: Iterator[TextBlock], start: int) -> Iterator[TextBlock]:
-    """The same blocks of a stream that cannot be sought, without what is before `start`."""
+    """The same blocks of a stream that cannot seek, from `start` on."""
     for block in blocks:
         if block.stop > start:
             yield block._replace(text=block.text[max(0, start - block.start) :])
@@ -296,7 +307,7 @@ def _cut_rows(text: bytes, delimiter: str) -> int:
     end = text.rfind(b"\n") + 1
     before = quotes - text.count(b'"', end)
     if before % 2 and _has_stray_quotes(text, delimiter):
-        return end  # quotes that quote nothing, as in 5" pipe: they say nothing about rows
+        return end  # stray quotes, as in 5" pipe, do not delimit values
     while end and before % 2:
         previous = text.rfind(b"\n", 0, end - 1) + 1
         before -= text.count(b'"', previous, end)
@@ -305,7 +316,7 @@ def _cut_rows(text: bytes, delimiter: str) -> int:
 
 
 def _has_stray_quotes(text: bytes, delimiter: str) -> bool:
-    """Whether some quote neither opens nor closes a value, nor stands beside another quote."""
+    """Whether some quote neither opens nor closes a value, nor is doubled."""
     data = np.frombuffer(b"\n" + text + b"\n", np.uint8)
     places = np.flatnonzero(data == ord('"'))
     edges = np.frombuffer(delimiter.encode() + b'\n\r"', np.uint8)
@@ -337,7 +348,7 @@ def _merge(one: Field, other: Field) -> Field:
 
 
 def _has_replaced(column: Any) -> bool:
-    """Whether a value holds what stands for bytes that are not UTF-8."""
+    """Whether a value holds replacement characters for bytes that are not UTF-8."""
     import pyarrow.compute as pc
 
     return bool(pc.any(pc.match_substring(column, "\ufffd")).as_py())
@@ -353,7 +364,7 @@ def _has_blanks(column: Any) -> bool:
 
 
 def _blanks_to_null(array: Any) -> Any:
-    """Text without the blanks around it; missing, where there is nothing else."""
+    """Text without surrounding blanks; missing if nothing else is left."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -403,7 +414,7 @@ def _written_in(column: Any) -> _Written:
 
 
 def _counted(dialect: Dialect) -> dict[str, int]:
-    """What a person should know of how a file was taken."""
+    """Notes for people about how a file was interpreted."""
     found = {}
     if not dialect.has_header:
         found["file without a row of names, whose columns are named " + _some(dialect.names)] = 1

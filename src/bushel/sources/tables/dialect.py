@@ -1,30 +1,103 @@
-"""How a file of delimited text is laid out: what comes before its rows, what stands between values, and the names."""
+"""How delimited text is laid out: what precedes its rows, the delimiter, the names, and how numbers are written."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from bushel.errors import FileProblem
-from bushel.sources.tables.written_numbers import is_number
 
-__all__ = ["BLANKS", "TO_BE_FOUND", "Dialect", "Layout", "find_dialect", "is_delimited", "one_tab_between"]
+__all__ = [
+    "BLANKS",
+    "STYLES",
+    "TO_BE_FOUND",
+    "Dialect",
+    "Layout",
+    "Style",
+    "find_dialect",
+    "has_sign",
+    "is_delimited",
+    "is_number",
+    "one_tab_between",
+    "plain_number",
+    "styles_of",
+    "to_numbers",
+]
 
-BLANKS = " "  # as a delimiter: any number of blanks and tabs
+Style: TypeAlias = Literal["comma", "point"]  # decimal mark of numbers that a plain cast cannot read
+
+_GROUPED = {
+    "comma": r"^\s*[+-]?(\d+|\d{1,3}([.\x{a0}\x{202f}']\d{3})+)(,\d+)?\s*$",
+    "point": r"^\s*[+-]?(\d+|\d{1,3}([,\x{a0}\x{202f}']\d{3})+)(\.\d+)?([eE][+-]?\d+)?\s*$",
+}
+STYLES: tuple[Style, ...] = ("comma", "point")
+_SIGNED = r"^\s*[+-]?\s*([$€£¥]\s*[+-]?\d[\d.,]*|\d[\d.,]*\s*([$€£¥%]|EUR|USD))\s*$"
+_LOOKED_AT_FIRST = 16  # first values, enough to see that most text is not a number
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?|[+-]?(inf|nan)", re.IGNORECASE)
+
+
+def is_number(text: str) -> bool:
+    """Whether text is a number, possibly with a decimal comma."""
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def styles_of(array: Any, missing: Iterable[str]) -> tuple[Style, ...]:
+    """The styles in which all values of a text column are numbers; none if all are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    array = array.filter(pc.invert(pc.is_in(array, value_set=pa.array(list(missing), array.type))))
+    array = array.drop_null()
+    if not len(array):
+        return ()
+    found = tuple(style for style in STYLES if _all_match(array.slice(0, _LOOKED_AT_FIRST), _GROUPED[style]))
+    return tuple(style for style in found if _all_match(array, _GROUPED[style]))
+
+
+def has_sign(array: Any) -> bool:
+    """Whether a text column has values, and all are amounts or percentages."""
+    array = array.drop_null()
+    return bool(len(array)) and _all_match(array.slice(0, _LOOKED_AT_FIRST), _SIGNED) and _all_match(array, _SIGNED)
+
+
+def _all_match(array: Any, pattern: str) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.match_substring_regex(array, pattern)).as_py())
+
+
+def to_numbers(array: Any, style: Style) -> Any:
+    """Numbers in a style as text that a cast can read."""
+    import pyarrow.compute as pc
+
+    groups = r"[.\x{a0}\x{202f}']" if style == "comma" else r"[,\x{a0}\x{202f}']"
+    array = pc.replace_substring_regex(array, groups, "")
+    return pc.replace_substring(array, ",", ".") if style == "comma" else array
+
+
+def plain_number(text: str) -> str:
+    """An amount or a percentage as a bare number: `$1,200.50` is 1200.50, and `5 %` is 5."""
+    bare = re.sub(r"[\s$€£¥%\u00a0\u202f']|EUR|USD", "", text)
+    if "," in bare and (bare.rfind(",") > bare.rfind(".")) and re.search(r",\d{1,2}$", bare):
+        return bare.replace(".", "").replace(",", ".")
+    return bare.replace(",", "")
+
+
+BLANKS = " "  # delimiter: any number of blanks and tabs
 _DELIMITERS = (";", "\t", "|", ",")
 _ROWS = 100  # that are looked at
 _SEPARATOR_LINE = re.compile(rb'"?sep=(.)"?\r?\n', re.IGNORECASE)  # Excel's
-_UNNAMED = re.compile(r"|Unnamed: \d+(\.\d+)?")  # as pandas writes and reads a column that has no name
+_UNNAMED = re.compile(r"|Unnamed: \d+(\.\d+)?")  # how pandas writes and reads a column without a name
 _YEARS = range(1800, 2201)
 
 
 class Layout(NamedTuple):
-    """What a caller says of a file; None is to be found."""
+    """What the caller says about a file; None: to be found."""
 
     delimiter: str | None = None
     header: bool | None = None
@@ -40,13 +113,13 @@ class Dialect:
 
     delimiter: str
     names: list[str]
-    end: int  # of what comes before the rows, in bytes of UTF-8
+    end: int  # of what precedes the rows, in bytes of UTF-8
     has_header: bool
     index: str | None = None  # a column without a name that only counts rows, as pandas writes it
 
 
 def find_dialect(path: Path, text: bytes, layout: Layout) -> Dialect:
-    """Look at the beginning of a file."""
+    """Find the layout from the beginning of a file."""
     told = _SEPARATOR_LINE.match(text)
     begin, comment = _after_comments(text, told.end() if told else 0)
     delimiter = layout.delimiter or (told[1].decode() if told else _guess_delimiter(path, text[begin:]))
@@ -70,7 +143,7 @@ def find_dialect(path: Path, text: bytes, layout: Layout) -> Dialect:
 
 
 def is_delimited(text: bytes) -> bool:
-    """Whether some text without a telling name is rows of values: at least two, all as wide as the first."""
+    """Whether text is rows of values: at least two rows, all as wide as the first."""
     begin, _ = _after_comments(text, 0)
     lines = text[begin:].decode(errors="replace").splitlines()[:_ROWS]
     if len(lines) < 2:
@@ -81,7 +154,7 @@ def is_delimited(text: bytes) -> bool:
 
 
 def one_tab_between(text: bytes) -> bytes:
-    """Rows whose values stand apart by blanks, as rows of tabs; what is in quotes stays."""
+    """Replace runs of blanks between values by tabs; quoted values stay as they are."""
     if b'"' in text:
         text = re.sub(rb'("[^"]*")|[ \t]+', lambda found: found[1] or b"\t", text)
     else:
@@ -99,7 +172,7 @@ def end_of_first_row(text: bytes) -> int:
 
 
 def _after_comments(text: bytes, at: int) -> tuple[int, str]:
-    """Where the first line begins that is neither blank nor a comment, and the last comment before it."""
+    """Where the first line that is neither blank nor a comment begins, and the last comment before it."""
     comment = ""
     while at < len(text):
         end = text.find(b"\n", at) + 1 or len(text)
@@ -108,7 +181,7 @@ def _after_comments(text: bytes, at: int) -> tuple[int, str]:
             break
         comment = line.decode(errors="replace").lstrip("# ") or comment
         at = end
-    # A file of nothing else, or a first name that begins with #: it is no comment.
+    # Nothing but comments, or a first name that begins with #: it is not a comment.
     return (at, comment) if at < len(text) else (0, "")
 
 
@@ -122,7 +195,7 @@ def _rows(text: bytes, delimiter: str) -> list[list[str]]:
             return [row for row in csv.reader(some, delimiter=mark) if row][:_ROWS]
         except csv.Error:
             continue
-    return [lines[:1]]  # a line without this mark that is longer than a value may be
+    return [lines[:1]]  # a line without this delimiter that is longer than a value may be
 
 
 def _guess_delimiter(path: Path, text: bytes) -> str:
@@ -133,9 +206,9 @@ def _guess_delimiter(path: Path, text: bytes) -> str:
 
 
 def _fit(text: bytes, delimiter: str) -> tuple[float, int]:
-    """How well a character takes rows apart: in which share of them into as many values as in the first, and how many.
+    """How well a character separates values: the share of rows as wide as the first, and that width.
 
-    Where two do so equally, the one before a comma is right: a comma may stand before decimals.
+    Of two equal ones, the one that is not a comma is right, because a comma may be a decimal mark.
     """
     rows = _rows(text, delimiter)
     width = len(rows[0]) if rows else 1
@@ -143,7 +216,7 @@ def _fit(text: bytes, delimiter: str) -> tuple[float, int]:
 
 
 def _is_apart_by_blanks(text: bytes) -> bool:
-    """Whether all rows have as many words, and in some place all have numbers: so no text of words is taken apart."""
+    """Whether all rows have the same number of words and some column is all numbers, so that prose is not split."""
     rows = _rows(text, BLANKS)
     if len(rows) < 2 or len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:
         return False
@@ -151,7 +224,7 @@ def _is_apart_by_blanks(text: bytes) -> bool:
 
 
 def _are_values(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether what should be names are values: numbers above numbers, or text that comes again below."""
+    """Whether the first row holds values, not names: numbers above numbers, or text that recurs below."""
     columns = [[row[at].strip() for row in rows if at < len(row)] for at in range(len(first))]
     names = [name.strip() for name in first]
     if not rows or not any(names):
@@ -169,7 +242,7 @@ def _are_values(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _count_up(names: Sequence[str]) -> bool:
-    """Whether names are 0, 1, 2, ... or go on from another number: as pandas names what has no names."""
+    """Whether names are consecutive numbers, as pandas names columns without names."""
     if not all(name.isdecimal() for name in names):
         return False
     found = [int(name) for name in names]
@@ -182,14 +255,14 @@ def _are_years(names: Sequence[str]) -> bool:
 
 
 def _names_in_comment(comment: str, delimiter: str, count: int) -> list[str]:
-    """The names that a last comment gives, as NumPy's `savetxt` writes them; blanks where it gives none."""
+    """The names in the last comment, as written by NumPy's `savetxt`; blanks if there are none."""
     found = comment.split(None if delimiter == BLANKS else delimiter)
     is_fit = len(found) == count > 1 and not any(map(is_number, found))
     return [name.strip() for name in found] if is_fit else [""] * count
 
 
 def _index_column(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
-    """The first column, if it has no name although others have, and counts the rows."""
+    """The first column, if it counts the rows and is the only one without a name."""
     if len(names) < 2 or not _UNNAMED.fullmatch(names[0]) or not all(names[1:]) or not rows:
         return None
     values = [row[0].strip() for row in rows]

@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face on disk: what `save_to_disk` wrote, or Parquet files of the Hub. Needs no `datasets`."""
+"""Hugging Face datasets on disk: written by `save_to_disk`, or Parquet files of the Hub. `datasets` is not needed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 from bushel.data.splits import split_of_file
 from bushel.errors import FileProblem
-from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
-from bushel.sources.images.image_columns import ImageColumn
+from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.tables.table import Format, TableSource
 from bushel.storage import AnyPath, as_path, local_copy, natural_order
@@ -27,9 +26,9 @@ def huggingface(
     *,
     columns: Annotated[Sequence[str] | None, "Columns to keep (default: all)"] = None,
     key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
-    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    verify: HowVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
 ) -> TableSource:
     """Take samples from a dataset that `datasets` saved to disk, or from the Parquet files of one.
 
@@ -60,7 +59,7 @@ def huggingface(
 
 
 def from_datasets(data: Any) -> TableSource:
-    """Take samples from a `Dataset` or `DatasetDict` of Hugging Face: written to a temporary folder, and read from it.
+    """Take samples from a Hugging Face `Dataset` or `DatasetDict`, written to a temporary folder and read from there.
 
     Memory is bounded, since `datasets` writes what it maps; splits, names of classes and images are as `huggingface`
     has them.
@@ -80,7 +79,7 @@ def is_dataset_folder(folder: Path) -> bool:
 
 
 def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
-    """Data files, and the split of each; empty where there is none."""
+    """Data files, and the split of each; empty if it has none."""
     if (folder / "dataset_dict.json").exists():
         names: list[str] = json.loads((folder / "dataset_dict.json").read_text())["splits"]
         found = [(file, split) for split in names for file in _saved_files(folder / split)]
@@ -104,7 +103,7 @@ def _saved_files(folder: Path) -> list[Path]:
 
 
 def _features_of(file: Path, format: Format) -> dict[str, dict[str, Any]]:
-    """What `datasets` wrote of its features into the schema of the file."""
+    """The features that `datasets` wrote into the schema of the file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""JSON, one object per line or one array of objects: types from the whole file, what does not fit refused."""
+"""JSON, one object per line or one array of objects: types come from the whole file, and misfits are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass
 class _Census:
-    """How many rows hold each kind of value in a column, and the type that all values of a kind have."""
+    """How many rows of a column hold each kind of value, and the common type of each kind."""
 
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     types: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class _Census:
         self.types[name] = _merge(self.types[name], kind) if name in self.types else kind
 
     def type(self) -> Any:
-        """What most rows hold; nothing, if no row holds anything."""
+        """The type that most rows have; None if no row has a value."""
         import pyarrow as pa
 
         some = {name: count for name, count in self.counts.items() if name != "null" and count}
@@ -56,10 +56,10 @@ class JsonLinesFile:
 
     path: Path
     encoding: str | None = None
-    text: frozenset[str] = frozenset()  # columns that are text: numbers and lists as they are written
+    text: frozenset[str] = frozenset()  # columns to keep as text: numbers and lists as written
 
     def _cut(self, file: TextFile) -> Cut:
-        """Where objects end: at newlines, or after elements of an array."""
+        """Where objects end: at newlines, or after the elements of an array."""
         first = next(file.blocks(cut_at_newline, size=4096), None)
         if first is None or not first.text.lstrip().startswith(b"["):
             return cut_at_newline
@@ -105,7 +105,7 @@ class JsonLinesFile:
         return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
 
     def _look(self, cut: Cut, block: TextBlock) -> tuple[bool, int, Any]:
-        """Whether a block is UTF-8, how many lines end in it, and what `_infer` finds."""
+        """Whether a block is UTF-8, the number of its lines, and what `_infer` finds."""
         block = _one_per_line(block, cut)
         return is_utf8(block.text), block.text.count(b"\n"), self._infer(block)
 
@@ -133,7 +133,7 @@ class JsonLinesFile:
         wanted = {name: kind for name, kind in types.items() if set(arrow.flatten_type(name, kind)) & set(names)}
         start, stop = (part.first, part.last) if file.is_seekable else (0, None)
         first = 0
-        # Not in threads: parts are what workers share, and most lines are parsed faster than a thread is woken.
+        # Not in threads: workers share parts, and most lines are parsed faster than a thread wakes up.
         cut = self._cut(file)
         for block in (_one_per_line(block, cut) for block in file.blocks(cut, start, stop)):
             table, bad, rows = _convert(wanted, block, self.text)
@@ -149,7 +149,7 @@ _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]')
 
 
 def _elements(text: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where each element of an array begins and ends, and whether what ends it is there.
+    """Where each element of an array begins and ends, and whether it is complete.
 
     The text begins with the array, or with one of its elements.
     """
@@ -176,7 +176,7 @@ _TRIES = 30
 
 
 def _raw_elements(text: bytes) -> list[msgspec.Raw] | None:
-    """The elements of an array without its brackets, faster than by tokens; None if it is not whole."""
+    """The elements of an array without its brackets, faster than token by token; None if it is incomplete."""
     try:
         return _RAW.decode(b"[" + text + b"]")
     except (msgspec.DecodeError, RecursionError):
@@ -188,7 +188,7 @@ def _cut_elements(text: bytes) -> int:
     inside = text.lstrip().removeprefix(b"[")
     before = len(text) - len(inside)
     ends = [found.end() for found in re.finditer(rb"\}\s*,", inside)]
-    for end in ends[: -_TRIES - 1 : -1]:  # most ends that are not those of elements show at once
+    for end in ends[: -_TRIES - 1 : -1]:  # most false ends are found at once
         if _raw_elements(inside[: end - 1]) is not None:
             return before + end
     return max((end + 1 for _, end, is_whole in _elements(text) if is_whole), default=0)
@@ -199,7 +199,7 @@ def _one_per_line(block: TextBlock, cut: Cut) -> TextBlock:
 
 
 def _as_lines(text: bytes) -> bytes:
-    """The elements of an array, each on a line; a newline in one stands between values."""
+    """The elements of an array, one per line; newlines inside an element become blanks."""
     inside = text.strip().removeprefix(b"[").rstrip(b", \t\r\n")
     found = _raw_elements(inside) or _raw_elements(inside.removesuffix(b"]"))
     parts = map(bytes, found) if found is not None else (text[begin:end] for begin, end, _ in _elements(text))
@@ -236,7 +236,7 @@ def _parse(text: bytes, types: dict[str, Any] | None) -> Any:
 
 
 def _parse_flat(text: bytes, types: dict[str, Any] | None) -> Any | None:
-    """The same, faster, of objects that all hold text and integers under the same names; None of others."""
+    """The same, faster, if all objects hold text and integers under the same names; otherwise None."""
     import pyarrow as pa
 
     if types is not None and not all(kind in (pa.string(), pa.int64()) for kind in types.values()):
@@ -292,7 +292,7 @@ def _infer_by_line(text: bytes) -> tuple[dict[str, list[tuple[Any, int]]], int]:
         for column in kinds.values():
             try:
                 found.setdefault(name, []).append((pa.infer_type(column), len(column)))
-            except pa.ArrowInvalid:  # lists of mixed values: each tells for itself, if it can
+            except pa.ArrowInvalid:  # lists of mixed values: judge each by itself
                 found.setdefault(name, []).extend((kind, 1) for kind in map(_type_of, column) if kind is not None)
     return found, len(lines)
 
@@ -311,7 +311,7 @@ def _is_wide(value: Any) -> bool:
 
 
 def _fitting_lines(text: bytes, types: dict[str, Any], as_text: frozenset[str]) -> tuple[bytes, BadRows, int]:
-    """The lines whose values are of the columns' types, and what is wrong with the others."""
+    """The lines whose values have the types of their columns, and what is wrong with the others."""
     as_text = as_text & types.keys()
     bad: BadRows = {}
     kept = []
@@ -331,7 +331,7 @@ def _fitting_lines(text: bytes, types: dict[str, Any], as_text: frozenset[str]) 
 
 
 def _with_text(line: bytes, as_text: frozenset[str]) -> tuple[bytes, dict[str, Any]]:
-    """A line with values of columns of text as they are written: 1.50 is "1.50"."""
+    """A line with the values of text columns as written: 1.50 is "1.50"."""
     written = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     value: dict[str, Any] = msgspec.json.decode(line)
     for name in as_text & value.keys():
@@ -341,7 +341,7 @@ def _with_text(line: bytes, as_text: frozenset[str]) -> tuple[bytes, dict[str, A
 
 
 def _misfit(value: Any, kind: Any, at: str) -> str:
-    """Why a value is not of a type; empty if it is."""
+    """Why a value does not have a type; empty if it does."""
     import pyarrow.types as t
 
     if value is None:
@@ -384,7 +384,7 @@ def _kind_name(kind: Any) -> str:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without what Arrow reads into text: a time of day is text."""
+    """A type without Arrow's guesses about text: a time of day is text."""
     import pyarrow as pa
 
     if pa.types.is_list(kind):
@@ -395,7 +395,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _merge(one: Any, other: Any) -> Any:
-    """The type that holds both, which are of one kind; the first where none does: lines of the other are refused."""
+    """The type that holds both, which are of one kind; without one, the first, and lines of the other are refused."""
     import pyarrow as pa
     import pyarrow.types as t
 

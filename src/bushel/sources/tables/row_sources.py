@@ -1,4 +1,4 @@
-"""Databases and spreadsheets, whose rows come one after the other: SQLite, connections of Python's DB-API, Excel."""
+"""Databases and spreadsheets, read row by row: SQLite, connections of Python's DB-API, Excel."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class RowSource(IterableSource):
         self.name = str(files[0]) if files else self.name
 
     def fingerprint(self) -> str:
-        """Names, sizes and times of the files, and the options; of a connection, what its rows are."""
+        """Names, sizes and times of the files, and the options; for a connection, its rows."""
         return fingerprint_of(self.files, self.recipe) if self.files else super().fingerprint()
 
     def describe(self) -> dict[str, Any]:
-        """The path and options; what a connection gave cannot be made again from a recipe."""
+        """The path and options; a recipe cannot restore a connection."""
         return dict(self.recipe)
 
 
@@ -49,7 +49,7 @@ def sql(
     source: AnyPath | Any,
     *,
     query: Annotated[str | None, "Query whose rows are samples (default: the only table)"] = None,
-    key: Annotated[str | None, "Column that tells samples apart (default: the row number)"] = None,
+    key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
 ) -> RowSource:
     """Take a sample from each row of a query: of an SQLite file, or of a connection of Python's DB-API.
 
@@ -70,7 +70,7 @@ def sql(
 
 
 class _SqliteRows:
-    """The rows of a query, again at each call; pickles, as a connection does not."""
+    """The rows of a query, from the beginning at each call. It pickles, unlike a connection."""
 
     def __init__(self, path: str, query: str) -> None:
         self.path, self.query = path, query
@@ -122,7 +122,7 @@ def excel(
     path: AnyPath,
     *,
     sheet: Annotated[str | None, "Sheet to read (default: the first)"] = None,
-    key: Annotated[str | None, "Column that tells samples apart (default: the row number)"] = None,
+    key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
 ) -> RowSource:
     """Take a sample from each row of a sheet of an Excel file (.xlsx), whose first row names the columns.
 
@@ -134,7 +134,7 @@ def excel(
 
 
 class _SheetRows:
-    """The rows of a sheet, again at each call."""
+    """The rows of a sheet, from the beginning at each call."""
 
     def __init__(self, path: str, sheet: str | None) -> None:
         self.path, self.sheet = path, sheet
@@ -171,7 +171,7 @@ class _SheetRows:
 
 
 def _plain(value: Any) -> Any:
-    """A value as a sample holds it: dates as text, as tables have them."""
+    """A value as a sample holds it: dates as text, as in other tables."""
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, decimal.Decimal):

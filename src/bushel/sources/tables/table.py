@@ -17,8 +17,7 @@ from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, MissingName
 from bushel.parallel import Helpers, do_all
-from bushel.sources.images.image_checks import ImageCheck, Verify, allowed
-from bushel.sources.images.image_columns import ImageColumn
+from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.memory.values import number_keys, typed
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
@@ -45,7 +44,7 @@ from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, 
 
 __all__ = ["TableSource", "table"]
 
-# To read one more format: a line in `file_kinds`, and how its files are opened here.
+# To add a format: a line in `file_kinds`, and how its files are opened, here.
 _OPENERS: dict[str, Callable[[Path, TableSource], TableFile]] = {
     "csv": lambda path, source: source.delimited(path),
     "tsv": lambda path, source: source.delimited(path, "\t"),
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 else:
     Format = Literal[tuple(_OPENERS)]
 Decimal: TypeAlias = Literal[".", ","]
-_MANY_FILES = 16  # that helpers share out whole, even if each is large
+_MANY_FILES = 16  # files that helpers share whole, even if each is large
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 _TEXTS = ("plain text", "JSON text")
 _LOOKED_AT = 100  # rows of a column of bytes
@@ -79,15 +78,15 @@ def table(
     decimal: Annotated[Decimal | None, "Character before decimals (default: found)"] = None,
     image_column: Annotated[str | None, "Column of images, or of paths to images"] = None,
     image_root: Annotated[AnyPath | None, "Folder that image paths are relative to (default: the table's)"] = None,
-    verify: Annotated[Verify, "How to check images: decode them, read their headers, or not at all"] = "decode",
-    keep_bytes: Annotated[bool, "Keep the original bytes; ignore EXIF rotation"] = False,
-    allow: Annotated[str | Sequence[str], "Unusual images to accept: cmyk, 16-bit, animated"] = (),
+    verify: HowVerified = "decode",
+    keep_bytes: KeepBytes = False,
+    allow: Allow = (),
     helpers: Helpers = None,
 ) -> TableSource:
     """Take a sample from each row of one table, in one file or several.
 
     Types are inferred from whole files; a blank or null is a missing value and changes no type. `columns` chooses,
-    `rename` maps old names to new, `types` asks for types (`{"zip": "str", "age": "float32"}`), all by the names in the
+    `rename` maps old names to new, `types` sets types (`{"zip": "str", "age": "float32"}`), all by the names in the
     file. `key` names a column of unique keys; without it rows are numbered. Compressed text is read as it is.
 
     `image_column` names a column of images, or of paths to them below `image_root` (the table's folder, if not given);
@@ -128,7 +127,7 @@ def table(
 
 
 def _image_struct(fields: Mapping[str, Field]) -> str | None:
-    """The first column of images as Hugging Face writes them into Parquet: a struct of bytes and a path."""
+    """The first column of images as Hugging Face writes them to Parquet: a struct of bytes and a path."""
     found = (name.removesuffix("/bytes") for name in fields if name.endswith("/bytes"))
     return next((name for name in found if f"{name}/path" in fields), None)
 
@@ -141,7 +140,7 @@ def _one_format(files: list[Path]) -> Format:
 
 
 def format_of(path: Path) -> Format:
-    """Tell the format of a table by its first bytes, then by its name."""
+    """Find the format of a table by its first bytes, then by its name."""
     with open_to_read(path) as file:
         head = file.read(512)
     if head[:4] == _ARROW_STREAM:
@@ -149,7 +148,7 @@ def format_of(path: Path) -> Format:
     by_bytes, by_name = kind_of_bytes(head), kind_of_name(path.name)
     if by_bytes is not None and by_bytes.source == "table":
         return by_bytes.name
-    if by_name is not None and by_name.source == "table" and not by_name.magic:  # text, which begins with anything
+    if by_name is not None and by_name.source == "table" and not by_name.magic:  # text may begin with anything
         return by_name.name
     what = what_is(head) or "something unknown"
     if what in _TEXTS:
@@ -173,14 +172,14 @@ class TableSource:
     layout: Layout = TO_BE_FOUND
     decimal: str | None = None
     image: ImageColumn | None = None
-    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of codes, by column
-    splits: tuple[str, ...] = ()  # of the files, if they are of different ones
-    printed: str | None = None  # what changes when the source does, where files do not tell
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)  # names of codes, by column
+    splits: tuple[str, ...] = ()  # split of each file, if files have splits
+    printed: str | None = None  # changes when the source does, if its files do not
     reads: Reads = "sequence"
 
     @property
     def split(self) -> str | None:
-        """The column `split`, if there is one, or if the files are of splits."""
+        """`split`, if there is such a column, or if files have splits."""
         if self.splits:
             return "split"
         return "split" if "split" in (self.rename.get(name, name) for name in self.all_fields) else None
@@ -189,22 +188,22 @@ class TableSource:
         return _OPENERS[self.format](as_path(self.files[file]), self)
 
     def delimited(self, path: Path, delimiter: str | None = None) -> DelimitedFile:
-        """A file of delimited text, as the options say."""
+        """A file of delimited text, opened with the options."""
         layout = self.layout._replace(delimiter=self.layout.delimiter or delimiter)
         return DelimitedFile(path, self.encoding, layout, self.decimal, self.text_columns)
 
     @property
     def text_columns(self) -> frozenset[str]:
-        """Columns that are text, whatever they look like."""
+        """Columns to keep as text, whatever they look like."""
         return frozenset(name for name, dtype in self.types.items() if dtype in ("str", "bytes"))
 
     @cached_property
     def surveys(self) -> tuple[Survey, ...]:
-        """Each file, looked through once."""
+        """Each file, scanned once."""
         return tuple(map(_survey, map(self._open, range(len(self.files)))))
 
     def look(self, helpers: Helpers) -> None:
-        """Look through the files now, together with helpers."""
+        """Scan the files now, together with helpers."""
         files = [self._open(file) for file in range(len(self.files))]
         if len(files) < _MANY_FILES and all(as_path(file).stat().st_size >= LARGE_FILE for file in self.files):
             self.__dict__["surveys"] = tuple(file.survey(helpers) for file in files)
@@ -213,7 +212,7 @@ class TableSource:
 
     @cached_property
     def all_fields(self) -> dict[str, Field]:
-        """All columns by their names in the files, with types that hold for all files."""
+        """All columns by their names in the files, with types that fit all files."""
         found: dict[str, Field] = {}
         for number, survey in enumerate(self.surveys):
             for name, kind in survey.fields.items():
@@ -231,7 +230,7 @@ class TableSource:
 
     @property
     def fields(self) -> dict[str, Field]:
-        """The columns that were chosen."""
+        """The chosen columns."""
         found = self.all_fields
         if self.columns is None:
             indexes = {survey.details.get("index") for survey in self.surveys}
@@ -242,7 +241,7 @@ class TableSource:
 
     @cached_property
     def features(self) -> dict[str, Feature]:
-        """By name in the file, what each column holds."""
+        """The features, by their names in the file."""
         found = {
             name: arrow.feature_of(kind.type, name=name, required=not kind.has_missing)
             for name, kind in self.fields.items()
@@ -261,7 +260,7 @@ class TableSource:
         return feature_of_column(column, name=name).encoding == "image"
 
     def check(self) -> None:
-        """Raise what is wrong with names and types before anything is built."""
+        """Raise an error if names or types are wrong, before anything is built."""
         if not any(part.rows for _, part in self.parts):
             raise FileProblem(self.files[0], "there are no rows in it")
         for name in (*(self.columns or ()), *self.rename, *self.types, *([self.key] if self.key is not None else [])):
@@ -284,19 +283,19 @@ class TableSource:
         return len(self.parts)
 
     def schema(self) -> Schema:
-        """Names and types of the columns chosen."""
+        """Names and types of the chosen columns."""
         features = self.image.replace_features(self.features) if self.image else self.features
         return Schema(features={self._new_name(name): feature for name, feature in features.items()})
 
     def _new_name(self, name: str) -> str:
-        """What a column is called in records; what was made of an image follows the image's name."""
+        """The name of a column in records; what is derived from an image follows the image's name."""
         image = self.image.name if self.image else None
         if image in self.rename and name.startswith(f"{image}/"):
             return self.rename[image] + name.removeprefix(image)
         return self.rename.get(name, name)
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
-        """Keys, and the columns asked for, by their new names; others are not converted."""
+        """Keys, and the requested columns by their new names; others are not converted."""
         file, part = self.parts[partition]
         old_names = {self.rename.get(name, name): name for name in self.all_fields}
         wanted = [old_names[name] for name in columns if name in old_names]
@@ -325,7 +324,7 @@ class TableSource:
         return survey.counted | signs
 
     def knows(self, columns: Sequence[str]) -> bool:
-        """Whether listing these columns reads nothing: they were kept when the files were looked through."""
+        """Whether listing these columns reads nothing, because they were kept when the files were scanned."""
         old_names = {self.rename.get(name, name): name for name in self.all_fields}
         names = list_of([old_names[name] for name in columns if name in old_names], self.key)
         return all(name in survey.captured for survey in self.surveys for name in names)
@@ -336,7 +335,7 @@ class TableSource:
 
     @cached_property
     def _short_names(self) -> tuple[str, ...]:
-        """The names of the files, with those of as many folders as tell them apart."""
+        """The names of the files, with as many folders as are needed to distinguish them."""
         paths = [as_path(file).parts for file in self.files]
         for count in range(1, max(len(parts) for parts in paths)):
             names = tuple("/".join(parts[-count:]) for parts in paths)
@@ -345,7 +344,7 @@ class TableSource:
         return self.files
 
     def _keys(self, column: Column, file: int, part: Part) -> BytesColumn:
-        """The key column; rows without a key, which are refused when read, are named by their number."""
+        """The key column; rows without a key get their number, and are refused when read."""
         rows = self._number_keys(file, part)
         if isinstance(column, BytesColumn):
             return column
@@ -357,7 +356,7 @@ class TableSource:
         return as_text(column)
 
     def _captured(self, file: int, part: Part, names: Sequence[str]) -> dict[str, Column] | None:
-        """Columns that were kept when the file was looked through, if all of them were, with every row."""
+        """The columns that were kept when the file was scanned, if all of them were kept for every row."""
         survey = self.surveys[file]
         found: dict[str, Column] = {}
         for name in names:
@@ -370,7 +369,7 @@ class TableSource:
         return found
 
     def _whole_rows(self, arrows: ArrowBlock) -> dict[str, Column]:
-        """Columns with a row for every row of the part; those of refused rows are missing."""
+        """Columns with a value for every row of the part; those of refused rows are missing."""
         bad: arrow.BadRows = {}
         columns = {name: self._column(name, array, bad) for name, array in arrows.arrays.items()}
         if not arrows.refused:
@@ -381,7 +380,7 @@ class TableSource:
         return {name: with_missing(column, there) for name, column in columns.items()}
 
     def _arrow_blocks(self, file: int, part: Part, names: Sequence[str]) -> Iterator[ArrowBlock]:
-        """Arrays as they are in the file, cast where types were asked for."""
+        """Arrays as in the file, cast to the requested types."""
         import pyarrow as pa
 
         survey = self.surveys[file]
@@ -449,7 +448,7 @@ class TableSource:
         return dict(self.recipe)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was kept for listing stays in the process that lists.
+        # What was kept for listing stays in this process.
         surveys = tuple(replace(survey, captured={}) for survey in self.surveys)
         return self.__dict__ | {"surveys": surveys}
 
@@ -459,5 +458,5 @@ def _survey(file: TableFile) -> Survey:
 
 
 def list_of(names: Iterable[str], key: str | None) -> list[str]:
-    """Names, and the key's if it is not among them."""
+    """The names, and that of the key if it is not among them."""
     return list(dict.fromkeys([*names, *([key] if key else [])]))

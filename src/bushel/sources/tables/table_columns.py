@@ -31,21 +31,21 @@ __all__ = [
 ]
 
 
-PART_BYTES = 64 << 20  # no part of a file need have more
-_LEAST_BYTES = 8 << 20  # nor less: each is a task, and leaves files
+PART_BYTES = 64 << 20  # most bytes of a part
+_LEAST_BYTES = 8 << 20  # least bytes of a part: each part is a task, and writes files
 _PARTS = 64  # of a file, so that many workers share it
 
 
 def part_bytes(size: int) -> int:
-    """How much of a file of this size a part has at least: so much that workers share a small file too.
+    """The size of a part of a file of this size, chosen so that workers can share even a small file.
 
-    A function of the file alone: parts are the same for any number of workers.
+    It depends on the file alone, so parts are the same for any number of workers.
     """
     return min(PART_BYTES, max(_LEAST_BYTES, size // _PARTS))
 
 
 class Part(NamedTuple):
-    """What is read on its own: row groups, batches or bytes [first, last) of one file."""
+    """What is read separately: row groups, batches or bytes [first, last) of one file."""
 
     first: int
     last: int
@@ -54,7 +54,7 @@ class Part(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One column: its Arrow type, and whether some row lacks it."""
+    """One column: its Arrow type, and whether a row lacks it."""
 
     type: Any
     has_missing: bool
@@ -62,17 +62,17 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """One file, looked through."""
+    """What a scan found in one file."""
 
     fields: dict[str, Field]  # structs as `outer/inner`
     parts: tuple[Part, ...]
     details: dict[str, Any] = field(default_factory=dict)  # what the format needs to read the parts
-    captured: dict[str, list[list[Any]]] = field(default_factory=dict)  # by column and part, arrays that are known
-    counted: dict[str, int] = field(default_factory=dict)  # what a person should know, by what it is
+    captured: dict[str, list[list[Any]]] = field(default_factory=dict)  # arrays that were kept, by column and part
+    counted: dict[str, int] = field(default_factory=dict)  # notes for people, by kind
 
 
 class ArrowBlock(NamedTuple):
-    """Some rows of a part as Arrow arrays, before they are a `Block`: their numbers in the part, and those refused."""
+    """Some rows of a part as Arrow arrays, before they become a `Block`: their numbers, and those refused."""
 
     arrays: dict[str, Any]
     rows: NDArray[np.int64]
@@ -83,11 +83,11 @@ class TableFile(Protocol):
     """One file of a format."""
 
     def survey(self, helpers: Helpers = None) -> Survey:
-        """Look through the file, together with helpers."""
+        """Scan the file, together with helpers."""
         ...
 
     def read(self, survey: Survey, part: Part, names: list[str]) -> Iterator[ArrowBlock]:
-        """The columns named, in blocks of bounded size."""
+        """The named columns, in blocks of bounded size."""
         ...
 
 
@@ -108,7 +108,7 @@ def as_text(column: Column) -> BytesColumn:
 
 
 def named(column: Column, names: Sequence[str]) -> Column:
-    """Codes as the names they stand for; a code below 0 stands for none."""
+    """Codes as names; a negative code has no name."""
     if isinstance(column, Ragged):
         return Ragged(named(column.values, names), column.row_splits, column.present)
     assert isinstance(column, np.ndarray)
@@ -140,12 +140,12 @@ _MOST_VALUES = 127  # so that a row takes one byte
 
 
 def few_values(column: Any) -> Any | None:
-    """A column of text or integers with its values by number, if there are few of them."""
+    """A column of text or integers as a dictionary, if it has few distinct values."""
     import pyarrow as pa
 
     if not (pa.types.is_string(column.type) or pa.types.is_integer(column.type)):
         return None
-    # Most columns of many values show it in their first rows.
+    # Most columns with many values show that in their first rows.
     if len(column.slice(0, 2 * _MOST_VALUES).unique()) > _MOST_VALUES:
         return None
     array = column.combine_chunks().dictionary_encode()
@@ -155,7 +155,7 @@ def few_values(column: Any) -> Any | None:
 
 
 class Capture:
-    """What was kept of a file: by column, by part, the blocks of the part."""
+    """What was kept of a file: the blocks of each part, by column."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = set(names)
@@ -170,7 +170,7 @@ class Capture:
             self.parts[part].setdefault(name, []).append(block[name])
 
     def of_types(self, types: dict[str, Any]) -> dict[str, list[list[Any]]]:
-        """Columns that had their final type in every block: others would be listed as something else."""
+        """Columns that had their final type in every block; others would be listed with the wrong type."""
         found = {}
         for name in sorted(self.names):
             blocks = [block for part in self.parts for block in part[name]]

@@ -1,4 +1,4 @@
-"""Text files in blocks of whole lines, whatever their compression and encoding; always as UTF-8."""
+"""Text files in blocks of whole lines, decompressed, as UTF-8."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from bushel.storage.file_kinds import CODECS, inflated
 
 __all__ = ["TextBlock", "TextFile", "bad_byte", "detect_encoding"]
 
-BLOCK_BYTES = 1 << 20  # so little that caches hold what is made of it, and memory is used again
+BLOCK_BYTES = 1 << 20  # small enough for caches, so that memory is reused
 LONGEST_ROW = 128 << 20
-LARGE_FILE = 48 << 20  # bytes of a file that helpers look through together
-_SPAN_BYTES = 8 << 20  # that one of them looks at
+LARGE_FILE = 48 << 20  # bytes of a file that helpers scan together
+_SPAN_BYTES = 8 << 20  # bytes that one helper scans
 _COMPRESSED = {codec.magic: name for name, codec in CODECS.items() if codec.is_text}
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -34,12 +34,12 @@ _BOMS = (
 )
 
 R = TypeVar("R")
-# Where the last whole row of some bytes ends; 0 if none does.
+# Where the last whole row in some bytes ends; 0 if there is none.
 Cut = Callable[[bytes], int]
 
 
 class TextBlock(NamedTuple):
-    """Some whole rows: where they begin in the file, or in what it inflates to, and their text as UTF-8."""
+    """Some whole rows: where they begin in the (decompressed) file, and their text as UTF-8."""
 
     start: int
     stop: int
@@ -53,11 +53,11 @@ class TextFile:
     path: Path
     encoding: str = "utf-8"
     compression: str | None = None
-    bom: int = 0  # bytes at the start that are no text
+    bom: int = 0  # bytes at the start that are not text
 
     @classmethod
     def open(cls, path: Path, encoding: str | None = None) -> TextFile:
-        """Tell compression by the first bytes, and encoding by a byte order mark, unless it is declared."""
+        """Find the compression by the first bytes, and the encoding by a byte order mark, unless it is declared."""
         with open_to_read(path) as file:
             head = file.read(4096)
         compression = _COMPRESSED.get(head[:2])
@@ -76,7 +76,7 @@ class TextFile:
 
     @cached_property
     def is_seekable(self) -> bool:
-        """Whether rows can be told from bytes of the file itself: reading may begin anywhere."""
+        """Whether rows can be found in the bytes of the file itself, so that reading may begin anywhere."""
         return self.compression is None and not self.encoding.startswith(("utf-16", "utf-32"))
 
     def blocks(self, cut: Cut, start: int = 0, stop: int | None = None, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
@@ -87,7 +87,7 @@ class TextFile:
                 stream.seek(start)
             at, carried = start, b""
             while True:
-                left = max(size, len(carried))  # a long row is not put together from ever more pieces
+                left = max(size, len(carried))  # do not join a long row piece by piece
                 left = left if stop is None else min(left, stop - at - len(carried))
                 piece = stream.read(left) if left > 0 else b""
                 text = carried + piece
@@ -102,7 +102,7 @@ class TextFile:
                     raise FileProblem(self.path, what, help=["In a CSV file: is a quote opened and never closed?"])
 
     def spans(self, cut: Cut, start: int) -> Iterator[tuple[int, int]]:
-        """Where spans of several blocks begin and end: those of all workers, and of one alone."""
+        """Where spans of several blocks begin and end."""
         if cut is cut_at_newline:
             yield from self._spans_of_lines(max(start, self.bom))
             return
@@ -116,7 +116,7 @@ class TextFile:
             yield begin, stop
 
     def _spans_of_lines(self, begin: int) -> Iterator[tuple[int, int]]:
-        """Lines end where a newline is, whatever is before it: what is in between need not be read."""
+        """Lines end at newlines, so what lies between need not be read."""
         size = self.path.stat().st_size
         with open_to_read(self.path) as file:
             while begin < size:
@@ -131,7 +131,7 @@ class TextFile:
                 begin = stop
 
     def text_of(self, block: TextBlock) -> bytes:
-        """The text of a block that was looked at elsewhere."""
+        """Stands for the text of a block that was scanned elsewhere."""
         return block.text or next(self.blocks(len, block.start, block.stop, block.stop - block.start)).text
 
     def _opened(self) -> IO[bytes]:
@@ -165,9 +165,9 @@ class TextFile:
 def look_through(
     file: TextFile, cut: Cut, start: int, look: Callable[[TextBlock], R], helpers: Helpers
 ) -> Iterator[tuple[TextBlock, R]]:
-    """Each block from `start` on with what `look` finds in it, in order.
+    """Each block from `start` on, with what `look` finds in it, in order.
 
-    Helpers read blocks of a large file themselves, and send back what they found without the text.
+    Helpers read blocks of a large file themselves, and return what they found without the text.
     """
     if not file.is_seekable or file.path.stat().st_size < LARGE_FILE:
         yield from map_in_threads(look, file.blocks(cut, start))
@@ -187,11 +187,11 @@ def _look_at(
 
 
 def detect_encoding(head: bytes) -> tuple[str, int]:
-    """The encoding that the first bytes of a file tell, and how many of them are a byte order mark."""
+    """The encoding according to the first bytes of a file, and the length of its byte order mark."""
     for bom, encoding in _BOMS:
         if head.startswith(bom):
             return encoding, len(bom)
-    # Text in ASCII letters without a mark has every other byte zero in UTF-16.
+    # ASCII text in UTF-16 without a mark has zeros in every other byte.
     even, odd = head[0:512:2], head[1:512:2]
     if len(head) >= 4 and len(odd) * 0.7 < odd.count(0) and not even.count(0):
         return "utf-16-le", 0
@@ -207,12 +207,12 @@ def bad_byte(path: Path, line: int, byte: int, encoding: str) -> FileProblem:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether bytes are UTF-8; other threads go on meanwhile."""
+    """Whether bytes are UTF-8; other threads can run meanwhile."""
     return _native.first_not_utf8(np.array([0, len(text)]), text) == 1
 
 
 def check_utf8(path: Path, text: bytes, line: int) -> None:
-    """Raise for bytes that are not UTF-8; `line` is the number of lines before the text."""
+    """Raise an error for bytes that are not UTF-8; `line` is the number of lines before the text."""
     try:
         text.decode()
     except UnicodeDecodeError as error:

@@ -56,7 +56,7 @@ def text(
 
 
 def _why_not_text(data: bytes, encoding: str) -> tuple[str, str]:
-    """The text of some bytes, or where they are not in their encoding."""
+    """The text of some bytes, or where they are not valid in their encoding."""
     try:
         return data.decode(encoding), ""
     except UnicodeDecodeError as error:
@@ -90,7 +90,7 @@ class TextFolderSource(FolderSource):
         return Listing(keys, found, self.files.sizes, self.files.counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """Read and decode the files asked for, in that order."""
+        """Read and decode the requested files, in that order."""
         assert partition == 0
         wanted = np.arange(len(self.files)) if rows is None else np.asarray(rows, np.int64)
         for start in range(0, len(wanted), _BLOCK_ROWS):
@@ -148,7 +148,7 @@ class LineSource:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Ranges of bytes with the number of their lines."""
+        """Ranges of bytes, and the number of lines in each."""
         file = self._open()
         parts: list[Part] = []
         row = 0
@@ -180,7 +180,7 @@ class LineSource:
         return Listing(number_keys(part.first_row, part.rows), {})
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """All lines of a part, in order; lines that are empty, or not text, are refused."""
+        """All lines of a part, in order; lines that are empty or not text are refused."""
         if rows is not None:
             raise ValueError("rows must be None: lines are read in sequence")
         file, part = self._open(), self.parts[partition]

@@ -49,8 +49,8 @@ def video(
     """Take samples from the video files below a folder, or from one file: clips of `frames` frames.
 
     All frames are taken, or those shown at `fps` times per second; a clip begins every `stride` of them (its length,
-    if not given). With `count`, a file is one sample of so many frames, evenly spread. `height` and `width` resize, as
-    `fit` and `kernel` say; each frame is encoded as `form`. A sample is a SequenceExample, or an Example if not
+    if not given). With `count`, a file is one sample of that many frames, evenly spread. `height` and `width` resize,
+    as `fit` and `kernel` say; each frame is encoded as `form`. A sample is a SequenceExample, or an Example if not
     `sequence`; a clip of one frame is an Example with one image. Folders give classes and splits, as for images.
     """
     given = locals()
@@ -80,7 +80,7 @@ def video(
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which frames make which clips."""
+    """Which frames make up which clips."""
 
     frames: int
     stride: int
@@ -98,11 +98,11 @@ class _Choice:
 
     @property
     def length(self) -> int:
-        """How many frames a sample has."""
+        """The number of frames per sample."""
         return self.count or self.frames
 
     def clips(self, line: Timeline) -> NDArray[np.int64]:
-        """The frames of each clip, by their place in the timeline. Raises `BadVideo` where there is no clip."""
+        """The frames of each clip, by their place in the timeline. Raises `BadVideo` if there is no clip."""
         if self.count is not None:
             at = (np.arange(self.count) + 0.5) * line.duration / self.count
             return _shown(line, at)[None]
@@ -123,7 +123,7 @@ def _shown(line: Timeline, at: NDArray[Any]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Picture:
-    """What becomes of one frame."""
+    """How a frame is resized and encoded."""
 
     height: int | None
     width: int | None
@@ -157,8 +157,8 @@ class _Frame(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG001 (they tell a changed file)
-    """The timeline of a file, or why there is none; looked up by listing and reading."""
+def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG001 (they identify a changed file)
+    """The timeline of a file, or why there is none; used for listing and for reading."""
     try:
         return read_timeline(as_path(path))
     except BadVideo as error:
@@ -177,7 +177,7 @@ class VideoSource(FolderSource):
     is_sequence: bool
 
     def partitions(self) -> int:
-        """As many as files."""
+        """One per file."""
         return len(self.files)
 
     def schema(self) -> Schema:
@@ -221,7 +221,7 @@ class VideoSource(FolderSource):
         return self.list_cut(partition, BytesColumn.of(keys), columns, counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
-        """All clips of a file, in order. A frame is kept no longer than until its last clip is whole."""
+        """All clips of a file, in order. A frame is freed when its last clip is complete."""
         if rows is not None:
             raise ValueError("rows must be None: a video is read in sequence")
         found = self._plan(partition)
@@ -247,7 +247,7 @@ class VideoSource(FolderSource):
     def _clips(
         self, partition: int, line: Timeline, clips: NDArray[np.int64]
     ) -> Iterator[tuple[int, Sequence[_Frame], int | None]]:
-        """Each clip when its last frame is there: its number, its frames, and a frame that never came."""
+        """Each clip once its last frame has come: its number, its frames, and a frame that never came."""
         path = self.file_at(partition)
         places = np.unique(clips)
         held: dict[int, _Frame] = {}
@@ -318,7 +318,7 @@ class VideoSource(FolderSource):
 
 
 def _unlike(keys: list[bytes]) -> list[bytes]:
-    """Keys that differ: clips that begin in the same millisecond are told apart by their number."""
+    """Unique keys: clips that begin in the same millisecond are distinguished by number."""
     if len(set(keys)) == len(keys):
         return keys
     return [key + b"#%d" % number for number, key in enumerate(keys)]

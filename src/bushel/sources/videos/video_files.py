@@ -1,4 +1,4 @@
-"""Video files by PyAV: when their frames are shown, told without decoding, and the frames that are wanted, decoded."""
+"""Video files by PyAV: when frames are shown, found without decoding, and decoding the requested frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bushel.storage import local_copy
 __all__ = ["BadVideo", "Timeline", "frames_at", "read_timeline"]
 
 MICROSECONDS = 1_000_000
-_EARLY = 0.05  # of its length that a video may end before its header says
+_EARLY = 0.05  # share of its length by which a video may end early
 
 
 class BadVideo(Exception):
@@ -26,7 +26,7 @@ class BadVideo(Exception):
 
 @dataclass(frozen=True)
 class Timeline:
-    """When each frame is shown, in microseconds from the first, in order; and what the stream calls that time."""
+    """When each frame is shown, in microseconds from the first, in order; and its timestamp in the stream."""
 
     times: NDArray[np.int64]
     stamps: NDArray[np.int64]
@@ -46,7 +46,7 @@ def load_av() -> Any:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
-    """The file and its first stream of pictures."""
+    """The file and its first video stream."""
     av = load_av()
     here = local_copy(path)
     try:
@@ -63,7 +63,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_cover(stream: Any) -> bool:
-    """Whether it is the picture of a music file."""
+    """Whether it is the cover of a music file."""
     return "attached_pic" in str(getattr(stream, "disposition", "")).lower()
 
 
@@ -73,7 +73,7 @@ def _words(error: BaseException) -> str:
 
 
 def read_timeline(path: Path) -> Timeline:
-    """When frames are shown, from packets alone; where those do not tell, from decoded frames."""
+    """When frames are shown, from packets alone; if those do not say, from decoded frames."""
     av = load_av()
     with _opened(path) as (container, stream):
         stamps, lasts = [], []
@@ -83,7 +83,7 @@ def read_timeline(path: Path) -> Timeline:
                     stamps.append(packet.pts)
                     lasts.append(packet.duration or 0)
         except av.FFmpegError:
-            pass  # a broken tail: what is before it is there
+            pass  # a broken tail: what comes before it is usable
         base = stream.time_base
         told = container.duration
     if any(stamp is None for stamp in stamps):
@@ -113,7 +113,7 @@ def _decoded_stamps(path: Path) -> tuple[list[Any], list[int]]:
 
 
 def frames_at(path: Path, stamps: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
-    """The frames with these stamps, upright, as RGB, one at a time; those that cannot be decoded are left out."""
+    """The frames with these timestamps, upright, as RGB, one at a time; those that cannot be decoded are left out."""
     av = load_av()
     wanted = set(stamps.tolist())
     last = max(wanted)
