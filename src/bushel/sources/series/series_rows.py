@@ -241,7 +241,7 @@ def clean_rows(rows: Rows, names: Names, how: Cleaning) -> Rows:
 
 
 def _out_of_order(rows: Rows) -> int:
-    """The number of rows that are earlier than the row before them in their series."""
+    """The number of rows that are earlier than a row of their series before them."""
     order = np.argsort(rows.series, kind="stable")
     times, series = rows.times[order], rows.series[order]
     found = 0

@@ -131,7 +131,7 @@ class TextFile:
                 begin = stop
 
     def text_of(self, block: TextBlock) -> bytes:
-        """Stands for the text of a block that was scanned elsewhere."""
+        """The text of a block, read again if the block was scanned elsewhere."""
         return block.text or next(self.blocks(len, block.start, block.stop, block.stop - block.start)).text
 
     def _opened(self) -> IO[bytes]:
