@@ -66,6 +66,7 @@ _HOMES = {
     "measure": "bushel.reading",
     "mix": "bushel.reading",
     "open": "bushel.reading",
+    "open_raw": "bushel.reading",
     "payloads": "bushel.records.scan",
     "plan": "bushel.building",
     "predict": "bushel.training",
@@ -161,6 +162,7 @@ if TYPE_CHECKING:
     from bushel.reading import measure as measure
     from bushel.reading import mix as mix
     from bushel.reading import open as open
+    from bushel.reading import open_raw as open_raw
     from bushel.records.index import Index as Index
     from bushel.records.index import load_index as load_index
     from bushel.records.index import write_index as write_index

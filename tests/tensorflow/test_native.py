@@ -43,3 +43,19 @@ def test_shapes_are_known_where_all_batches_are_whole(rows):
     assert (x.shape.as_list(), y.shape.as_list()) == ([7, WIDTH], [7])
     x, y = dataset(rows, label="label", batch_size=4).element_spec
     assert (x.shape.as_list(), y.shape.as_list()) == ([None, WIDTH], [None])
+
+
+def test_raw_files_are_a_dataset_without_a_build(tmp_path):
+    lines = [f"{n},{n / 8},{('oak', 'elm')[n % 2]}" for n in range(40)]
+    (tmp_path / "rows.csv").write_text("\n".join(["x,y,label", *lines]))
+    bushel.build(tmp_path / "rows.csv", tmp_path / "built")
+    settings = {"batch_size": 8, "order": Order(shuffle=True, seed=1), "epochs": 2}
+    built, raw = (dataset(path, **settings) for path in (tmp_path / "built", tmp_path / "rows.csv"))
+    assert raw.element_spec == built.element_spec
+    for (x, y), (raw_x, raw_y) in zip(built, raw, strict=True):
+        assert {name: one.numpy().tolist() for name, one in x.items()} == {
+            name: one.numpy().tolist() for name, one in raw_x.items()
+        }
+        assert y.numpy().tolist() == raw_y.numpy().tolist()
+    with pytest.raises(ValueError, match='engine="graph" reads TFRecords'):
+        dataset(tmp_path / "rows.csv", batch_size=8, engine="graph")

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from bushel.data.record_encoding import Constraint
 from bushel.errors import FormatError, nearest
 from bushel.records.files import Compression
 from bushel.storage import AnyPath, as_path, write_whole
@@ -33,16 +34,6 @@ __all__ = [
 RECIPE_NAME = "recipe.toml"
 SHARD_SIZE = 128 << 20
 Order: TypeAlias = Literal["shuffled", "source"]
-
-
-class Constraint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the values of one feature must be; a sample that breaks it is refused."""
-
-    min: float | None = None
-    max: float | None = None
-    values: list[int | str] | None = None  # the only ones that are allowed
-    finite: bool = True  # neither NaN nor infinite
-    non_empty: bool = False  # no empty text, no empty list
 
 
 Method: TypeAlias = Literal["oversample", "undersample", "smote", "smotenc", "borderline_smote", "adasyn"]

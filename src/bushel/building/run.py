@@ -23,7 +23,6 @@ from bushel.building.encode.fitting import (
     fit_tasks,
     load_fits,
     load_merged,
-    merge_layer,
     save_fits,
 )
 from bushel.building.encode.record_encoding import BlockEncoder
@@ -42,7 +41,7 @@ from bushel.building.output.output_folder import open_output
 from bushel.building.output.publish import largest_narrowings, publish
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan, load_plan, recut
-from bushel.building.planning.planner import NothingToAdd, encoder_of, open_any, plan_build
+from bushel.building.planning.planner import NothingToAdd, encoder_of, plan_build
 from bushel.building.planning.probe import probe_plan
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
@@ -61,12 +60,12 @@ from bushel.parallel import Stopwatch, Timing
 from bushel.printing import html_table
 from bushel.records.files import Compression
 from bushel.records.manifest import MANIFEST_NAME, Manifest
-from bushel.sources.opening import open_source
+from bushel.sources.opening import open_any, open_source
 from bushel.sources.protocol import Source
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import Transform
 from bushel.transforms.by_name import describe_transforms, make_from_data, make_transforms
-from bushel.transforms.fitted import next_layer, restore_all
+from bushel.transforms.fitted import merge_layer, next_layer, restore_all
 
 __all__ = ["Built", "Run", "build", "build_recipe"]
 

@@ -18,7 +18,7 @@ from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.feeding.preparation import to_record
 from bushel.reading import Split
-from bushel.reading import open as open_dataset
+from bushel.reading.dataset import open as open_dataset
 from bushel.records.manifest import has_manifest
 from bushel.sources import table, text
 from bushel.sources.folders import is_file_of

@@ -16,6 +16,7 @@ from bushel.feeding.preparation import arrange
 from bushel.reading import Batch, Bucket, Dataset, Feed, Order, Pack, Split, Workers
 from bushel.reading import open as open_dataset
 from bushel.reading.pipeline import Settings
+from bushel.reading.raw import fit_to
 from bushel.storage import AnyPath
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
     "row_weights",
 ]
 
-Data: TypeAlias = AnyPath | Iterable[AnyPath] | Dataset | Split
+Data: TypeAlias = AnyPath | Iterable[AnyPath] | Dataset | Split | Any
 
 _ABOUT_IMAGES = (
     "height",
@@ -118,7 +119,8 @@ def request_of(split: Split, settings: Settings, label: str | None) -> Request:
     label = label or (split.label if split.label in names else None)
     if not len(split):
         raise FileProblem(split.paths[0], f"the split {split.name!r} has no records")
-    request = Request(split, msgspec.structs.replace(settings, columns=names), label)
+    fitted = fit_to(split, settings.transforms, settings.order.seed)
+    request = Request(split, msgspec.structs.replace(settings, columns=names, transforms=fitted), label)
     if request.is_weighted and label is None:
         raise ValueError(
             "label must be given where rows may fill up a batch (uneven or on_fault other than the default), "

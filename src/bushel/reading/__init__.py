@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bushel.reading.batch import Batch, Report
-from bushel.reading.dataset import Dataset, Split, mix, open
+from bushel.reading.dataset import Dataset, Split, mix
 from bushel.reading.feed import Feed, batches, measure
 from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.order import Order
 from bushel.reading.pipeline import Workers
+from bushel.reading.raw import open, open_raw
 
 __all__ = [
     "Batch",
@@ -26,4 +27,5 @@ __all__ = [
     "measure",
     "mix",
     "open",
+    "open_raw",
 ]

@@ -42,8 +42,13 @@ class Passed(msgspec.Struct, frozen=True):
 
     path: str
     record: int
-    offset: int
+    offset: int  # -1: a sample of raw data, which `path` names
     why: str
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return self.path if self.offset < 0 else f"{self.path}: record {self.record} at byte {self.offset}"
 
     @classmethod
     def of(cls, skipped: Skipped, why: str | None = None) -> Passed:
@@ -157,8 +162,7 @@ class Report(msgspec.Struct, kw_only=True):
             lines.append(f"{quantity(self.fallbacks, 'image')} decoded on the CPU, because the GPU could not")
         if self.damaged:
             first = self.faults[0]
-            place = f"{first.path}: record {first.record} at byte {first.offset}"
-            lines.append(f"{self.damaged} damaged, the first: {place}: {first.why}")
+            lines.append(f"{self.damaged} damaged, the first: {first.place}: {first.why}")
         return "\n".join(lines)
 
     def _in_python(self) -> list[str]:
@@ -454,7 +458,7 @@ class Maker:
         for row, fault, column in faults:
             if self.on_fault == "raise":
                 raise shards.error(int(rows[row]), fault, self.wanted[column][0] if column >= 0 else None)
-            tally.passed.append(Passed.of(shards.skipped(int(rows[row]), fault)))
+            tally.passed.append(Passed.of(shards.skipped(int(rows[row]), fault), shards.why(int(rows[row]))))
         return np.setdiff1d(np.arange(len(rows)), [row for row, _, _ in faults])
 
     def _resolve(self, planned: PlannedBatch, kept: Ints, count: int) -> tuple[Ints, PlannedBatch]:
@@ -523,11 +527,11 @@ class Maker:
 
         `is_last` says that no other record of its batch is left to replace it.
         """
-        place = self.split.shards.skipped(row, 0)
+        shards = self.split.shards
         if not isinstance(error, BushelError):
-            error.add_note(f"It is record {place.record} of {place.path}.")
+            error.add_note(f"It is {shards.place(row)}.")
             raise error
         if self.on_fault == "raise" or (self.on_fault == "replace" and is_last):
-            error.help = (*error.help, f"It is record {place.record} of {place.path}.")[-2:]
+            error.help = (*error.help, f"It is {shards.place(row)}.")[-2:]
             raise error
-        tally.passed.append(Passed.of(place, error.message))
+        tally.passed.append(Passed.of(shards.skipped(row, 0), error.message))

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.data.categories import Label
 from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
@@ -83,10 +84,13 @@ def _open_manifest(folder: Path, schema: Schema | None) -> Dataset:
 class Dataset:
     """The splits of a dataset, by name."""
 
-    def __init__(self, splits: dict[str, Split], *, where: str, manifest: Manifest | None = None) -> None:
+    def __init__(
+        self, splits: dict[str, Split], *, where: str, manifest: Manifest | None = None, label: Label | None = None
+    ) -> None:
         self.splits = splits
         self.where = where
         self.manifest = manifest
+        self.label = label or (manifest.label if manifest else None)
 
     def __getitem__(self, name: str) -> Split:
         found = find(self.splits, name)
@@ -125,7 +129,7 @@ class Dataset:
 
         >>> model.fit(x, y, class_weight=data.class_weights())
         """
-        label = self.manifest.label if self.manifest else None
+        label = self.label
         if label is None or not label.class_weights:
             raise BushelError(f"{self.where}: there are no classes to weigh")
         codes = {name: code for code, name in enumerate(label.names)}
@@ -171,6 +175,8 @@ class Split:
     >>> train = bushel.open("data")["train"]
     >>> train[7]["label"], train[[5, 900, 3]]["label"], len(train.where("label", 3))
     """
+
+    is_raw = False  # its records are in files
 
     def __init__(
         self,
@@ -286,6 +292,11 @@ class Split:
             raise self.shards.error(int(rows[row]), fault, wanted[column][0] if column >= 0 else None)
         return self.shape(decoded, wanted, rows)
 
+    def usable(self, rows: Ints) -> Ints:
+        """Those of the records that are intact."""
+        bad = {row for row, _, _ in self.shards.decode(rows, self.wanted()).faults}
+        return rows[[at for at in range(len(rows)) if at not in bad]] if bad else rows
+
     def shape(self, decoded: Decoded, wanted: Wanted, rows: Ints) -> dict[str, Column]:
         """Give decoded columns the types and shapes of the schema."""
         shaped: dict[str, Any] = {}
@@ -364,8 +375,8 @@ class Split:
     def select(self, numbers: Ints | Sequence[int]) -> Split:
         """Only these records of this split, in this order."""
         rows = self._rows_at(np.asarray(numbers, np.int64))
-        chosen = Split(self.name, self.paths, self._schema, label=self.label, rows=rows, promised=self.promised)
-        chosen.__dict__.update({key: self.__dict__[key] for key in ("shards", "schema") if key in self.__dict__})
+        chosen = object.__new__(type(self))
+        chosen.__dict__.update(self.__dict__, rows=rows, parts=())
         return chosen
 
 
@@ -396,6 +407,8 @@ def mix(splits: Sequence[Split], weights: Sequence[float] | None = None) -> Spli
     shares = [len(split) for split in splits] if weights is None else list(weights)
     if len(shares) != len(splits) or min(shares) < 0 or sum(shares) <= 0:
         raise ValueError(f"weights must be {len(splits)} numbers of at least 0 that are not all 0, got {shares}")
+    if any(split.is_raw for split in splits):
+        raise ValueError("splits to be mixed must be of datasets: build raw data first (bushel.build)")
     parts: list[Share] = []
     rows: list[Ints] = []
     first = count = 0

@@ -21,10 +21,11 @@ from bushel.errors import BushelError, BushelWarning, MissingName
 from bushel.parallel import Ahead, Stopwatch
 from bushel.pixels.codecs import decoders
 from bushel.reading.batch import Batch, Made, OnFault, Place, Report
-from bushel.reading.dataset import Dataset, Split, open
+from bushel.reading.dataset import Dataset, Split
 from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order, launched_share
 from bushel.reading.pipeline import ProcessesAhead, Settings, Workers, make_ahead, prepare, threads_of
+from bushel.reading.raw import fit_to, open
 from bushel.storage import AnyPath
 from bushel.transforms import BatchTransform, Transform, decode_image
 
@@ -32,7 +33,8 @@ __all__ = ["Feed", "batches", "measure"]
 
 
 def batches(
-    data: Split | Dataset,
+    data: Split | Dataset | AnyPath | Any,
+    split: str | None = None,
     *,
     batch_size: int,
     columns: Sequence[str] | None = None,
@@ -45,6 +47,10 @@ def batches(
     workers: Workers | None = None,
 ) -> Feed:
     """Read records as ready batches: dicts of NumPy arrays, `Ragged` or bytes columns, made ahead in threads.
+
+    `data` is a split, a dataset, or anything that `bushel.open` opens: also raw data that was never built, such as a
+    folder of images. `split` names the split, unless there is only one. Transforms that learn are fitted to the train
+    split of raw data.
 
     A batch is yours: it never changes and may be kept. The last batch is smaller unless `drop_last`.
     `on_fault` says whether a damaged record is an error, is skipped, or is replaced by another of its batch, so that
@@ -66,16 +72,20 @@ def batches(
         workers=workers or Workers(),
     )
     _warn_of_doubling_ranks(settings.order)
-    return Feed(_one_split(data), settings)
+    chosen = _one_split(data, split)
+    fitted = fit_to(chosen, settings.transforms, settings.order.seed)
+    return Feed(chosen, msgspec.structs.replace(settings, transforms=fitted))
 
 
-def _one_split(data: Split | Dataset) -> Split:
+def _one_split(data: Any, name: str | None) -> Split:
     if isinstance(data, Split):
+        if name is not None:
+            raise ValueError(f"split must be left out for a split that is open, got {name!r}")
         return data
-    if isinstance(data, Dataset) and len(data) == 1:
-        return next(iter(data.splits.values()))
-    names = f" of the splits {', '.join(data)}" if isinstance(data, Dataset) else ""
-    raise ValueError(f"data must be one split{names}, got {data!r}")
+    opened = data if isinstance(data, Dataset) else open(data)
+    if name is None and len(opened) != 1:
+        raise ValueError(f"data must be one split of the splits {', '.join(opened)}, got {opened!r}")
+    return opened.choose(name)
 
 
 class Feed:
@@ -191,7 +201,8 @@ class Feed:
 
     def _nothing_intact(self) -> BushelError:
         where = self.split.paths[0]
-        help = [f"To see what is damaged: bushel check {where}"]
+        look = "build {} OUT" if self.split.is_raw else "check {}"
+        help = [f"To see what is damaged: bushel {look.format(where)}"]
         return BushelError(f"{where}: an epoch has no intact record", help=help)
 
     def _start(self) -> Ahead[Made] | ProcessesAhead:

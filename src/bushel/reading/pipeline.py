@@ -255,8 +255,7 @@ def prepare(split: Split, settings: Settings, pool: Any = None) -> tuple[Maker, 
 
 def _record_bytes(split: Split) -> float:
     """About how large a record is; infinite if there is none."""
-    lengths = split.shards.shards[0].index.lengths[:64] if len(split) else ()
-    return float(np.mean(lengths)) if len(lengths) else math.inf
+    return split.shards.record_bytes() if len(split) else math.inf
 
 
 def _batches_at_once(row_bytes: float, settings: Settings) -> int:

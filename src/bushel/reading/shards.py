@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections import OrderedDict, deque
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.errors import CorruptRecord, Fault, FileProblem, quantity, readable_size
+from bushel.errors import BushelError, CorruptRecord, Fault, FileProblem, quantity, readable_size
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, index_path, obtain_index, second_look
 from bushel.records.manifest import Shard as Promised
@@ -29,6 +30,7 @@ __all__ = [
     "FetchedShards",
     "InflatedShards",
     "MappedShards",
+    "RowFaults",
     "Shard",
     "ShardSet",
     "StoreShuffle",
@@ -201,6 +203,11 @@ class ShardSet:
         """The same tasks; shards in a store prefetch the rows that `rows_of` returns for a task."""
         return tasks
 
+    def record_bytes(self) -> float:
+        """About how large a record is; infinite if there is none."""
+        lengths = self.shards[0].index.lengths[:64] if len(self) else ()
+        return float(np.mean(lengths)) if len(lengths) else math.inf
+
     def check(self) -> None:
         """Raise if a shard is not the one in the manifest."""
         for shard in self.shards:
@@ -221,12 +228,21 @@ class ShardSet:
         at = int(np.searchsorted(self.first, row, side="right")) - 1
         return self.shards[at], row - int(self.first[at])
 
+    def place(self, row: int) -> str:
+        """Where a record is, as text for people."""
+        shard, record = self.locate(row)
+        return f"record {record} of {shard.path}"
+
+    def why(self, row: int) -> str | None:  # noqa: ARG002
+        """Why a record at fault cannot be used, if that is more than its fault says."""
+        return None
+
     def skipped(self, row: int, fault: int) -> Skipped:
         """A record at fault, with its place."""
         shard, record = self.locate(row)
         return shard.skipped(record, fault)
 
-    def error(self, row: int, fault: int, feature: str | None) -> CorruptRecord:
+    def error(self, row: int, fault: int, feature: str | None) -> BushelError:
         """The error for a record at fault."""
         place = self.skipped(row, fault)
         return CorruptRecord(place.path, record=place.record, offset=place.offset, fault=place.fault, feature=feature)

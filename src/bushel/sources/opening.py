@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from bushel.errors import FileProblem, nearest
+import numpy as np
+
+from bushel.errors import BushelError, FileProblem, nearest
 from bushel.parallel import Helpers
 from bushel.records.files import open_file
 from bushel.records.manifest import has_manifest
@@ -23,13 +26,15 @@ from bushel.sources.detection.yolo import is_yolo
 from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_folder import images
 from bushel.sources.images.tiles import tiles
-from bushel.sources.memory.arrays import arrays
+from bushel.sources.memory.arrays import arrays, is_arrow
+from bushel.sources.memory.iterables import iterable
+from bushel.sources.memory.values import is_sparse
 from bushel.sources.options import check_names
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import elwc, records
 from bushel.sources.series.series import series
 from bushel.sources.tables.dialect import is_delimited
-from bushel.sources.tables.hugging_face import huggingface, is_dataset_folder
+from bushel.sources.tables.hugging_face import from_datasets, huggingface, is_dataset_folder
 from bushel.sources.tables.row_sources import excel, sql
 from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
@@ -38,7 +43,7 @@ from bushel.sources.videos.clips import video
 from bushel.storage import AnyPath, as_path, list_files, names_below, paths_below
 from bushel.storage.file_kinds import KINDS, kind_of_bytes, kind_of_name, what_is
 
-__all__ = ["SOURCES", "kind_of", "open_source"]
+__all__ = ["SOURCES", "is_raw", "kind_of", "open_any", "open_source"]
 
 SOURCES: dict[str, Callable[..., Any]] = {
     "arrays": arrays,
@@ -59,6 +64,7 @@ SOURCES: dict[str, Callable[..., Any]] = {
     "webdataset": webdataset,
     "yolo": yolo,
 }
+_OF_RECORDS = ("records", "elwc")
 _READ = [kind.suffixes[0] for kind in KINDS if kind.source not in ("", "images")]
 _LOOKED_INTO = 1 << 16  # bytes of a file with an unknown name
 _LOOKED_INTO_FILES = 20  # of a folder
@@ -91,6 +97,53 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
         told["helpers"] = helpers
     opened: Source = make(path, **told)
     return opened
+
+
+def open_any(given: Any, helpers: Helpers = None) -> Source:
+    """The source itself, or the source for a path, arrays in memory or samples from Python."""
+    if hasattr(given, "fingerprint") and hasattr(given, "partitions"):
+        source: Source = given
+        return source
+    if isinstance(given, str | os.PathLike):
+        return open_source(given, helpers=helpers)
+    if hasattr(given, "save_to_disk"):
+        found: Any = from_datasets(given)
+        return cast("Source", found)
+    is_columns = isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes")
+    if is_columns or is_sparse(given) or is_arrow(given):
+        return arrays(given)
+    return iterable(given)
+
+
+def is_raw(given: Any) -> bool:
+    """Whether this is data that a build would take, and not TFRecords or paths that do not exist."""
+    if not isinstance(given, str | os.PathLike):
+        are_paths = isinstance(given, list) and all(isinstance(one, str | os.PathLike) for one in given)
+        return not are_paths
+    path = as_path(given)
+    named = kind_of_name(path.name)
+    if named is not None and named.source == "records":
+        return False
+    if not path.exists():  # a pattern: its suffix says what it matches
+        return glob.has_magic(str(path)) and named is not None and bool(named.source)
+    if has_manifest(path):
+        return False
+    try:
+        kind = kind_of(path)
+    except (BushelError, OSError, ValueError):
+        return False
+    if kind == "text" and path.is_dir():
+        return not _has_bare_records(path)
+    return kind not in _OF_RECORDS
+
+
+def _has_bare_records(folder: Path) -> bool:
+    """Whether files without a suffix, which may be texts by their names, are TFRecords."""
+    bare = next((path for path in paths_below(folder) if "." not in path.name), None)
+    try:
+        return bare is not None and _kind_of_file(bare) in _OF_RECORDS
+    except FileProblem:
+        return False
 
 
 def _meant(name: str, names: Any) -> str:

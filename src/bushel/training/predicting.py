@@ -22,7 +22,7 @@ from bushel.feeding.trees import Trees, load_trees
 from bushel.keras import as_tensors, load_model
 from bushel.printing import html_table
 from bushel.reading import Dataset
-from bushel.reading import open as open_dataset
+from bushel.reading.dataset import open as open_dataset
 from bushel.storage import AnyPath, as_path
 from bushel.training.inputs.splits import feed_of
 from bushel.training.options import Options

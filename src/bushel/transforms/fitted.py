@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from bushel.data.columns import Column
+from bushel.data.samples import Sample, sample_at
+from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.records.manifest import ARTIFACTS_NAME, Manifest
 from bushel.storage import AnyPath, as_path, leaves, open_to_read
 from bushel.transforms.by_name import name_of
-from bushel.transforms.protocol import Fit, Fittable, Kept, Transform
+from bushel.transforms.chain import Chain
+from bushel.transforms.protocol import ColumnFit, Fit, Fittable, Kept, Transform
 
 __all__ = [
     "Keepsakes",
     "Layer",
+    "Learner",
+    "Together",
     "check_features",
     "keep",
     "merge_in_order",
+    "merge_layer",
     "needs_fit",
     "next_layer",
     "restore",
@@ -104,6 +112,79 @@ def merge_in_order(fits: Iterable[Fit]) -> Fit:
     while heights:
         merged = heights.pop()[1].merge(merged)
     return merged
+
+
+class Learner:
+    """What the transforms of one layer have learned so far."""
+
+    def __init__(self, transforms: Sequence[Transform], layer: Layer, seed: int) -> None:
+        self.layer = layer
+        self.fits: list[Any] = [transforms[place].begin_fit() for place in layer.fits]  # type: ignore[attr-defined]
+        self._by_column = all(isinstance(fit, ColumnFit) for fit in self.fits)
+        # The steps that run before each of them, and after the one before it.
+        chain, ends = Chain.of(transforms, seed), (-1, *layer.fits)
+        self._parts = [
+            chain.only([place for place in layer.runs if begin < place < end]) for begin, end in pairwise(ends)
+        ]
+
+    def add(self, columns: dict[str, Column], features: Mapping[str, Feature], records: Sequence[int] | Any) -> None:
+        """Learn from columns; `records` are the numbers of their rows, from which transforms draw."""
+        if not (self._by_column and self._add_columns(columns)):
+            self.add_samples([sample_at(columns, features, row) for row in range(len(records))], records)
+
+    def _add_columns(self, columns: dict[str, Column]) -> bool:
+        seen: list[dict[str, Column]] = []
+        for part in self._parts:
+            changed = part.apply_columns(columns)
+            if changed is None:  # sample by sample, which finds the one at fault and skips it
+                return False
+            columns = changed
+            seen.append(columns)
+        for fit, stage in zip(self.fits, seen, strict=True):
+            fit.add_columns(stage)
+        return True
+
+    def add_samples(self, samples: Sequence[Sample], records: Sequence[int] | Any) -> None:
+        """Learn from samples; one that a transform fails on is skipped, since it will be refused later."""
+        seen: list[list[Sample]] = [[] for _ in self.fits]
+        for given, record in zip(samples, records, strict=True):
+            try:
+                stages = self._stages(given, int(record))
+            except Exception:  # it will be refused and reported when it is written
+                continue
+            for kept, sample in zip(seen, stages, strict=True):
+                kept.append(sample)
+        for fit, kept in zip(self.fits, seen, strict=True):
+            if kept:
+                fit.add(kept)
+
+    def _stages(self, sample: Sample, record: int) -> list[Sample]:
+        """The sample as each transform that learns sees it."""
+        stages = []
+        for part in self._parts:
+            sample = part.apply(sample, record=record)
+            stages.append(sample)
+        return stages
+
+
+class Together:
+    """The fits of one task, merged into one."""
+
+    def __init__(self, fits: list[Any]) -> None:
+        self.fits = fits
+
+    def merge(self, other: Together) -> Together:
+        """What both learned."""
+        return Together([mine.merge(theirs) for mine, theirs in zip(self.fits, other.fits, strict=True)])
+
+
+def merge_layer(transforms: Sequence[Transform], layer: Layer, learnt: Iterator[list[Any]]) -> list[Transform]:
+    """The transforms, with those of the layer fitted; `learnt` has one entry per task, in order."""
+    merged: Any = merge_in_order(Together(fits) for fits in learnt)  # type: ignore[misc]
+    found = list(transforms)
+    for place, fit in zip(layer.fits, merged.fits, strict=True):
+        found[place] = fit.finish()
+    return found
 
 
 class Keepsakes(msgspec.Struct, frozen=True):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,16 @@ from numpy.typing import NDArray
 
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.planning.plan import Plan
-from bushel.data.columns import Column, splits_of, take
-from bushel.data.samples import Sample, sample_at
+from bushel.data.columns import splits_of, take
+from bushel.data.samples import Sample
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError
 from bushel.parallel import Helpers, do_all
 from bushel.sources.protocol import Block, Source
 from bushel.storage import write_whole
-from bushel.transforms import Fit, Transform
+from bushel.transforms import Fit, Transform, fitted
 from bushel.transforms.by_name import name_of
-from bushel.transforms.fitted import Layer, merge_in_order, needs_fit, next_layer
-from bushel.transforms.protocol import ColumnFit
+from bushel.transforms.fitted import Layer, Together, merge_in_order, merge_layer, needs_fit, next_layer
 
 __all__ = [
     "Learner",
@@ -41,7 +39,6 @@ __all__ = [
     "learnt_blocks",
     "load_fits",
     "load_merged",
-    "merge_layer",
     "save_fits",
 ]
 
@@ -112,21 +109,12 @@ def learnt_blocks(plan: Plan, source: Source, number: int, step: int) -> Iterato
             yield partition, block, np.ones(len(block.rows), bool)
 
 
-@dataclass
-class Learner:
-    """What the transforms of one layer have learned so far."""
+class Learner(fitted.Learner):
+    """What the transforms of one layer have learned from blocks so far."""
 
-    encoder: BlockEncoder
-    layer: Layer
-
-    def __post_init__(self) -> None:
-        self.fits: list[Any] = [self.encoder.transforms[place].begin_fit() for place in self.layer.fits]  # type: ignore[attr-defined]
-        self._by_column = all(isinstance(fit, ColumnFit) for fit in self.fits)
-        # The steps that run before each of them, and after the one before it.
-        chain, ends = self.encoder.chain, (-1, *self.layer.fits)
-        self._parts = [
-            chain.only([place for place in self.layer.runs if begin < place < end]) for begin, end in pairwise(ends)
-        ]
+    def __init__(self, encoder: BlockEncoder, layer: Layer) -> None:
+        super().__init__(encoder.transforms, layer, encoder.seed)
+        self.encoder = encoder
 
     def add_block(self, block: Block, hashes: NDArray[np.uint64], wanted: NDArray[np.bool_]) -> int:
         """Learn from the wanted rows, except those that will be refused. Returns how many there were."""
@@ -138,54 +126,8 @@ class Learner:
         if not keep.all():
             columns = {name: take(column, np.flatnonzero(keep)) for name, column in columns.items()}
             hashes = hashes[keep]
-        if not (self._by_column and self._add_columns(columns)):
-            features = self.encoder.coded_features()
-            self.add_samples([sample_at(columns, features, row) for row in range(len(hashes))], hashes)
+        self.add(columns, self.encoder.coded_features(), hashes)
         return int(keep.sum())
-
-    def _add_columns(self, columns: dict[str, Column]) -> bool:
-        seen: list[dict[str, Column]] = []
-        for part in self._parts:
-            changed = part.apply_columns(columns)
-            if changed is None:  # sample by sample, which finds the one at fault and skips it
-                return False
-            columns = changed
-            seen.append(columns)
-        for fit, stage in zip(self.fits, seen, strict=True):
-            fit.add_columns(stage)
-        return True
-
-    def add_samples(self, samples: Sequence[Sample], hashes: Sequence[int] | NDArray[np.uint64]) -> None:
-        """Learn from samples; one that a transform fails on is skipped, since the build will refuse it."""
-        seen: list[list[Sample]] = [[] for _ in self.fits]
-        for given, key_hash in zip(samples, hashes, strict=True):
-            try:
-                stages = self._stages(given, int(key_hash))
-            except Exception:  # it will be refused and reported when it is written
-                continue
-            for kept, sample in zip(seen, stages, strict=True):
-                kept.append(sample)
-        for fit, kept in zip(self.fits, seen, strict=True):
-            if kept:
-                fit.add(kept)
-
-    def _stages(self, sample: Sample, key_hash: int) -> list[Sample]:
-        """The sample as each transform that learns sees it."""
-        stages = []
-        for part in self._parts:
-            sample = part.apply(sample, record=key_hash)
-            stages.append(sample)
-        return stages
-
-
-class _Together:
-    """The fits of one task, merged into one."""
-
-    def __init__(self, fits: list[Any]) -> None:
-        self.fits = fits
-
-    def merge(self, other: _Together) -> _Together:
-        return _Together([mine.merge(theirs) for mine, theirs in zip(self.fits, other.fits, strict=True)])
 
 
 def save_fits(path: Path, fits: Sequence[Fit] | Sequence[Transform], *, durable: bool) -> None:
@@ -212,25 +154,15 @@ def load_merged(paths: Sequence[Path], helpers: Helpers = None) -> Iterator[list
 
 
 def _merge_saved(paths: Sequence[Path]) -> list[Any]:
-    merged: Any = merge_in_order(_Together(load_fits(path)) for path in paths)  # type: ignore[misc]
+    merged: Any = merge_in_order(Together(load_fits(path)) for path in paths)  # type: ignore[misc]
     fits: list[Any] = merged.fits
     return fits
-
-
-def merge_layer(transforms: Sequence[Transform], layer: Layer, learnt: Iterator[list[Any]]) -> list[Transform]:
-    """The transforms, with those of the layer fitted; `learnt` has one entry per task, in order."""
-    merged: Any = merge_in_order(_Together(fits) for fits in learnt)  # type: ignore[misc]
-    found = list(transforms)
-    for place, fit in zip(layer.fits, merged.fits, strict=True):
-        found[place] = fit.finish()
-    return found
 
 
 def check_learnt(transforms: Sequence[Transform]) -> None:
     """Refuse a fit without any samples: its values would be made up."""
     for transform in transforms:
-        fitted = getattr(transform, "fitted", None)
-        if getattr(fitted, "count", None) == 0:
+        if getattr(getattr(transform, "fitted", None), "count", None) == 0:
             name, feature = name_of(type(transform)), getattr(transform, "feature", "")
             raise NothingLearnt(f"transform {name}: {feature!r} has no value in the train split to learn from")
 
@@ -240,6 +172,6 @@ def fit_here(encoder: BlockEncoder, samples: Sequence[Sample], hashes: Sequence[
     while any(map(needs_fit, encoder.transforms)):
         learner = Learner(encoder, next_layer(encoder.transforms))
         learner.add_samples(samples, hashes)
-        fitted = merge_layer(encoder.transforms, learner.layer, iter([learner.fits]))
-        encoder = replace(encoder, transforms=fitted)
+        made = merge_layer(encoder.transforms, learner.layer, iter([learner.fits]))
+        encoder = replace(encoder, transforms=made)
     return list(encoder.transforms)

@@ -14,6 +14,7 @@ from bushel.building.planning.synthesis import repeat_key, save_repeats
 from bushel.building.recipe import Balance
 from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn
+from bushel.data.division import ordered_rows
 from bushel.data.splits import draw
 from bushel.errors import BushelError
 from bushel.records.manifest import Balanced
@@ -175,7 +176,7 @@ def _put_in_order(draft: Draft, fresh: Rows) -> None:
     recipe, hashes, train = draft.recipe, draft.listed.hashes, draft.ordered[draft.train]
     if recipe.order == "shuffled":
         joined = np.concatenate([train, fresh])
-        draft.ordered[draft.train] = plans.ordered_rows(hashes, joined, seed=recipe.seed, shuffled=True)
+        draft.ordered[draft.train] = ordered_rows(hashes, joined, seed=recipe.seed, shuffled=True)
         return
     spots = draw(hashes[fresh], recipe.seed, "order").astype(np.float64) / 2.0**64 * len(train)
     keys = np.concatenate([np.arange(len(train), dtype=np.float64), spots])

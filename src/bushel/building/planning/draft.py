@@ -25,6 +25,7 @@ from bushel.building.recipe import Recipe
 from bushel.data import splits
 from bushel.data.categories import Categories, Label, Labels, hash_values, labels_of, text_of
 from bushel.data.columns import BytesColumn, cut
+from bushel.data.division import Division, divide, ordered_rows, taken
 from bushel.data.schema import Schema
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.parallel import Helpers, available_cores, do_all, map_in_threads
@@ -161,8 +162,7 @@ def _list_partition(
 
 
 def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[str]:
-    splits_in = _split_column(source, recipe) or _kept_column(source, recipe)
-    names = [label, recipe.stratify, group_of(source, recipe), splits_in]
+    names = [label, *division_of(source, recipe).columns]
     features = source.schema().features
     for name in names:
         if name is not None and name in features and features[name].encoding == "sparse":
@@ -171,29 +171,18 @@ def _columns_asked(source: Source, recipe: Recipe, label: str | None) -> list[st
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def _split_column(source: Source, recipe: Recipe) -> str | None:
-    """The column of splits: the requested one, or that of the source if no shares are given."""
-    shares = splits.parse_shares(recipe.split)
-    if isinstance(shares, str):
-        return shares
-    own: str | None = getattr(source, "split", None)
-    return own if recipe.split is None else None
-
-
-def _kept_column(source: Source, recipe: Recipe) -> str | None:
-    """The source's own column of splits, of which the test split is kept where shares divide the rest."""
-    own: str | None = getattr(source, "split", None)
-    return None if recipe.resplit or recipe.split is None else own
-
-
-def group_of(source: Source, recipe: Recipe) -> str | None:
-    """The column of groups: the requested one, or that of the source if shares are drawn."""
-    own: str | None = getattr(source, "group", None)
-    if recipe.group is not None or own is None or recipe.split is None or _split_column(source, recipe) is not None:
-        return recipe.group
-    if recipe.stratify is not None:
-        raise ValueError(f"stratify must not be given: this source is split by {own!r}, not sample by sample")
-    return own
+def division_of(source: Source, recipe: Recipe) -> Division:
+    """How a recipe divides the samples of a source."""
+    return Division(
+        split=recipe.split,
+        resplit=recipe.resplit,
+        exact=recipe.exact,
+        stratify=recipe.stratify,
+        requested_group=recipe.group,
+        seed=recipe.seed,
+        own_split=getattr(source, "split", None),
+        own_group=getattr(source, "group", None),
+    )
 
 
 def _kept(source: Source, rows: int, rows_left: int | None) -> int:
@@ -208,7 +197,7 @@ def _left_out(counted: Counter[str]) -> list[str]:
 def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     """Refuse a source in which two samples have the same key: splits and additions could not distinguish them."""
     order: Rows = _native.order_of(listed.hashes, available_cores())  # type: ignore[assignment]
-    ordered = plans.taken(listed.hashes, order)
+    ordered = taken(listed.hashes, order)
     twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     if not len(twice):
         return
@@ -233,12 +222,12 @@ def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | N
     if known is not None:
         rows = rows[~np.isin(listed.hashes, known)]
     if recipe.limit is not None and len(rows) > recipe.limit:
-        rows = plans.ordered_rows(listed.hashes, rows, seed=recipe.seed, shuffled=recipe.order == "shuffled")
+        rows = ordered_rows(listed.hashes, rows, seed=recipe.seed, shuffled=recipe.order == "shuffled")
         rows = np.sort(rows[: recipe.limit])
     draft = Draft(recipe, listed, source, frozen)
     split_of = draft.assign()
     draft.ordered = {
-        name: plans.ordered_rows(
+        name: ordered_rows(
             listed.hashes, rows[split_of[rows] == i], seed=recipe.seed, shuffled=recipe.order == "shuffled"
         )
         for i, name in enumerate(draft.names)
@@ -272,106 +261,26 @@ class Draft:
 
     def assign(self) -> NDArray[np.uint8]:
         """The split of every row."""
-        shares = splits.parse_shares(self.recipe.split)
-        column = _split_column(self.source, self.recipe)
-        if column is not None:
-            return self._assign_by_column(column)
-        assert not isinstance(shares, str)
-        everything = np.arange(len(self.listed.hashes))
-        if (kept := self._kept_test()) is None:
-            self.names = list(shares)
-            return self._assign_by_shares(everything, list(shares.values()))
-        rest = splits.without_test(shares, self.recipe.split)
-        self.names = [*rest, splits.TEST]
-        found = np.full(len(everything), len(rest), np.uint8)
-        found[~kept] = self._assign_by_shares(everything[~kept], list(rest.values()))
-        if self.group is not None:
-            self._check_groups(found)
-        self.listed.counted["samples of the source's own test split, which stays as it is"] += int(kept.sum())
-        return found
-
-    def _kept_test(self) -> NDArray[np.bool_] | None:
-        """The samples that the source says are its test split; None if there are none, or if they may be mixed."""
-        if (column := _kept_column(self.source, self.recipe)) is None:
-            return None
-        values = self._column(column)
-        codes = [code for code, name in enumerate(values.names()) if splits.as_split(name) == splits.TEST]
-        found = np.isin(values.codes(), codes)
-        return found if found.any() and not found.all() else None
-
-    def _assign_by_shares(self, rows: Rows, parts: list[Any]) -> NDArray[np.uint8]:
-        hashes = self.listed.hashes if self.group is None else self._group_hashes()
-        draws = splits.draw(hashes[rows], self.recipe.seed, "split")
-        classes = self._column(self.recipe.stratify).codes()[rows] if self.recipe.stratify else None
-        if self.recipe.exact:
-            if self.group is not None:
-                return splits.assign_groups_exactly(draws, parts)
-            return splits.assign_exactly(draws, parts, classes)
-        if classes is not None:
-            return self._assign_stratified(draws, parts, classes)
-        return splits.assign(draws, splits.bounds_of(parts))
+        frozen, listed = self.frozen, self.listed
+        found = divide(
+            division_of(self.source, self.recipe),
+            listed.hashes,
+            listed.columns,
+            known_bounds=frozen.bounds if frozen else None,
+            known_splits=frozen.splits if frozen else (),
+        )
+        self.names, self.bounds = found.names, found.bounds
+        if found.kept_test:
+            listed.counted["samples of the source's own test split, which stays as it is"] += found.kept_test
+        return found.split_of
 
     @property
     def train(self) -> str:
         """The name of the train split here."""
         return splits.find(self.ordered, splits.TRAIN) or splits.TRAIN
 
-    @property
-    def group(self) -> str | None:
-        """The column of groups."""
-        return group_of(self.source, self.recipe)
-
     def _column(self, name: str) -> Categories:
         return self.listed.columns[name]
-
-    def _group_hashes(self) -> NDArray[np.uint64]:
-        assert self.group is not None
-        groups = self._column(self.group)
-        if len(groups.missing):
-            raise BushelError(
-                f"{len(groups.missing):,} samples have no {self.group!r}, so they belong to no group",
-                help=[f"The first is row {groups.missing[0]} of the source."],
-            )
-        return groups.hashes
-
-    def _assign_by_column(self, column: str) -> NDArray[np.uint8]:
-        values = self._column(column)
-        if len(values.missing):
-            count = len(values.missing)
-            raise BushelError(f"{count:,} samples have no {column!r}, so they have no split")
-        usual = splits.common_names(values.names(), self.frozen.splits if self.frozen else ())
-        self.names = splits.in_order({splits.check_name(name) for name in usual.values()})
-        in_order = np.array([self.names.index(usual[name]) for name in values.names()], np.uint8)
-        found: NDArray[np.uint8] = in_order[values.codes()]
-        if self.group is not None:
-            self._check_groups(found)
-        return found
-
-    def _check_groups(self, split_of: NDArray[np.uint8]) -> None:
-        groups = np.unique(self._group_hashes(), return_inverse=True)[1].astype(np.int64)
-        pairs = np.unique(groups * 256 + split_of)
-        leaking = np.flatnonzero(np.bincount(pairs // 256) > 1)
-        if len(leaking):
-            assert self.group is not None
-            row = int(np.argmax(groups == leaking[0]))
-            group = self._column(self.group).values[int(self._group_hashes()[row])]
-            raise BushelError(
-                f"{len(leaking):,} of {groups.max() + 1:,} groups are in more than one split; "
-                f"the first is {text_of(group)!r}",
-                help=[f"To split by {self.group!r} instead: --split 80/10/10 --resplit --group {self.group}"],
-            )
-
-    def _assign_stratified(self, draws: Any, parts: Any, classes: Any) -> NDArray[np.uint8]:
-        names = self._column(self.recipe.stratify or "").names()
-        kept = self.frozen.bounds if self.frozen else {}
-        found = splits.stratified_bounds(draws, parts, classes)
-        bounds = {
-            code: np.array(kept[names[code]], np.uint64) if code >= 0 and names[code] in kept else bound
-            for code, bound in found.items()
-        }
-        fresh = {names[code]: [int(end) for end in bound] for code, bound in bounds.items() if code >= 0}
-        self.bounds = {**kept, **fresh}
-        return splits.assign_stratified(draws, bounds, classes, splits.bounds_of(parts))
 
     def find_problems(self) -> None:
         """Note what is probably wrong although the build is possible."""
@@ -396,14 +305,15 @@ class Draft:
 
     def _way_out(self) -> str:
         """What helps if a split is empty because shares are drawn by chance, and there are few to draw from."""
-        if _split_column(self.source, self.recipe) is not None or self.recipe.exact:
+        division = division_of(self.source, self.recipe)
+        if division.split_column is not None or self.recipe.exact:
             return ""
-        if self.group is None:
+        if division.group is None:
             return ": --exact gives each split its share"
-        count = len(np.unique(self._group_hashes()))
+        count = len(np.unique(self._column(division.group).hashes))
         if count < len(self.names):
-            return f": samples stay with their group, and {self.group!r} has {quantity(count, 'value')}"
-        return f": it is drawn from {count:,} groups of {self.group!r}; --exact gives each split its share of them"
+            return f": samples stay with their group, and {division.group!r} has {quantity(count, 'value')}"
+        return f": it is drawn from {count:,} groups of {division.group!r}; --exact gives each split its share of them"
 
     def _count_labels(self, labels: Labels) -> dict[str, dict[str, int]]:
         if labels.task != "classification":
@@ -412,7 +322,7 @@ class Draft:
         codes, names = column.codes(), column.names()
         counts = {}
         for split, rows in self.ordered.items():
-            found = np.bincount(plans.taken(codes, rows) + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
+            found = np.bincount(taken(codes, rows) + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
             counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
         return counts
 

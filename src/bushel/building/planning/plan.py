@@ -13,22 +13,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import _native
 from bushel.data.categories import Labels
 from bushel.data.columns import BytesColumn
 from bushel.data.schema import Schema
-from bushel.data.splits import draw
-from bushel.parallel import available_cores, map_in_threads
 from bushel.records.manifest import Balanced
 from bushel.storage import write_array, write_whole
 from bushel.storage.file_kinds import SHARD_CODECS
 
-__all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan", "ordered_rows"]
+__all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan"]
 
 MIN_SAMPLES = 8  # expected in a shard
 REPEATS_NAME = "repeats.npy"  # partition, row and number of each repeated sample, sorted by partition
 Rows = NDArray[np.int64]
-_MANY_ROWS = 1 << 18
 _BLOCK = 4096  # disk block: what the end of a file takes
 _INDEX_BYTES, _RUN_BYTES = 44, 24  # bytes per record: offset, length, key, label, source; place, length, label
 
@@ -202,26 +198,6 @@ def save_plan(plan: Plan) -> None:
     """Write the file that marks the plan as finished; its arrays are written already."""
     with write_whole(plan.folder / "plan.json") as file:
         file.write(msgspec.json.encode(plan.facts))
-
-
-def ordered_rows(hashes: NDArray[np.uint64], rows: Rows, *, seed: int, shuffled: bool) -> Rows:
-    """Rows in the order in which they are written."""
-    if not shuffled:
-        return rows
-    draws = draw(taken(hashes, rows), seed, "order")
-    order: Rows = _native.order_of(draws, available_cores())  # type: ignore[assignment]
-    return taken(rows, order)
-
-
-def taken(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
-    """`values[rows]`, in threads where there are many: most of the time goes into waiting for memory."""
-    if len(rows) < _MANY_ROWS:
-        return values[rows]
-    out = np.empty(len(rows), values.dtype)
-    spans = [slice(at, at + _MANY_ROWS) for at in range(0, len(rows), _MANY_ROWS)]
-    for _ in map_in_threads(lambda span: np.take(values, rows[span], out=out[span], mode="clip"), spans):
-        pass
-    return out
 
 
 def shard_counts(sizes: dict[str, tuple[int, int]], *, shard_size: int, shards: int | None) -> dict[str, int]:

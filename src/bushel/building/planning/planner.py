@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,12 +20,13 @@ from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
 from bushel.parallel import Helpers, Stopwatch, available_cores
+from bushel.sources.opening import open_any, open_source
 from bushel.sources.protocol import Source
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms
 from bushel.transforms.fitted import check_features, needs_fit
 
-__all__ = ["NothingToAdd", "Outline", "encoder_of", "open_any", "plan", "plan_build"]
+__all__ = ["NothingToAdd", "Outline", "encoder_of", "plan", "plan_build"]
 
 
 class NothingToAdd(BushelError):
@@ -50,10 +50,8 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
 
     `source` is what `build` takes, or None for the source of the recipe.
     """
-    from bushel import sources
-
     recipe = recipe or Recipe()
-    source = sources.open_source(recipe.source) if source is None else open_any(source)
+    source = open_source(recipe.source) if source is None else open_any(source)
     with tempfile.TemporaryDirectory(prefix="bushel-plan-") as folder:
         encoder = encoder_of(source, recipe, make_transforms(recipe.transforms))
         made = plan_build(source, recipe, encoder, Path(folder))
@@ -71,31 +69,6 @@ def plan(source: Any, recipe: Recipe | None = None, *, workers: int | None = Non
         problems=made.facts.problems,
         counted=made.facts.counted,
     )
-
-
-def open_any(given: Any, helpers: Helpers = None) -> Source:
-    """The source itself, or the source for a path, arrays in memory or samples from Python."""
-    from bushel import sources
-    from bushel.sources.memory.arrays import is_arrow
-    from bushel.sources.memory.values import is_sparse
-    from bushel.sources.tables.hugging_face import from_datasets
-
-    if hasattr(given, "fingerprint") and hasattr(given, "partitions"):
-        source: Source = given
-        return source
-    if isinstance(given, str | PathLike):
-        return sources.open_source(given, helpers=helpers)
-    if hasattr(given, "save_to_disk"):
-        found: Any = from_datasets(given)
-        return cast("Source", found)
-    if (
-        isinstance(given, Mapping | tuple | np.ndarray)
-        or hasattr(given, "dtypes")
-        or is_sparse(given)
-        or is_arrow(given)
-    ):
-        return sources.arrays(given)
-    return sources.iterable(given)
 
 
 def encoder_of(source: Source, recipe: Recipe, transforms: Sequence[Transform]) -> BlockEncoder:

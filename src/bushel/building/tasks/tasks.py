@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
-from bushel.building.encode.record_encoding import BlockEncoder, FramedRecords
+from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.engines import Counters
 from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined
 from bushel.building.planning.plan import Plan, load_plan
@@ -30,6 +30,7 @@ from bushel.building.tasks.sorted_runs import SortedRunWriter, merge_runs
 from bushel.data.categories import count_labels
 from bushel.data.column_encoding import Narrowings
 from bushel.data.columns import BytesColumn, Column
+from bushel.data.record_encoding import FramedRecords
 from bushel.errors import BushelError, TooManyRefused
 from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source

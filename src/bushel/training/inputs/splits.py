@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bushel.errors import FileProblem
 from bushel.feeding.preparation import Problem, encode_labels, inputs_of
 from bushel.reading import Dataset, Feed, Order, Split, Workers, batches
-from bushel.reading import open as open_dataset
+from bushel.reading.dataset import open as open_dataset
 from bushel.reading.order import permute
 from bushel.storage import AnyPath
 from bushel.training.options import Options
