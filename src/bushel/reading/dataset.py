@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice, repeat
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from bushel.data.arrow import to_arrow
 from bushel.data.categories import Label
-from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, join_sparse
-from bushel.data.samples import Sample, sample_at
+from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, cut, join_sparse
+from bushel.data.samples import Sample, column_of, feature_of, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import choose, find, group_files
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity, understood
 from bushel.printing import html_table
+from bushel.reading.expressions import Expression, one_of, parse
 from bushel.reading.shards import (
     Decoded,
     FetchedShards,
@@ -29,7 +33,7 @@ from bushel.reading.shards import (
     Wanted,
     load_indexes,
 )
-from bushel.records.index import hash_keys, row_lengths
+from bushel.records.index import row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, has_manifest, read_manifest
 from bushel.records.manifest import Shard as Promised
 from bushel.records.messages import refuse_others
@@ -44,6 +48,7 @@ from bushel.transforms.fitted import restore_all
 __all__ = ["Dataset", "Share", "Split", "mix", "open"]
 
 Ints: TypeAlias = NDArray[np.int64]
+Change: TypeAlias = tuple[str, Callable[[Any], Any], Feature]
 
 _AT_A_TIME = 8192  # records at a time when a whole column is read
 
@@ -91,6 +96,8 @@ class Dataset:
         self.where = where
         self.manifest = manifest
         self.label = label or (manifest.label if manifest else None)
+        for split in splits.values():
+            split.classes = self.label.names if self.label else ()
 
     def __getitem__(self, name: str) -> Split:
         found = find(self.splits, name)
@@ -195,7 +202,10 @@ class Split:
         self.promised = promised  # what the manifest says about each shard, if there is one
         self.rows = rows  # the records chosen, by their number in the shards; None: all
         self.parts = tuple(parts)  # of a mixture
+        self.classes: Sequence[str] = ()  # names of the label's codes
+        self.changes: tuple[Change, ...] = ()  # by `map`
         self._schema = schema
+        self._stored: Schema | None = None
 
     @cached_property
     def shards(self) -> ShardSet:
@@ -214,6 +224,15 @@ class Split:
             refuse_others(self.paths[0])
         schemas = (probe_schema(path) for path in self.paths)  # the first file may be damaged throughout
         return self._schema or next((schema for schema in schemas if schema.features), probe_schema(self.paths[0]))
+
+    @property
+    def stored(self) -> Schema:
+        """What the records hold before `map` changes them."""
+        return self._stored or self.schema
+
+    @property
+    def _all_rows(self) -> Ints:
+        return np.arange(len(self.shards), dtype=np.int64) if self.rows is None else self.rows
 
     @property
     def is_sequential(self) -> bool:
@@ -280,7 +299,7 @@ class Split:
             if name not in self.schema:
                 raise MissingName("feature", name, self.schema, where=self.paths[0])
         names = self.schema if columns is None else columns
-        features = wire_features({name: self.schema[name] for name in names})
+        features = wire_features({name: self.stored[name] for name in names})
         return [(name, feature.sequence, feature.kind) for name, feature in features.items()]
 
     def read(self, rows: Ints, columns: Sequence[str] | None = None) -> dict[str, Column]:
@@ -301,7 +320,7 @@ class Split:
         """Give decoded columns the types and shapes of the schema."""
         shaped: dict[str, Any] = {}
         for (name, _, kind), found in zip(wanted, decoded.columns, strict=True):
-            feature = self.schema.features.get(name)
+            feature = self.stored.features.get(name)
             if feature is None:  # one of the two lists of a sparse feature
                 self._join(shaped, name, as_ragged(to_column(found)) if len(rows) else _no_list(kind), rows)
                 continue
@@ -311,7 +330,26 @@ class Split:
                 raise self._mismatch(error, name, rows) from None
             # An optional feature is ragged even if all these rows have it: a batch depends on its features only.
             shaped[name] = column if feature.required or feature.sequence else _with_presence(as_ragged(column))
+        known = dict(self.stored.features) if self.changes else {}
+        for name, function, feature in self.changes:
+            if name in shaped:
+                shaped[name] = self._changed(shaped[name], (name, function, feature), known[name], rows)
+            known[name] = feature
         return shaped
+
+    def _changed(self, column: Column, change: Change, before: Feature, rows: Ints) -> Any:
+        """A column after a function of `map`."""
+        name, function, feature = change
+        values: list[Any] = []
+        for at, row in enumerate(rows.tolist()):
+            sample = sample_at({name: column}, {name: before}, at)
+            try:
+                values.append(function(sample[name]) if name in sample else None)
+            except Exception as error:
+                error.add_note(f"It is {name} of {self.shards.place(row)}.")
+                raise
+        found = column_of(values, feature, name=name)
+        return found if feature.required else _with_presence(as_ragged(found))
 
     def _join(self, shaped: dict[str, Any], part: str, column: Ragged, rows: Ints) -> None:
         """Keep the indices of a sparse feature until its values come, then join them."""
@@ -319,7 +357,7 @@ class Split:
         if which == "indices":
             shaped[name] = column
             return
-        feature = self.schema[name]
+        feature = self.stored[name]
         if not len(column.values):  # an empty list has no type
             column = Ragged(np.empty(0, feature.dtype), column.row_splits)
         try:
@@ -338,13 +376,19 @@ class Split:
 
     def values(self, name: str) -> Column:
         """One feature of all records: from the indexes if they have it, otherwise read."""
-        place = "label" if name == self.label else name
-        carried = self.shards.values(place)
-        if carried is not None and not any(place in shard.index.hashed for shard in self.shards.shards):
-            return carried if self.rows is None else carried[self.rows]
-        rows = np.arange(len(self.shards), dtype=np.int64) if self.rows is None else self.rows
+        if (carried := self._carried(name)) is not None:
+            return carried
+        rows = self._all_rows
         pieces = [self.read(rows[at : at + _AT_A_TIME], [name]) for at in range(0, len(rows), _AT_A_TIME)]
         return concatenate([piece[name] for piece in pieces]) if pieces else np.empty(0, np.int64)
+
+    def _carried(self, name: str) -> NDArray[Any] | None:
+        """The values of a feature, if the indexes have them."""
+        place = "label" if name == self.label else name
+        carried = None if any(name == changed for changed, _, _ in self.changes) else self.shards.values(place)
+        if carried is None or any(place in shard.index.hashed for shard in self.shards.shards):
+            return None
+        return carried if self.rows is None else carried[self.rows]
 
     def lengths(self, name: str) -> Ints:
         """How many values of a feature each record of the shards has: from the indexes, or counted now."""
@@ -359,25 +403,121 @@ class Split:
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "shards"}
 
+    def filter(self, condition: str) -> Split:
+        """The records that meet a condition; the index is used where it has the values.
+
+        >>> train.filter("width >= 64 and label == 'cat'")
+        >>> train.filter("age is not missing and length(tokens) < 512 or city in ['Bern', 'Basel']")
+        """
+        codes = {self.label: self.classes} if self.classes else {}
+        return self._meeting(parse(condition, list(self.schema), codes))
+
     def where(self, name: str, value: Any) -> Split:
         """The records whose feature has this value, or one of these values."""
-        column = self.values(name)
-        if isinstance(column, Ragged):
-            raise SchemaMismatch("records are chosen by a feature of one value", at=name)
-        if isinstance(column, BytesColumn):
-            texts = [value] if isinstance(value, str | bytes) else list(value)
-            chosen = np.isin(hash_keys(column), hash_keys(BytesColumn.of(texts)))
-        else:
-            chosen = np.isin(column, np.atleast_1d(np.asarray(value)))
-        numbers = np.flatnonzero(chosen)
-        return self.select(numbers)
+        if name not in self.schema:
+            raise MissingName("feature", name, self.schema, where=self.paths[0])
+        return self._meeting(one_of(name, value))
 
-    def select(self, numbers: Ints | Sequence[int]) -> Split:
-        """Only these records of this split, in this order."""
-        rows = self._rows_at(np.asarray(numbers, np.int64))
+    def _meeting(self, condition: Expression) -> Split:
+        known = {name: column for name in condition.names if (column := self._carried(name)) is not None}
+        rows = self._all_rows
+        lengths = {name: self.lengths(name)[rows] for name in condition.lengths}
+        others = [name for name in condition.names if name not in known]
+        found: list[Ints] = []
+        for at in range(0, len(rows), _AT_A_TIME):
+            end = min(at + _AT_A_TIME, len(rows))
+            columns = {name: cut(column, at, end) for name, column in known.items()}
+            columns |= self.read(rows[at:end], others) if others else {}
+            counts = {name: values[at:end] for name, values in lengths.items()}
+            found.append(at + np.flatnonzero(condition(columns, counts, end - at)))
+        return self.select(np.concatenate([*found, np.empty(0, np.int64)]))
+
+    @overload
+    def select(self, chosen: Ints | Sequence[int]) -> Split: ...
+    @overload
+    def select(self, chosen: Sequence[str]) -> Split: ...
+    def select(self, chosen: Any) -> Split:
+        """Only these records, by number and in this order; or only these features, by name."""
+        if isinstance(chosen, str):
+            raise ValueError(f"select takes a list of names or numbers, got the string {chosen!r}")
+        if len(chosen) and isinstance(chosen[0], str):
+            self.wanted(chosen)
+            return self._but(_schema=_only(self.schema, chosen), _stored=_only(self.stored, chosen))
+        return self._but(rows=self._rows_at(np.asarray(chosen, np.int64)), parts=())
+
+    def sort(self, name: str, *, descending: bool = False) -> Split:
+        """The records in the order of a feature with one value each; those that lack it come last."""
+        column: Any = self.values(name)
+        rows = np.arange(len(self))
+        if isinstance(column, Ragged):
+            if column.present is None or (column.lengths > 1).any():
+                raise SchemaMismatch("records are sorted by a feature of one value", at=name)
+            rows, column = np.flatnonzero(column.present), column.values
+        if isinstance(column, BytesColumn):
+            order = np.array(sorted(range(len(column)), key=column.to_list().__getitem__, reverse=descending), np.int64)
+        else:
+            values = np.asarray(column)
+            if values.ndim != 1:
+                raise SchemaMismatch("records are sorted by a feature of one value", at=name)
+            order = np.argsort(values[::-1], kind="stable") if descending else np.argsort(values, kind="stable")
+            order = (len(values) - 1 - order)[::-1] if descending else order
+        ordered = rows[order]
+        return self.select(np.concatenate([ordered, np.setdiff1d(np.arange(len(self)), ordered)]))
+
+    def sample(self, count: int, *, seed: int = 0) -> Split:
+        """Some records, drawn at random without replacement; all of them if there are fewer."""
+        if count < 1:
+            raise ValueError(f"count must be at least 1, got {count}")
+        chosen = np.random.default_rng(seed).choice(len(self), min(count, len(self)), replace=False)
+        return self.select(chosen.astype(np.int64))
+
+    def map(self, name: str, function: Callable[[Any], Any]) -> Split:
+        """The same records with one feature changed by a function of its value, each time they are read.
+
+        >>> train.map("label", lambda label: label % 2)
+        """
+        if name not in self.schema:
+            raise MissingName("feature", name, self.schema, where=self.paths[0])
+        if not len(self):
+            raise ValueError("map needs at least one record, to see what the function returns")
+        first = self.read(self._rows_at(np.zeros(1, np.int64)), [name])
+        value = sample_at(first, self.schema.features, 0).get(name)
+        feature = feature_of(function(value), name=name)
+        feature = msgspec.structs.replace(feature, required=self.schema[name].required)
+        changed = msgspec.structs.replace(self.schema, features={**self.schema.features, name: feature})
+        return self._but(_schema=changed, _stored=self.stored, changes=(*self.changes, (name, function, feature)))
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """All records as an Arrow table, in memory."""
+        import pyarrow as pa
+
+        rows = self._all_rows
+        starts = range(0, max(len(rows), 1), _AT_A_TIME)
+        pieces = [to_arrow(self.read(rows[at : at + _AT_A_TIME], columns), self.schema.features) for at in starts]
+        return pa.concat_tables(pieces, promote_options="permissive")
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """All records as a pandas DataFrame, in memory; class names instead of codes."""
+        if importlib.util.find_spec("pandas") is None:
+            raise ImportError("to_pandas needs pandas: pip install pandas")
+        frame = self.to_arrow(columns).to_pandas()
+        if self.classes and self.label in frame and frame[self.label].dtype.kind in "iu":
+            frame[self.label] = [self.classes[code] for code in frame[self.label]]
+        return frame
+
+    def _but(self, **changed: Any) -> Split:
+        """The same split with some attributes changed."""
         chosen = object.__new__(type(self))
-        chosen.__dict__.update(self.__dict__, rows=rows, parts=())
+        chosen.__dict__.update(self.__dict__)
+        if "_schema" in changed:
+            chosen.__dict__.pop("schema", None)
+        chosen.__dict__.update(changed)
         return chosen
+
+
+def _only(schema: Schema, names: Sequence[str]) -> Schema:
+    features = {name: schema.features[name] for name in names}
+    return msgspec.structs.replace(schema, features=features)
 
 
 def _no_rows(feature: Feature) -> Column:
