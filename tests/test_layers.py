@@ -23,7 +23,7 @@ ROOMS = [
     ["sources", "transforms"],
     ["building"],
     ["reading"],
-    ["feeding"],
+    ["feeding", "exporting"],
     ["keras"],
     ["tensorflow", "torch", "jax", "grain", "ray", "contract"],
     ["checking"],

@@ -59,6 +59,8 @@ _HOMES = {
     "check": "bushel.checking",
     "explain": "bushel.checking",
     "export_run": "bushel.training.exporting",
+    "Exported": "bushel.exporting",
+    "export_dataset": "bushel.exporting",
     "infer_schema": "bushel.records.survey",
     "costs": "bushel.records.survey",
     "info": "bushel.records.survey",
@@ -146,6 +148,8 @@ if TYPE_CHECKING:
     from bushel.errors import MissingName as MissingName
     from bushel.errors import SchemaMismatch as SchemaMismatch
     from bushel.errors import TooManyRefused as TooManyRefused
+    from bushel.exporting import Exported as Exported
+    from bushel.exporting import export_dataset as export_dataset
     from bushel.reading import Batch as Batch
     from bushel.reading import Bucket as Bucket
     from bushel.reading import Dataset as Dataset

@@ -57,5 +57,5 @@ def test_raw_files_are_a_dataset_without_a_build(tmp_path):
             name: one.numpy().tolist() for name, one in raw_x.items()
         }
         assert y.numpy().tolist() == raw_y.numpy().tolist()
-    with pytest.raises(ValueError, match='engine="graph" reads TFRecords'):
+    with pytest.raises(ValueError, match='engine must be "native" for a selection of records'):
         dataset(tmp_path / "rows.csv", batch_size=8, engine="graph")

@@ -37,6 +37,7 @@ __all__ = [
     "split_of_file",
     "split_of_name",
     "split_of_shard",
+    "splits_in_names",
     "stratified_bounds",
     "train_first",
     "without_test",
@@ -59,7 +60,10 @@ _ALIASES = {
     "testing": TEST,
 }
 # What may follow a split in the name of a shard: numbers of shards and generations, suffixes, hashes of Hub files.
-_NO_SPLIT = re.compile(r"g?\d+|of|tfrecords?|tfrec|parquet|arrow|gz|gzip|zlib|[0-9a-f]{12,}")
+_NO_SPLIT = re.compile(
+    r"g?\d+|of|tfrecords?|tfrec|parquet|pq|arrow|feather|csv|tsv|jsonl?|ndjson|tar|tgz|gz|gzip|zlib|bz2|zst|lz4|"
+    r"[0-9a-f]{12,}"
+)
 _PATTERN = re.compile(r"[*?]+|\[[^]]*\]|\{[^}]*\}")
 
 
@@ -102,6 +106,13 @@ def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
     for file, name in zip(files, names, strict=True):
         groups.setdefault(ALL if None in names else str(name), []).append(file)
     return groups
+
+
+def splits_in_names(files: Sequence[PurePath | str]) -> tuple[str, ...]:
+    """The split of each file, if every name has one and there are several: `train.csv` and `test.csv`."""
+    found = [split_of_shard(PurePath(file).name) for file in files]
+    several = [split for split in found if split is not None]
+    return tuple(several) if len(several) == len(found) and len(set(several)) > 1 else ()
 
 
 def _split_of_tfx(folder: str) -> str | None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, take
 from bushel.data.samples import feature_of, to_columns
 from bushel.data.schema import Feature, Schema
+from bushel.data.splits import splits_in_names
 from bushel.errors import FileProblem, SchemaMismatch, readable_size
 from bushel.records.files import MAX_RECORD
 from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, KeepBytes, allowed
@@ -109,8 +110,8 @@ class TarSource:
 
     @property
     def split(self) -> str | None:
-        """`split`, if samples have such a feature."""
-        return "split" if "split" in self.survey[0] else None
+        """`split`, if samples have such a feature, or if files have splits."""
+        return "split" if "split" in self.survey[0] or splits_in_names(self.files) else None
 
     def partitions(self) -> int:
         """One per file."""
@@ -133,6 +134,8 @@ class TarSource:
             if name in features
         }
         found: dict[str, Column] = {"key": self.keys[partition]} if "key" in columns else {}
+        if "split" in columns and "split" not in features:
+            found["split"] = BytesColumn.of([splits_in_names(self.files)[partition]] * len(self.keys[partition]))
         if wanted:
             rows = []
             for sample in _samples(as_path(self.files[partition]), with_images=False):

@@ -162,8 +162,6 @@ def _blocks(request: Request) -> Any:
 def _files(request: Request) -> Any:
     """Where the records are, and how each file is compressed."""
     paths = request.split.paths
-    if request.split.is_raw:
-        raise ValueError(f'{paths[0]}: engine="graph" reads TFRecords; engine="native" reads raw data too')
     if len(local_paths(paths)) < len(paths):
         raise ValueError(f'{paths[0]}: engine="graph" reads files of this machine; engine="native" reads stores too')
     kinds = [(open_file(path).compression or "").upper() for path in paths]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take, with_missing
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
+from bushel.data.splits import splits_in_names
 from bushel.errors import FileProblem, MissingName
 from bushel.parallel import Helpers, do_all
 from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
@@ -120,7 +121,8 @@ def table(
         resolved |= {"keep_bytes": keep_bytes, "allow": image.check.allow}
     recipe = recipe_table(table, given, arguments | resolved, first=("format",), always=("verify",))
     surveys = source.surveys
-    source = replace(source, image=image, recipe=recipe)
+    splits = () if source.split else splits_in_names(files)
+    source = replace(source, image=image, recipe=recipe, splits=splits)
     source.__dict__["surveys"] = surveys
     source.check()
     return source
