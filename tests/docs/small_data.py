@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import tarfile
+import wave
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +75,16 @@ def tars() -> None:
                 info = tarfile.TarInfo(f"{number:03}.jpg")
                 info.size = len(data.getvalue())
                 archive.addfile(info, io.BytesIO(data.getvalue()))
+
+
+def sounds() -> None:
+    for number in range(12):
+        place = Path("sounds") / ("low" if number % 2 == 0 else "high")
+        place.mkdir(parents=True, exist_ok=True)
+        samples = 9000 * np.sin(np.arange(12_000) * (0.1 + 0.2 * (number % 2)))
+        with wave.open(str(place / f"{number}.wav"), "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", ""))
+            file.writeframes(samples.astype("<i2").tobytes())
 
 
 def reviews() -> None:
@@ -161,6 +172,7 @@ def sources() -> None:
     logs()
     tars()
     reviews()
+    sounds()
     for name in ("photos/cat/1.jpg", "flat/1.jpg", "flat/2.jpg", "voc/1.jpg", "yolo/1.jpg"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8)).save(name)

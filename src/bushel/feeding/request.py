@@ -130,8 +130,8 @@ def request_of(split: Split, settings: Settings, label: str | None) -> Request:
 
 
 def is_metadata(name: str, schema: Schema) -> bool:
-    """Whether a feature only describes a record, as `key` and `image/height` do."""
-    if name == "key":
+    """Whether a feature only describes a record, as `key`, `image/height` and `audio/rate` do."""
+    if name == "key" or name.removesuffix("/rate").removesuffix("/seconds") in set(schema) - {name}:
         return True
     for suffix in _ABOUT_IMAGES:
         image = name.removesuffix(f"/{suffix}")

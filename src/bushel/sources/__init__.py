@@ -12,6 +12,7 @@ from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, elwc, records
 from bushel.sources.series.series import SeriesSource, series
+from bushel.sources.sounds.sounds import AudioSource, audio
 from bushel.sources.tables.hugging_face import huggingface
 from bushel.sources.tables.row_sources import RowSource, excel, sql
 from bushel.sources.tables.table import TableSource, table
@@ -21,6 +22,7 @@ from bushel.sources.videos.clips import VideoSource, video
 
 __all__ = [
     "ArraySource",
+    "AudioSource",
     "Block",
     "DetectionSource",
     "ImageSource",
@@ -38,6 +40,7 @@ __all__ = [
     "TileSource",
     "VideoSource",
     "arrays",
+    "audio",
     "boxes",
     "coco",
     "elwc",

@@ -42,7 +42,9 @@ _OF_SYSTEMS = {b"thumbs.db", b"desktop.ini", b"ehthumbs.db", b"__macosx", b"$rec
 LeaveOut: TypeAlias = Callable[[bytes], str | None]
 
 
-_SUFFIXES = {source: tuple(suffix.encode() for suffix in suffixes_of(source)) for source in ("images", "text", "video")}
+_SUFFIXES = {
+    source: tuple(suffix.encode() for suffix in suffixes_of(source)) for source in ("images", "text", "video", "audio")
+}
 _UNREAD_IMAGES = next(
     tuple(suffix.encode() for suffix in kind.suffixes) for kind in KINDS if kind.name == "other image"
 )
@@ -50,11 +52,12 @@ _NOT_TAKEN = {
     "images": "files that are not images",
     "text": "files that are not text",
     "video": "files that are not videos",
+    "audio": "files that are not sound",
 }
 
 
 def files_of(source: str) -> LeaveOut:
-    """Leave out all files except those of a source: images, text or video."""
+    """Leave out all files except those of a source: images, text, video or audio."""
     return partial(_left_out, source)
 
 
@@ -267,7 +270,7 @@ def digest_of(files: FileList) -> str:
 class FolderSource:
     """What sources of files in folders share: the files, and labels and splits from folder names."""
 
-    takes: ClassVar[str]  # images, text or video
+    takes: ClassVar[str]  # images, text, video or audio
     group: ClassVar[str]  # the column that names the file, where a file is cut into several samples
     path: str
     class_folder: ClassFolder

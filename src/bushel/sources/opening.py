@@ -33,6 +33,7 @@ from bushel.sources.options import check_names
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import elwc, records
 from bushel.sources.series.series import series
+from bushel.sources.sounds.sounds import audio
 from bushel.sources.tables.dialect import is_delimited
 from bushel.sources.tables.hugging_face import from_datasets, huggingface, is_dataset_folder
 from bushel.sources.tables.row_sources import excel, sql
@@ -47,6 +48,7 @@ __all__ = ["SOURCES", "is_raw", "kind_of", "open_any", "open_source"]
 
 SOURCES: dict[str, Callable[..., Any]] = {
     "arrays": arrays,
+    "audio": audio,
     "boxes": boxes,
     "coco": coco,
     "elwc": elwc,
@@ -214,7 +216,7 @@ def _unknown(path: Path, head: bytes) -> FileProblem:
             "If each line is a sample: --kind text",
         ]
         return FileProblem(path, f"cannot tell what this is ({what})", help=help)
-    help = [f"bushel reads folders of images, texts or videos, and files such as {', '.join(_READ)}"]
+    help = [f"bushel reads folders of images, texts, sounds or videos, and files such as {', '.join(_READ)}"]
     return FileProblem(path, f"cannot be read: it is {what}", help=help)
 
 
@@ -245,7 +247,7 @@ def _kind_of_folder(folder: Path) -> str:
     raise FileProblem(
         folder,
         f"there is nothing in this folder that bushel reads: {shown}",
-        help=["bushel looked for images, texts, videos, tables, TFRecords and tars."],
+        help=["bushel looked for images, texts, sounds, videos, tables, TFRecords and tars."],
     )
 
 

@@ -52,6 +52,10 @@ from bushel.transforms.protocol import Transform as Transform
 from bushel.transforms.scaling import min_max as min_max
 from bushel.transforms.scaling import robust_scale as robust_scale
 from bushel.transforms.scaling import standardise as standardise
+from bushel.transforms.sound import decode_audio as decode_audio
+from bushel.transforms.sound import fit_audio as fit_audio
+from bushel.transforms.sound import mel as mel
+from bushel.transforms.sound import spectrogram as spectrogram
 from bushel.transforms.text_vectors import embed as embed
 from bushel.transforms.text_vectors import hash_ngrams as hash_ngrams
 from bushel.transforms.text_vectors import raw as raw

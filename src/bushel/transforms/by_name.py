@@ -15,13 +15,13 @@ import msgspec
 
 from bushel.errors import BushelError, nearest
 from bushel.storage import leaves
-from bushel.transforms import augment, classes, encoded, image, missing, numbers, scaling, text_vectors, texts
+from bushel.transforms import augment, classes, encoded, image, missing, numbers, scaling, sound, text_vectors, texts
 from bushel.transforms.protocol import BatchTransform, Kept, Transform, allow_file, doubt_file
 
 __all__ = ["describe_transforms", "make_from_data", "make_transforms", "name_of", "trust"]
 
 NAME = "transform"
-_MODULES = (augment, classes, encoded, image, missing, numbers, scaling, text_vectors, texts)
+_MODULES = (augment, classes, encoded, image, missing, numbers, scaling, sound, text_vectors, texts)
 
 
 def _tag_of(kind: Any) -> str | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Ragged
+from bushel.data.samples import sample_at
 from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
 from bushel.feeding.preparation import Input, InputKind, Preparation
@@ -17,7 +18,7 @@ from bushel.feeding.request import is_metadata
 from bushel.reading import Pad, Sparse
 from bushel.training.inputs.splits import Splits, sampled
 from bushel.training.options import Options
-from bushel.transforms import decode_image, resize
+from bushel.transforms import apply_all, decode_audio, decode_image, fit_audio, mel, resize
 
 __all__ = ["choose_inputs", "describe_inputs"]
 
@@ -149,6 +150,8 @@ def _add(choice: _Choice, name: str, feature: Feature, *, asked: bool) -> None:
         _add_image(choice, name, feature)
     elif feature.encoding == "sparse":
         _add_sparse_feature(choice, name, feature)
+    elif _is_sound(choice, name, feature):
+        _add_sound(choice, name, feature)
     elif feature.kind == BYTES_KIND and feature.encoding == "list":
         _add_text(choice, name, feature)
     elif feature.encoding == "raw" and len(feature.shape) in (3, 4) and feature.dtype == "uint8":
@@ -186,6 +189,43 @@ def _add_image(choice: _Choice, name: str, feature: Feature) -> None:
         steps.append(resize(name, height, width))
     given = Input(name=name, kind="image", shape=(height, width, channels), dtype="uint8", min=0.0, max=255.0)
     choice.add(given, transforms=tuple(steps))
+
+
+def _is_sound(choice: _Choice, name: str, feature: Feature) -> bool:
+    """Whether a feature is sound, with its rate next to it, as a build stores it."""
+    is_samples = feature.encoding == "raw" and feature.dtype in ("int16", "float32") and len(feature.shape) in (1, 2)
+    is_file = feature.kind == BYTES_KIND and feature.encoding == "list" and feature.shape == ()
+    return f"{name}/rate" in choice.split.schema and (is_samples or is_file) and not choice.kinds.get(name)
+
+
+def _add_sound(choice: _Choice, name: str, feature: Feature) -> None:
+    """Log-mel features, as an image of bands x frames."""
+    rates = np.unique(np.asarray(choice.read(f"{name}/rate")[f"{name}/rate"]))
+    is_file = feature.kind == BYTES_KIND and feature.encoding == "list"
+    if len(rates) > 1 and not is_file:
+        choice.leave_out(name, f"its sounds have {len(rates)} rates; resample them in the build")
+        return
+    rate = int(rates[0]) if len(rates) == 1 else _SOUND_RATE
+    column = choice.read(name, most=_SOUNDS_LOOKED_AT)[name]
+    length = feature.shape[0] if feature.shape and not is_file else None
+    steps: list[Any] = []
+    if length is None:
+        seconds = np.asarray(choice.read(f"{name}/seconds")[f"{name}/seconds"], np.float64)
+        length = max(1, round(rate * min(_LONGEST_SOUND, float(seconds.max(initial=1.0)))))
+        choice.notes.append(f"{name!r}: sounds are cut or padded to {length / rate:.1f} s")
+        steps.append(decode_audio(name, rate=rate, length=length) if is_file else fit_audio(name, length))
+    hop = max(_MEL_HOP, length // _MEL_FRAMES)
+    steps.append(mel(name, rate, bands=_MEL_BANDS, hop=hop, as_image=True))
+    features = {name: feature}
+    found = [apply_all(steps, sample_at({name: column}, features, row))[name] for row in range(len(column))]
+    mean, std = _moments(np.stack(found).reshape(-1, 1))
+    choice.add(Input(name=name, kind="image", shape=found[0].shape, mean=mean, std=std), transforms=tuple(steps))
+
+
+_SOUND_RATE = 16_000  # of files with several rates
+_SOUNDS_LOOKED_AT = 64
+_LONGEST_SOUND = 10.0  # seconds
+_MEL_BANDS, _MEL_HOP, _MEL_FRAMES = 64, 128, 96
 
 
 def _stored_sizes(splits: Splits, name: str) -> NDArray[np.int64] | None:

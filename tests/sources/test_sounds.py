@@ -1,0 +1,178 @@
+"""Sound files in class folders become samples of one rate, whole or in clips."""
+
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gather import keys_of, listed, read_all
+
+import bushel
+from bushel import sources
+from bushel.data.sound import decode_sound, load_av
+
+av = pytest.importorskip("av")
+
+
+def tone(seconds: float, rate: int, *, pitch: float = 440.0, channels: int = 1) -> np.ndarray:
+    wave_ = 0.5 * np.sin(2 * np.pi * pitch * np.arange(round(seconds * rate)) / rate)
+    return np.stack([wave_ * (1 - 0.5 * number) for number in range(channels)], axis=1).astype(np.float32)
+
+
+def write_wav(path: Path, samples: np.ndarray, rate: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((samples.shape[1], 2, rate, 0, "NONE", ""))
+        file.writeframes(np.rint(samples * 32767).astype("<i2").tobytes())
+    return path
+
+
+def write_encoded(path: Path, samples: np.ndarray, rate: int, codec: str) -> Path:
+    """A file by ffmpeg, as people have them: FLAC, MP3 or Vorbis in Ogg."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=rate)
+        stream.layout = "mono" if samples.shape[1] == 1 else "stereo"
+        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(samples.T), format="fltp", layout=stream.layout.name)
+        frame.rate = rate
+        resampler = av.AudioResampler(format=stream.format.name, layout=stream.layout.name, rate=rate)
+        for part in resampler.resample(frame):
+            for packet in stream.encode(part):
+                container.mux(packet)
+        for packet in stream.encode(None):
+            container.mux(packet)
+    return path
+
+
+@pytest.fixture
+def sounds(tmp_path: Path) -> Path:
+    folder = tmp_path / "sounds"
+    write_wav(folder / "low" / "a.wav", tone(1.0, 16000), 16000)
+    write_wav(folder / "low" / "b.wav", tone(0.25, 8000, channels=2), 8000)
+    write_encoded(folder / "high" / "c.flac", tone(2.5, 44100, pitch=900), 44100, "flac")
+    write_encoded(folder / "high" / "d.mp3", tone(1.5, 44100, pitch=900, channels=2), 44100, "mp3")
+    write_encoded(folder / "high" / "e.ogg", tone(0.7, 22050, pitch=900), 22050, "libvorbis")
+    (folder / "high" / "notes.txt").write_text("recorded at home")
+    return folder
+
+
+def test_files_are_resampled_and_mixed_with_classes_from_folders(sounds: Path) -> None:
+    source = sources.audio(sounds, rate=16000)
+    columns, refused = read_all(source)
+    assert refused == []
+    assert columns["key"] == ["high/c.flac", "high/d.mp3", "high/e.ogg", "low/a.wav", "low/b.wav"]
+    assert columns["label"] == ["high", "high", "high", "low", "low"]
+    lengths = [len(sound) / 16000 for sound in columns["audio"]]
+    np.testing.assert_allclose(lengths, [2.5, 1.5, 0.7, 1.0, 0.25], atol=0.08)  # MP3 pads its frames
+    np.testing.assert_allclose(columns["audio/seconds"], lengths, atol=1e-6)
+    assert source.list(0, []).counted == {"files that are not sound": 1}
+
+
+def test_a_wav_of_the_same_rate_keeps_its_samples_to_the_bit(tmp_path: Path) -> None:
+    samples = np.random.default_rng(0).integers(-32768, 32768, (4000, 1))
+    path = tmp_path / "sounds" / "x" / "a.wav"
+    write_wav(path, np.zeros((1, 1)), 8000)
+    with wave.open(str(path), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(samples.astype("<i2").tobytes())
+    columns, _ = read_all(sources.audio(tmp_path / "sounds"))
+    assert columns["audio"][0] == samples[:, 0].tolist()
+    assert columns["audio/rate"] == [8000]
+
+
+def test_resampling_keeps_the_pitch_and_the_loudness(sounds: Path) -> None:
+    columns, _ = read_all(sources.audio(sounds, rate=16000, store="float32"))
+    sound = np.array(columns["audio"][0])  # FLAC of 44,100 Hz, 900 Hz tone
+    spectrum = np.abs(np.fft.rfft(sound))
+    assert abs(np.argmax(spectrum) / 2.5 - 900) < 2
+    assert abs(np.sqrt(np.mean(sound[800:-800] ** 2)) - 0.5 / np.sqrt(2)) < 0.005
+
+
+def test_clips_have_one_length_and_the_last_one_is_padded(sounds: Path) -> None:
+    source = sources.audio(sounds, rate=16000, seconds=1.0)
+    columns, refused = read_all(source)
+    assert refused == []
+    assert {len(sound) for sound in columns["audio"]} == {16000}
+    assert columns["key"][:3] == ["high/c.flac@0.000", "high/c.flac@1.000", "high/c.flac@2.000"]
+    assert columns["key"] == keys_of(source)
+    assert columns["audio"][2][8500:] == [0] * 7500
+    assert listed(source, "audio")[:3] == [b"high/c.flac"] * 3  # clips of one file stay in one split
+    dropped = sources.audio(sounds, rate=16000, seconds=1.0, edge="drop")
+    assert [key for key in keys_of(dropped) if "c.flac" in key] == ["high/c.flac@0.000", "high/c.flac@1.000"]
+    assert "low/b.wav@0.000" in keys_of(dropped)  # a file shorter than a clip is padded
+
+
+def test_clips_may_overlap_and_keep_two_channels(sounds: Path) -> None:
+    source = sources.audio(sounds, rate=8000, channels=2, seconds=0.5, stride=0.25)
+    columns, _ = read_all(source)
+    assert np.array(columns["audio"]).shape[1:] == (4000, 2)
+    of_a = [np.array(sound) for sound, key in zip(columns["audio"], columns["key"], strict=True) if "a.wav" in key]
+    np.testing.assert_array_equal(of_a[0][2000:], of_a[1][:2000])
+
+
+def test_bytes_are_kept_as_they_are_and_decoded_when_read(sounds: Path, tmp_path: Path) -> None:
+    bushel.build(sources.audio(sounds, store="bytes"), tmp_path / "data")
+    split = bushel.open(tmp_path / "data")["train"].sort("key")
+    assert split[0]["audio"] == (sounds / "high" / "c.flac").read_bytes()
+    steps = [bushel.transforms.decode_audio("audio", rate=16000, length=8000)]
+    batch = next(bushel.batches(split, batch_size=5, transforms=steps))
+    assert batch["audio"].shape == (5, 8000)
+    expected = decode_sound(sounds / "high" / "c.flac", rate=16000, channels=1).samples[:8000, 0]
+    np.testing.assert_array_equal(batch["audio"][0], expected)
+
+
+def test_damaged_empty_and_silent_files_are_refused_one_by_one(sounds: Path) -> None:
+    (sounds / "low" / "broken.wav").write_bytes(b"RIFF....WAVEnot really")
+    (sounds / "low" / "empty.mp3").write_bytes(b"")
+    write_wav(sounds / "low" / "nothing.wav", np.zeros((0, 1)), 8000)
+    (sounds / "loose.wav").write_bytes((sounds / "low" / "a.wav").read_bytes())
+    columns, refused = read_all(sources.audio(sounds, rate=16000))
+    assert len(columns["key"]) == 5
+    assert [(one.stage, one.reason.split(":")[0]) for one in refused] == [
+        ("decode", "it cannot be opened"),
+        ("decode", "it cannot be opened"),
+        ("decode", "there are no samples in it"),
+        ("read", "it is not in a class folder"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"channels": 3}, "channels must be 1 or 2, got 3"),
+        ({"rate": 0}, "rate must be above 0, got 0"),
+        ({"stride": 1.0}, "stride must come with seconds"),
+        ({"store": "bytes", "seconds": 1.0}, "seconds must not be given with store='bytes'"),
+        ({"store": "int32"}, "store must be one of int16, float32, bytes; got 'int32'"),
+    ],
+)
+def test_wrong_options_are_named(sounds: Path, options: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        sources.audio(sounds, **options)
+
+
+def test_a_build_finds_sounds_by_itself_and_any_number_of_workers_gives_the_same_bytes(
+    sounds: Path, tmp_path: Path
+) -> None:
+    bushel.build(sounds, tmp_path / "one", run=bushel.Run(workers=1))
+    bushel.build(sounds, tmp_path / "two", run=bushel.Run(workers=2))
+    [one], [two] = (sorted((tmp_path / name).glob("*.tfrecord")) for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert bushel.open(tmp_path / "one").manifest.recipe["source"]["kind"] == "audio"  # type: ignore[union-attr]
+    again = bushel.build_recipe(tmp_path / "one" / "recipe.toml", tmp_path / "three")
+    assert again.records == 5
+
+
+def test_clips_are_built_with_the_same_bytes_for_any_number_of_workers(sounds: Path, tmp_path: Path) -> None:
+    source = sources.audio(sounds, rate=8000, seconds=0.5)
+    for workers in (1, 2):
+        bushel.build(source, tmp_path / f"{workers}", split="80/20", run=bushel.Run(workers=workers))
+    files = [sorted((tmp_path / f"{workers}").glob("*.tfrecord")) for workers in (1, 2)]
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_the_error_without_pyav_has_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "av", None)
+    with pytest.raises(ImportError, match=r'reading audio needs PyAV: pip install "bushel\[audio\]"'):
+        load_av()
