@@ -182,6 +182,7 @@ def sources() -> None:
     Path("rows.csv").write_text("id,age,city,species\na,1,Rome,cat\nb,,Oslo,dog\n")
     Path("shots.csv").write_text("photo,label\nflat/1.jpg,cat\n")
     Path("lines.txt").write_text("a\nb\n")
+    Path("urls.csv").write_text("url,label\nhttps://example.org/1.jpg,cat\n")
     Path("voc/1.xml").write_text("<annotation><filename>1.jpg</filename></annotation>")
     Path("yolo/1.txt").write_text("0 0.5 0.5 0.1 0.1")
     Path("boxes.csv").write_text("filename,xmin,ymin,xmax,ymax,class\nflat/1.jpg,1,2,3,4,cat\n")

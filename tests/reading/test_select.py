@@ -70,7 +70,7 @@ def test_the_length_of_a_list_can_be_compared(rows: Split) -> None:
         ("age > ", 7, "expected a value or a name; the expression ends"),
         ("(age > 3", 9, "expected ')'; the expression ends"),
         ("age > 3)", 8, "expected and, or, or the end; got ')'"),
-        ("label == 'cow'", 10, "label has no class 'cow'; the classes are cat, dog, owl"),
+        ("label == 'horse'", 10, "label has no class 'horse'; the classes are cat, dog, owl"),
         ("city == 3", 6, "one side is text, the other a number"),
         ("size + city > 2", 6, "'+' calculates with numbers, not with text"),
         ("age", 1, "this is a value, not a condition: compare it with another"),

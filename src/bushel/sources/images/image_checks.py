@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from bushel.pixels.codecs import decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, Headers, parse_header, read_headers
 from bushel.sources.protocol import Block, Refused
 from bushel.storage import as_path
+from bushel.storage.downloads import Downloads, NotDownloaded, is_url
 
 __all__ = ["Allow", "CheckedImages", "HowVerified", "ImageCheck", "ImageColumn", "KeepBytes", "Verify"]
 
@@ -217,6 +218,7 @@ class ImageColumn:
     name: str
     root: str
     check: ImageCheck
+    downloads: Downloads = field(default_factory=Downloads)
 
     def made_of(self, names: Mapping[str, Any]) -> list[str]:
         """The columns of the table that the images come from."""
@@ -245,11 +247,16 @@ class ImageColumn:
         payload: list[bytes] = []
         there: list[int] = []
         refused: dict[int, tuple[str, str]] = {}
-        for row in range(len(block.rows)):
+        values = [[(name, _value(block.columns[name], row)) for name in made_of] for row in range(len(block.rows))]
+        fetched = self._fetched(values) if is_path else {}
+        for row, own in enumerate(values):
             try:
-                data = self._bytes([(name, _value(block.columns[name], row)) for name in made_of], is_path)
+                data = fetched[row] if row in fetched else self._bytes(own, is_path)
             except OSError as error:
                 refused[row] = ("read", f"{error.filename}: {(error.strerror or str(error)).lower()}")
+                continue
+            if isinstance(data, NotDownloaded):
+                refused[row] = ("read", f"{_url(own)}: {data}")
                 continue
             if data is None:
                 refused[row] = ("read", f"{self.name}: there is no image")
@@ -265,6 +272,11 @@ class ImageColumn:
         left = [Refused(int(block.rows[row]), *why) for row, why in refused.items()]
         return Block(block.rows[kept], columns, sorted([*block.refused, *left]), checked.counted)
 
+    def _fetched(self, values: list[list[tuple[str, bytes | None]]]) -> dict[int, bytes | NotDownloaded]:
+        """What is at the addresses of the web, by row."""
+        urls = {row: url for row, own in enumerate(values) if (url := _url(own)) is not None}
+        return dict(zip(urls, self.downloads.fetch_all(list(urls.values())), strict=True))
+
     def _bytes(self, values: list[tuple[str, bytes | None]], is_path: bool) -> bytes | None:
         for name, value in values:
             if value is None:
@@ -273,6 +285,13 @@ class ImageColumn:
                 return (as_path(self.root) / value.decode()).read_bytes()
             return value
         return None
+
+
+def _url(values: list[tuple[str, bytes | None]]) -> str | None:
+    """The address that a row has instead of an image."""
+    first = next((value for _, value in values if value is not None), b"")
+    text = first[:4096].decode(errors="replace").strip() if first[:4].lower() == b"http" else ""
+    return text if is_url(text) else None
 
 
 def _value(column: Column, row: int) -> bytes | None:

@@ -41,6 +41,7 @@ from bushel.sources.tables.table_columns import (
 )
 from bushel.sources.texts.text_blocks import LARGE_FILE
 from bushel.storage import AnyPath, as_path, list_files, open_to_read
+from bushel.storage.downloads import Downloads
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, what_is
 
 __all__ = ["TableSource", "table"]
@@ -82,6 +83,8 @@ def table(
     verify: HowVerified = "decode",
     keep_bytes: KeepBytes = False,
     allow: Allow = (),
+    downloads: Annotated[AnyPath | None, "Folder to keep downloaded images in (default: none is kept)"] = None,
+    private: Annotated[bool, "Download from private addresses and this machine too"] = False,
     helpers: Helpers = None,
 ) -> TableSource:
     """Take a sample from each row of one table, in one file or several.
@@ -90,8 +93,9 @@ def table(
     `rename` maps old names to new, `types` sets types (`{"zip": "str", "age": "float32"}`), all by the names in the
     file. `key` names a column of unique keys; without it rows are numbered. Compressed text is read as it is.
 
-    `image_column` names a column of images, or of paths to them below `image_root` (the table's folder, if not given);
-    they are loaded, and checked as `images` does.
+    `image_column` names a column of images, of paths to them below `image_root` (the table's folder, if not given), or
+    of http(s):// addresses; they are loaded, and checked as `images` does. `downloads` is a folder that keeps what was
+    downloaded, so that a build that is stopped and continued downloads nothing twice.
     """
     arguments = locals()
     check_values(table, arguments)
@@ -116,7 +120,8 @@ def table(
     resolved: dict[str, Any] = {"format": format, "verify": None, "keep_bytes": None, "allow": None}
     if image_column is not None:
         root = str(image_root or as_path(files[0]).parent)
-        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, allowed(allow)))
+        fetch = Downloads(private=private, folder=None if downloads is None else str(downloads))
+        image = ImageColumn(image_column, root, ImageCheck(verify, keep_bytes, allowed(allow)), fetch)
         resolved |= {"image_column": image_column, "image_root": root, "verify": verify}
         resolved |= {"keep_bytes": keep_bytes, "allow": image.check.allow}
     recipe = recipe_table(table, given, arguments | resolved, first=("format",), always=("verify",))
