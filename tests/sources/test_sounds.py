@@ -185,3 +185,11 @@ def test_the_error_without_pyav_has_the_command(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(__import__("sys").modules, "av", None)
     with pytest.raises(ImportError, match=r'reading audio needs PyAV: pip install "bushel\[audio\]"'):
         load_av()
+
+
+def test_silent_and_overdriven_files_are_counted(tmp_path: Path) -> None:
+    write_wav(tmp_path / "s" / "x" / "quiet.wav", np.zeros((800, 1)), 8000)
+    write_wav(tmp_path / "s" / "x" / "loud.wav", np.clip(5 * tone(0.1, 8000), -1, 1), 8000)
+    write_wav(tmp_path / "s" / "x" / "good.wav", tone(0.1, 8000), 8000)
+    built = bushel.build(tmp_path / "s", tmp_path / "data", run=bushel.Run(workers=1))
+    assert built.manifest.counted == {"silent files": 1, "files recorded too loud, whose peaks are cut off": 1}
