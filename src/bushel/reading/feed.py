@@ -22,6 +22,7 @@ from bushel.parallel import Ahead, Stopwatch
 from bushel.pixels.codecs import decoders
 from bushel.reading.batch import Batch, Made, OnFault, Place, Report
 from bushel.reading.dataset import Dataset, Split
+from bushel.reading.dataset import open as open_records
 from bushel.reading.layout import Bucket, Layout
 from bushel.reading.order import Order, launched_share
 from bushel.reading.pipeline import ProcessesAhead, Settings, Workers, make_ahead, prepare, threads_of
@@ -319,7 +320,7 @@ def measure(
         raise ValueError(f"seconds must be more than 0, got {seconds}")
     stopwatch = Stopwatch((lambda: None) if workers is not None and workers.processes else lambda: 0.0)
     with stopwatch.stage("open"):
-        data = open(paths)
+        data = open_records(paths)
     chosen = data[split] if split is not None else next(iter(data.splits.values()))
     is_decoded_already = any(isinstance(transform, decode_image) for transform in transforms)
     images = [] if is_decoded_already or not decode_images else _images(chosen, columns)

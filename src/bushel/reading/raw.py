@@ -26,6 +26,7 @@ from bushel.reading.dataset import open as open_records
 from bushel.reading.shards import Decoded, RowFaults, ShardSet, Wanted
 from bushel.records.files import Skipped
 from bushel.records.manifest import has_manifest
+from bushel.records.messages import ELWC, not_examples
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.fitted import Learner, merge_layer, needs_fit, next_layer
@@ -58,7 +59,8 @@ def open(data: Any, *, schema: Any = None) -> Dataset:
 
 def _is_records(data: Any) -> bool:
     if isinstance(data, str | PathLike) and (".tfrec" in str(data) or has_manifest(data)):
-        return True
+        path = Path(data)  # lists of examples with a context are no Examples, but a source reads them
+        return not (".tfrec" in path.name and path.is_file() and not_examples(path) == ELWC)
     from bushel.sources.opening import is_raw  # sources take long to import, and datasets do without them
 
     return not is_raw(data)

@@ -125,7 +125,7 @@ def is_raw(given: Any) -> bool:
     path = as_path(given)
     named = kind_of_name(path.name)
     if named is not None and named.source == "records":
-        return False
+        return path.is_file() and not_examples(path) == ELWC
     if not path.exists():  # a pattern: its suffix says what it matches
         return glob.has_magic(str(path)) and named is not None and bool(named.source)
     if has_manifest(path):
@@ -136,7 +136,7 @@ def is_raw(given: Any) -> bool:
         return False
     if kind == "text" and path.is_dir():
         return not _has_bare_records(path)
-    return kind not in _OF_RECORDS
+    return kind != "records"
 
 
 def _has_bare_records(folder: Path) -> bool:
