@@ -2,82 +2,159 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from bushel.cli.flags import Grouped, flag, json_flag, trust_flag
+from bushel.cli.progress import Step, show_progress
 
 __all__ = ["export"]
 
 
-def _export_run(source: str, out: str, format: str, options: dict[str, Any]) -> list[str]:
-    """Export the model of a run; returns what to print."""
+class Asked(NamedTuple):
+    """What the command was asked for."""
+
+    source: str
+    out: str
+    format: str
+    verify: bool
+    split: str | None
+    condition: str | None
+    skip_damaged: bool
+    overwrite: bool
+    as_json: bool
+
+
+def _export_run(asked: Asked) -> int:
+    """Export the model of a run; returns the exit code."""
     from bushel.training.exporting import export_run
 
-    exported = export_run(source, out, format=format, **options)  # type: ignore[arg-type]
-    lines = []
+    format: Any = asked.format
+    exported = export_run(asked.source, asked.out, format=format, verify=asked.verify, overwrite=asked.overwrite)
+    for note in exported.notes:
+        click.echo(f"note: {note}", err=True)
+    if asked.as_json:
+        click.echo((Path(asked.out) / "export.json").read_text().rstrip())
+        return 0
     for signature in exported.signatures:
         arguments = ", ".join(f"{name}: {what}" for name, what in signature.inputs.items())
         verified = "verified" if signature.is_verified else "not verified"
-        lines.append(f"{signature.name}({arguments}) -> {', '.join(signature.outputs)}  [{verified}]")
-    for note in exported.notes:
-        click.echo(f"note: {note}", err=True)
-    return lines
+        click.echo(f"{signature.name}({arguments}) -> {', '.join(signature.outputs)}  [{verified}]")
+    click.echo(f"\nexported: {asked.out}")
+    return 0
 
 
-# The formats of a run and of a dataset. To add one, add its name and a function that takes the source, the
-# target, the name of the format and the options, and returns the lines to print.
-_RUN_FORMATS: dict[str, Callable[[str, str, str, dict[str, Any]], list[str]]] = {
-    "savedmodel": _export_run,
-    "onnx": _export_run,
-    "litert": _export_run,
-}
-_DATASET_FORMATS: dict[str, Callable[[str, str, str, dict[str, Any]], list[str]]] = {}
+def _export_dataset(asked: Asked) -> int:
+    """Export a dataset, one of its splits, or some of its records; returns the exit code."""
+    import msgspec
+
+    import bushel
+    from bushel.exporting.datasets import summary_of
+
+    opened: Any = bushel.open(asked.source)
+    if asked.split is not None or asked.condition is not None:
+        opened = opened.choose(asked.split)
+        opened = opened.filter(asked.condition) if asked.condition else opened
+    format: Any = asked.format
+    with show_progress(_step) as show:
+        exported = bushel.export_dataset(
+            opened,
+            asked.out,
+            format=format,
+            overwrite=asked.overwrite,
+            on_fault="skip" if asked.skip_damaged else "raise",
+            progress=show,
+        )
+    if asked.as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(exported), indent=2))
+    else:
+        for line in summary_of(exported):
+            click.echo(line)
+        click.echo(f"\nexported: {exported.path}")
+    return 1 if exported.skipped else 0
+
+
+def _step(done: int, total: int) -> Step:
+    return Step("export", done, total, f"{done:,} of {total:,} records", is_end=done == total)
+
+
+# What exports each format of a run and of a dataset, the default first.
+_RUN_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(("savedmodel", "onnx", "litert"), _export_run)
+_DATASET_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(
+    ("parquet", "webdataset", "jsonl", "folder"), _export_dataset
+)
 
 
 @click.command(cls=Grouped)
-@click.argument("source", metavar="RUN")
+@click.argument("source", metavar="RUN|DATA")
 @click.argument("out")
-@trust_flag
 @flag(
     "--format",
     "format_",
     metavar="NAME",
-    default="savedmodel",
-    help="savedmodel, onnx or litert  [default: savedmodel]",
+    help="Of a run: savedmodel, onnx, litert; of a dataset: parquet, webdataset, jsonl, folder  [default: the first]",
 )
-@flag("--no-verify", "verify", is_flag=True, default=True, flag_value=False, help="Skip the check with golden inputs")
 @flag("--overwrite", is_flag=True, help="Replace OUT")
 @json_flag
-def export(source: str, out: str, format_: str, verify: bool, overwrite: bool, as_json: bool) -> None:
-    """Export a trained model for programs without bushel, with its preparation inside.
+@trust_flag
+@flag(
+    "--no-verify",
+    "verify",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    group="Of a run",
+    help="Skip the check with golden inputs",
+)
+@flag("--split", metavar="NAME", group="Of a dataset", help="Export only this split")
+@flag(
+    "--where",
+    "condition",
+    metavar="CONDITION",
+    group="Of a dataset",
+    help="Export only records of one split that meet a condition",
+)
+@flag("--skip-damaged", is_flag=True, group="Of a dataset", help="Leave out damaged records and count them")
+def export(
+    source: str,
+    out: str,
+    format_: str | None,
+    overwrite: bool,
+    as_json: bool,
+    verify: bool,
+    split: str | None,
+    condition: str | None,
+    skip_damaged: bool,
+) -> None:
+    """Export a trained model, or a dataset, for programs without bushel.
 
     \b
       bushel export runs/cats serving/cats/1
       bushel export runs/cats cats-onnx --format onnx
-      bushel export runs/cats cats-phone --format litert
+      bushel export data/ tables/
+      bushel export data/ cats/ --format folder --split train --where "label == 'cat' and width >= 64"
 
     RUN is the folder that `bushel train` made. A savedmodel has signatures for raw samples (bytes of images, texts,
     columns), for serialised Examples and for tensors. ONNX and LiteRT take decoded and resized images, and no text.
-
     A process without bushel then answers the golden inputs of the contract, and must give what training gave.
-
     Writes OUT: the model, and export.json with its signatures and classes.
 
-    Exit: 0 exported, 2 wrong arguments, a model that the format cannot hold, or one that answers differently.
+    DATA is a dataset, TFRecord files, or raw data that build takes. Labels are written by class name. An export that
+    was stopped continues when the same command is run again. Writes OUT: a file per shard, or files in SPLIT/CLASS for
+    a folder, and _export.json last.
+
+    Exit: 0 exported, 1 damaged records were left out, 2 wrong arguments, unreadable input, a model that the format
+    cannot hold, or one that answers differently.
     """
     is_run = (Path(source) / "run.json").is_file()
-    known = _RUN_FORMATS if is_run or not _DATASET_FORMATS else _DATASET_FORMATS
-    if format_ not in known:
-        kind = "run" if known is _RUN_FORMATS else "dataset"
-        raise click.UsageError(f"--format of a {kind} must be one of {', '.join(known)}; got {format_!r}")
-    lines = known[format_](source, out, format_, {"verify": verify, "overwrite": overwrite})
-    if as_json:
-        click.echo((Path(out) / "export.json").read_text().rstrip())
-        return
-    for line in lines:
-        click.echo(line)
-    click.echo(f"\nexported: {out}")
+    known = _RUN_FORMATS if is_run else _DATASET_FORMATS
+    chosen = format_ or next(iter(known))
+    if chosen not in known:
+        kind = "run" if is_run else "dataset"
+        raise click.UsageError(f"--format of a {kind} must be one of {', '.join(known)}; got {chosen!r}")
+    asked = Asked(source, out, chosen, verify, split, condition, skip_damaged, overwrite, as_json)
+    sys.exit(known[chosen](asked))
