@@ -18,11 +18,20 @@ settings.register_profile(
 settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-# Where a framework is missing, its folder is not collected: `make test-frameworks` installs it and runs these. A folder
-# here is no framework, though Python finds it.
-collect_ignore = [
-    name for name in ("torch", "jax") if (spec := importlib.util.find_spec(name)) is None or spec.origin is None
-]
+# Where what they need is missing, these folders are not collected: `make test-frameworks` has it, and runs them.
+NEEDED = {
+    "torch": ("torch", "lightning", "accelerate", "transformers", "torchdata", "triton"),
+    "jax": ("jax", "grain"),
+}
+
+
+def is_installed(module: str) -> bool:
+    """Whether there is such a package: a folder of tests is none, though Python finds it."""
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None
+
+
+collect_ignore = [folder for folder, modules in NEEDED.items() if not all(map(is_installed, modules))]
 
 # Indexes of files that a test only reads go to the user's cache: to one that is removed afterwards.
 if "XDG_CACHE_HOME" not in os.environ:
