@@ -49,9 +49,14 @@ $(FRAMEWORKS)/stamp: $(STAMPS)/test
 	$(FRAMEWORKS)/bin/pip install --quiet --group frameworks
 	@touch $@
 
+PYTEST_WITH_THEM = PATH="$(abspath $(BIN)):$$PATH" $(FRAMEWORKS)/bin/python -m pytest
+
+# Apart: a process in which JAX runs must not fork, and workers of torch are forked.
 test-frameworks: $(FRAMEWORKS)/stamp
-	$(FRAMEWORKS)/bin/python -m pytest -n auto tests/torch tests/jax
-	PATH="$(abspath $(BIN)):$$PATH" $(FRAMEWORKS)/bin/python -m pytest tests/docs -k "torch or jax"
+	$(PYTEST_WITH_THEM) -n auto tests/torch
+	$(PYTEST_WITH_THEM) -n auto tests/jax
+	$(PYTEST_WITH_THEM) tests/docs -k torch
+	$(PYTEST_WITH_THEM) tests/docs -k jax
 
 CMAKE = $(BIN)/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DBUSHEL_WERROR=ON -DCMAKE_BUILD_TYPE=None
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all

@@ -349,10 +349,21 @@ def image_rows(folder: Path, scale: Scale) -> Iterator[dict[str, Any]]:
                     ahead=3,
                 )
 
-            found = measure(trainer, synthetic, feed, is_shared=decode == "cuda")
-            yield {"what": f"ResNet-50, {width} x {height} JPEG", "decoded on": decode, **found}
+            what = {"what": f"ResNet-50, {width} x {height} JPEG", "decoded on": decode}
+            try:
+                apart = pixels_apart(feed) if decode == "cuda" else {}
+                yield {**what, **measure(trainer, synthetic, feed, is_shared=decode == "cuda"), **apart}
+            except Exception as error:  # the other rows are worth having
+                print(f"{what['what']}, decoded on {decode}: {type(error).__name__}: {error}", flush=True)
         for path in paths:
             path.unlink()
+
+
+def pixels_apart(feed: Callable[..., Any]) -> dict[str, float]:
+    """How far the pixels of one batch are from those of the CPU, of 255."""
+    first, other = (next(iter(feed(decode=decode)))[0].float() for decode in ("cpu", "cuda"))
+    apart = (first - other).abs()
+    return {"mean apart": apart.mean().item(), "most apart": apart.max().item()}
 
 
 def has_codec(scale: Scale) -> bool:
@@ -446,6 +457,8 @@ ORDER = (
     "beside it",
     "host waits",
     "fallbacks",
+    "mean apart",
+    "most apart",
     "storage µs",
     "decode µs",
     "transform µs",
@@ -458,6 +471,8 @@ def cell(name: str, value: Any) -> str:
         return value or "-"
     if name in SHARES:
         return f"{value:.1%}"
+    if name.endswith("apart"):
+        return f"{value:.2f}"
     return f"{value:.1f}" if name.endswith("µs") else f"{value:,.0f}"
 
 
