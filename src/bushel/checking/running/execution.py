@@ -202,7 +202,7 @@ class Execution:
         return [(spot[0], n, "") for n in numbers if re.search(pattern, lines[n - 1].partition("#")[0])]
 
     def made_before(self, spot: Spot) -> list[Spot]:
-        """The last statement before a place that makes or changes something that is named there."""
+        """The statements before a place that make or change something that is named there, the last one first."""
         statement = next(self.nodes(spot), None)
         source = self.source_of(spot[0]) if spot else None
         if not isinstance(statement, ast.stmt) or source is None or not spot:
@@ -217,7 +217,7 @@ class Execution:
             node.lineno for node in ast.walk(scope)
             if isinstance(node, ast.Assign | ast.Expr) and node.lineno < statement.lineno and _makes(node) & names
         ]  # fmt: skip
-        return [(spot[0], max(earlier), "")] if earlier else []
+        return [(spot[0], line, "") for line in sorted(earlier)[::-1]]
 
     def definitions(self, spot: Spot) -> list[Spot]:
         """Where the script gives a value to the constants that are named on a line."""

@@ -362,7 +362,7 @@ def _input_shape(run: Execution, error: Event, text: str) -> Cause | None:
     ]
     told = (found[2] if found.lastindex and found.lastindex > 1 else found[1]).strip()
     in_model = [spot for spot in spots if spot][:1]
-    in_model += [spot for frame in error["frames"][-1:] for spot in run.made_before(frame)]
+    in_model += [spot for frame in error["frames"][-1:] for spot in run.made_before(frame)[:1]]
     return Cause(
         f"the batches do not have the shape that the model takes: {told[:200]}",
         in_model,

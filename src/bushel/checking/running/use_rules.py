@@ -95,8 +95,17 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
             f"{look['label_in']} is the label itself",
             *(_map_places(run, look) or [fit["place"]]),
             *returns[:2],
+            *[spot for origin in _origins(run, fit) for spot in run.made_before(origin)[:2]],
+            *(run.lines_of(rf"[\"']{re.escape(run.data.label)}[\"']") if run.data and run.data.label else ()),
             help="take it out of the inputs" if not is_copy else "shift the targets by one",
         )
+
+
+def _origins(run: Execution, fit: Event) -> list[Spot]:
+    """Where arrays become a dataset, or are given to `fit` as they are."""
+    chain = run.chain(fit["train"])
+    made = [link["place"] for link in chain[:1] if link["name"].startswith("from_tensor")]
+    return made if chain else [fit["place"]]
 
 
 @rule("EXE062", "metric-does-not-fit", severity="warning", needs="execution", rank=60)
