@@ -205,3 +205,54 @@ def test_a_bootstrap_holds_the_truth_as_often_as_it_says() -> None:
         interval = bootstrap(lambda drawn, hits=hits: float(hits[drawn].mean()), 200, seed=seed, draws=200)
         inside += interval.low <= 0.7 <= interval.high
     assert inside >= 51  # 95 % of 60 are 57
+
+
+def test_a_report_shows_errors_of_numbers_samples_the_model_and_the_best_epoch(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    bushel.build({"x": x, "y": x[:, 0] * 3}, tmp_path / "data", split="70/30", label="y")
+    trained = train(tmp_path / "data", Options(epochs=3, preflight=False), out=tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    for part in (
+        "predicted against true y",
+        "residuals of y",
+        "gradient norm by epoch",
+        "learning rate by epoch",
+        ">best: 3</text>",
+        "Samples as they are fed",
+        "parameters, ",
+        "Largest errors",
+    ):
+        assert part in page
+    assert all(row["gradient_norm"] > 0 for row in trained.history)
+
+
+def test_a_report_of_two_classes_offers_thresholds_for_the_rarer_one(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 2)).astype(np.float32)
+    rows = [{"x": row, "label": "sick" if row[0] > 0.8 else "well"} for row in x]
+    bushel.build(iter(rows), tmp_path / "data", split="70/30")
+    train(tmp_path / "data", Options(epochs=2, preflight=False), out=tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "The positive class is <strong>sick</strong>" in page
+    assert "(best F1)" in page
+    assert 'aria-label="ROC curve of sick: area ' in page
+    assert "Calibration" in page
+
+
+def test_a_run_that_preflight_stops_has_a_report_too(tmp_path: Path) -> None:
+    rows = [{"x": float(i), "label": "only"} for i in range(60)]
+    bushel.build(iter(rows), tmp_path / "data", split="70/30")
+    trained = train(tmp_path / "data", Options(epochs=1), out=tmp_path / "run")
+    assert trained.verdict.summary.startswith("Not trained")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "RUN007" in page
+    assert "Samples as they are fed" in page
+    assert "Curves" not in page
+
+
+def test_pictures_are_shown_before_and_after_augmentation_with_texts_instead(digits: Path, tmp_path: Path) -> None:
+    train(digits, Options(epochs=1, augment="cutout=3", preflight=False), out=tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert page.count(', augmented">') == 8
+    assert page.count(', as it is fed">') == 8
+    assert 'alt=""' not in page
+    assert "Most frequent confusions" in page

@@ -19,9 +19,10 @@ from bushel.training.inputs.splits import feed_of, some_records
 from bushel.training.loop.loop import Training
 from bushel.training.predictions import Predictions
 from bushel.training.preflight import Preflight
-from bushel.training.report.mistakes import worst_mistakes
-from bushel.training.report.page import report_page
+from bushel.training.report.mistakes import fed_samples, worst_mistakes
+from bushel.training.report.page import Shown, report_page
 from bushel.training.run_folder import RunFile, Trained, write_json, write_table
+from bushel.training.setup import Setup
 from bushel.training.verdict.baselines import Baselines
 from bushel.training.verdict.metrics import class_table, confusion, measure_of, metrics
 from bushel.training.verdict.verdict import Verdict, add_scores, blocked, judge, run_findings
@@ -33,8 +34,8 @@ REPORT = "report.html"
 _TRAIN_ROWS = 512  # records of the train split to evaluate without augmentation
 
 
-def stop_before(folder: Path, run: RunFile, preflight: Preflight) -> Trained:
-    """End a run that preflight stopped."""
+def stop_before(setup: Setup, folder: Path, run: RunFile, preflight: Preflight) -> Trained:
+    """End a run that preflight stopped: its findings are in the metrics and in the report."""
     trained = Trained(
         folder=folder,
         verdict=blocked(preflight.blocking),
@@ -44,6 +45,8 @@ def stop_before(folder: Path, run: RunFile, preflight: Preflight) -> Trained:
         seconds={"preflight": preflight.seconds},
     )
     write_json(folder / "metrics.json", _summary(trained, run))
+    shown = Shown(fed=fed_samples(setup), model=setup.learner.summary, notes=[*setup.notes, *preflight.notes])
+    _write_report(trained, run, shown)
     return trained
 
 
@@ -74,10 +77,21 @@ def end_run(training: Training, run: RunFile, preflight: Preflight | None, basel
     )
     _write(training, trained, run, found)
     _write_contract(training)
-    mistakes = worst_mistakes(splits.judged, setup.problem, found)
-    with write_whole(training.folder / REPORT, sync=False) as file:
-        file.write(report_page(trained, run, found, mistakes, setup.notes).encode("utf-8", "backslashreplace"))
+    shown = Shown(
+        found=found,
+        mistakes=worst_mistakes(splits.judged, setup.problem, found),
+        fed=fed_samples(setup),
+        best_epoch=training.state.best_epoch or None,
+        model=setup.learner.summary,
+        notes=setup.notes,
+    )
+    _write_report(trained, run, shown)
     return trained
+
+
+def _write_report(trained: Trained, run: RunFile, shown: Shown) -> None:
+    with write_whole(trained.folder / REPORT, sync=False) as file:
+        file.write(report_page(trained, run, shown).encode("utf-8", "backslashreplace"))
 
 
 def _once(findings: list[Finding]) -> list[Finding]:

@@ -100,7 +100,7 @@ def train(
         if preflight is not None:
             training.state.seconds["preflight"] = preflight.seconds
             if preflight.blocking:
-                return stop_before(folder, run, preflight)
+                return stop_before(setup, folder, run, preflight)
         baselines = fit_baselines(setup)
         with contextlib.closing(training.logs):
             training.tell = _telling(training, listener)

@@ -127,9 +127,11 @@ def some_records(split: Split, most: int) -> Split:
     return split if split.is_sequential or len(split) <= most else split.select(spread(len(split), most))
 
 
-def rows_of(split: Split, problem: Problem, options: Options, *, most: int) -> tuple[dict[str, Array], Array]:
+def rows_of(
+    split: Split, problem: Problem, options: Options, *, most: int, augmentation: tuple[Any, ...] = ()
+) -> tuple[dict[str, Array], Array]:
     """At most `most` rows from all over a split, as the model is fed them: each input as an array, and labels."""
-    parts = list(_some(split, problem, options, most, ()))
+    parts = list(_some(split, problem, options, most, augmentation))
     arrays = {name: np.concatenate([x[name] for x, _ in parts])[:most] for name in problem.preparation.names}
     return arrays, np.concatenate([labels for _, labels in parts])[:most]
 

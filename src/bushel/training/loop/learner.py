@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bushel.errors import SchemaMismatch
 from bushel.feeding.preparation import Problem, Target
+from bushel.printing import text_table
 from bushel.training.loop.framework import is_tensorflow, load_tensorflow
 from bushel.training.models.compiling import Compiled
 from bushel.training.predictions import Predictor
@@ -29,8 +30,24 @@ def label_form(form: str, target: Target, labels: Array) -> Array:
     return labels
 
 
+def _shape_of(layer: Any) -> str:
+    shape = getattr(getattr(layer, "output", None), "shape", None)
+    return " x ".join("N" if size is None else str(size) for size in shape) if shape is not None else ""
+
+
 class Learner:
     """A compiled model, with its steps for training and prediction."""
+
+    @property
+    def summary(self) -> str:
+        """The layers of the model and their parameters, as text."""
+        rows = [
+            [layer.name, type(layer).__name__, _shape_of(layer), f"{layer.count_params():,}"]
+            for layer in getattr(self.model, "layers", [])
+        ]
+        trained = sum(int(np.prod(variable.shape)) for variable in self.model.trainable_variables)
+        total = f"{self.model.count_params():,} parameters, {trained:,} of them trained"
+        return "\n".join([*text_table(["layer", "kind", "output", "parameters"], rows), "", total])
 
     def __init__(self, model: Any, problem: Problem, compiled: Compiled, strategy: Any) -> None:
         self.model = model

@@ -55,6 +55,7 @@ class Training:
     best: list[NDArray[Any]] | None = None
     initial: list[NDArray[Any]] = field(default_factory=list)  # trainable weights before the first step
     tell: Callable[[Progress], None] = lambda _: None
+    last: tuple[Any, NDArray[Any]] | None = None  # the last batch: its inputs and labels
 
     def run(self) -> None:
         """Train until the last epoch, early stopping, or a loss that is not a number."""
@@ -143,6 +144,7 @@ class Training:
             real = batch.real.astype(np.float32)
             weights = real if weights is None else weights * real
         values = setup.learner.train(x, labels, weights)
+        self.last = (x, labels)
         state = self.state
         state.step += 1
         count = float(len(labels))
@@ -164,6 +166,8 @@ class Training:
         row = {"epoch": state.epoch + 1, "step": state.step, **_means(state.sums)}
         row |= {f"val_{name}": value for name, value in measured.items()}
         row |= {"learning_rate": self._rate(), "samples_per_second": rate, "waiting": waiting}
+        if (norm := self._gradient_norm()) is not None:
+            row["gradient_norm"] = norm
         state.history.append(row)
         self.logs.epoch(state.step, row)
         self._add_seconds(validation=time.perf_counter() - begun)
@@ -190,6 +194,11 @@ class Training:
 
     def _keep_weights(self) -> None:
         self.best = [np.array(weight) for weight in self.setup.learner.model.get_weights()]
+
+    def _gradient_norm(self) -> float | None:
+        """The norm of the gradient of all weights for the last batch, without dropout."""
+        found = None if self.last is None else self.setup.learner.gradients(*self.last)
+        return None if found is None else math.sqrt(sum(norm**2 for norm in found.values() if norm is not None))
 
     def _rate(self) -> float:
         return float(np.asarray(self.setup.learner.model.optimizer.learning_rate))

@@ -77,6 +77,18 @@ class Booster(Learner):
     def _scores(self, x: Any) -> Array:
         return np.asarray(self.model(x))
 
+    @property
+    def summary(self) -> str:
+        """How many trees there are, and how large."""
+        if self.model is None:
+            return "gradient-boosted trees"
+        forest = self.model.forest
+        columns = ", ".join(f"{given.name} ({given.width})" for given in self.model.inputs)
+        return (
+            f"gradient-boosted trees: {len(forest.roots):,} trees with {len(forest.feature):,} nodes, "
+            f"{len(forest.base)} outputs\ninputs (columns): {columns}"
+        )
+
     def gradients(self, x: Any, labels: Array) -> None:
         """Trees have none."""
 

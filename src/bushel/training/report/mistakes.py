@@ -1,26 +1,31 @@
-"""The records with the largest losses, in a form that people can look at."""
+"""Records in a form that people can look at: those with the largest losses, and some as the model is fed them."""
 
 from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel.data.samples import sample_at
 from bushel.errors import BushelError
-from bushel.feeding.preparation import Preparation, Problem, Target
+from bushel.feeding.preparation import Input, Problem, Target
 from bushel.reading import Split
+from bushel.training.inputs.splits import rows_of
 from bushel.training.predictions import Predictions
+from bushel.training.setup import Setup
 
-__all__ = ["Mistake", "worst_mistakes"]
+__all__ = ["Fed", "Mistake", "fed_samples", "worst_mistakes"]
 
-_SHOWN = 24
+_SHOWN, _SHOWN_AS_TEXT = 24, 10
 _SIDE = 112
 _TEXT = 240
 _VALUES = 8
+_FED = 8  # samples to show as they are fed
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,64 @@ class Mistake:
     text: str = ""
 
 
+@dataclass(frozen=True)
+class Fed:
+    """A record of train as the model is fed it: a picture, and one after augmentation; else text."""
+
+    label: str
+    picture: str | None = None
+    changed: str | None = None
+    text: str = ""
+
+
+def fed_samples(setup: Setup) -> list[Fed]:
+    """Some records of train, as the model is fed them."""
+    problem, target = setup.problem, setup.problem.target
+    arrays, labels = rows_of(setup.splits.train, problem, setup.options, most=_FED)
+    image = next((given for given in problem.inputs if given.kind == "image"), None)
+    if image is None:
+        rows = [{name: array[at] for name, array in arrays.items()} for at in range(len(labels))]
+        return [
+            Fed(_label(target, label), text=_text(list(arrays), row)) for label, row in zip(labels, rows, strict=True)
+        ]
+    pixels, changed = arrays[image.name], None
+    if setup.augmentation:
+        again, _ = rows_of(setup.splits.train, problem, setup.options, most=_FED, augmentation=setup.augmentation)
+        changed = again[image.name]
+    return [
+        Fed(
+            _label(target, label),
+            _picture(_bytes_of(image, pixels[at])),
+            None if changed is None else _picture(_bytes_of(image, changed[at])),
+        )
+        for at, label in enumerate(labels)
+    ]
+
+
+def _bytes_of(image: Input, pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    """Pixels in the range of bytes, from whatever range they are fed in."""
+    if pixels.dtype == np.uint8:
+        return pixels
+    low = image.min if image.min is not None else float(pixels.min())
+    high = image.max if image.max is not None else float(pixels.max())
+    return np.clip((pixels - low) / ((high - low) or 1.0) * 255, 0, 255).astype(np.uint8)
+
+
+def _label(target: Target, label: Any) -> str:
+    if target.kind == "regression":
+        return _numbers(label)
+    if target.kind == "multi_label":
+        return ", ".join(name for name, value in zip(target.classes, label, strict=True) if value > 0.5) or "none"
+    return target.classes[int(label)]
+
+
 def worst_mistakes(split: Split, problem: Problem, found: Predictions) -> list[Mistake]:
     """The records with the largest loss; for classes, only those that are wrong."""
     order = np.argsort(-found.losses, kind="stable")
     if problem.target.is_classes:
         order = order[found.outputs[order].argmax(axis=1) != found.labels[order]]
-    return [_mistake(split, problem, found, int(at)) for at in order[:_SHOWN]]
+    is_pictures = any(given.kind == "image" for given in problem.inputs)
+    return [_mistake(split, problem, found, int(at)) for at in order[: _SHOWN if is_pictures else _SHOWN_AS_TEXT]]
 
 
 def _mistake(split: Split, problem: Problem, found: Predictions, at: int) -> Mistake:
@@ -53,20 +110,21 @@ def _mistake(split: Split, problem: Problem, found: Predictions, at: int) -> Mis
     image = next((given.name for given in preparation.inputs if given.kind == "image"), None)
     picture = _picture(sample.get(image)) if image is not None else None
     return Mistake(
-        where, truth, predicted, float(found.losses[at]), picture, "" if picture else _text(preparation, sample)
+        where,
+        truth,
+        predicted,
+        float(found.losses[at]),
+        picture,
+        "" if picture else _text(preparation.features, sample),
     )
 
 
 def _words(target: Target, found: Predictions, at: int) -> tuple[str, str]:
     label, output = found.labels[at], found.outputs[at]
-    if target.kind == "regression":
-        return _numbers(label), _numbers(output)
-    if target.kind == "multi_label":
-        named = [[name for name, value in zip(target.classes, part, strict=True) if value > 0.5]
-                 for part in (label, output)]  # fmt: skip
-        return ", ".join(named[0]) or "none", ", ".join(named[1]) or "none"
+    if not target.is_classes:
+        return _label(target, label), _label(target, output)
     best = int(output.argmax())
-    return target.classes[int(label)], f"{target.classes[best]} ({output[best]:.0%})"
+    return _label(target, label), f"{target.classes[best]} ({output[best]:.0%})"
 
 
 def _numbers(values: Any) -> str:
@@ -95,9 +153,9 @@ def _picture(value: Any) -> str | None:
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _text(preparation: Preparation, sample: dict[str, Any]) -> str:
+def _text(names: Sequence[str], sample: dict[str, Any]) -> str:
     parts = []
-    for name in preparation.features:
+    for name in names:
         value = sample.get(name)
         if isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
@@ -107,7 +165,7 @@ def _text(preparation: Preparation, sample: dict[str, Any]) -> str:
             value += " …" if len(flat) > _VALUES else ""
         elif isinstance(value, float):
             value = f"{value:.4g}"
-        alone = len(preparation.features) == 1
+        alone = len(names) == 1
         parts.append(str(value) if alone else f"{name}: {'missing' if value is None else value}")
     text = "; ".join(parts)
     return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

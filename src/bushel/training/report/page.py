@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from html import escape
-from typing import Any
-
-import numpy as np
 
 from bushel.checking import Finding
 from bushel.feeding.preparation import Target
 from bushel.printing import html_table
 from bushel.training.predictions import Predictions
 from bushel.training.report.charts import bars, lines
-from bushel.training.report.mistakes import Mistake
+from bushel.training.report.diagnostics import class_sections, prediction_sections
+from bushel.training.report.mistakes import Fed, Mistake
 from bushel.training.run_folder import RunFile, Trained
 from bushel.training.verdict.baselines import baseline_words
-from bushel.training.verdict.metrics import METRICS, cell, class_table, confusion, metric_table, metric_words
+from bushel.training.verdict.metrics import METRICS, cell, metric_table, metric_words
 
-__all__ = ["report_page"]
+__all__ = ["Shown", "report_page"]
 
-_MOST_CLASSES = 30
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2e7d32; --bad: #b3261e; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -31,6 +29,8 @@ h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top:
 svg { width: 100%; max-width: 32rem; height: auto; background: var(--soft); }
 svg text { font-size: 11px; fill: currentColor; }
 svg .title { font-size: 13px; font-weight: 600; } svg .grid { stroke: var(--line); }
+svg .mark { stroke: var(--good); stroke-dasharray: 3 3; }
+pre { overflow-x: auto; background: var(--soft); padding: .6rem; font-size: .8rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child { text-align: left; } .confusion td { text-align: center; min-width: 2rem; }
@@ -43,29 +43,43 @@ th:first-child, td:first-child { text-align: left; } .confusion td { text-align:
 """.strip()
 
 
-def report_page(trained: Trained, run: RunFile, found: Predictions, mistakes: list[Mistake], notes: list[str]) -> str:
+@dataclass(frozen=True)
+class Shown:
+    """What a report shows beside the results: predictions, records, the model, and notes. A stopped run has fewer."""
+
+    found: Predictions | None = None
+    mistakes: list[Mistake] = field(default_factory=list)
+    fed: list[Fed] = field(default_factory=list)
+    best_epoch: int | None = None
+    model: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def report_page(trained: Trained, run: RunFile, shown: Shown) -> str:
     """The page as HTML."""
-    target = run.task
+    target, found = run.task, shown.found
     more = f" and {len(run.data) - 1:,} more" if len(run.data) > 1 else ""
-    title = f"{run.data[0]}{more}: {target.words} of {target.label}"
+    task = f"{target.words} classification" if target.is_classes else target.words
+    title = f"{run.data[0]}{more}: {task} of {target.label}"
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="quiet">{escape(_facts(run))}</p>',
         *_verdict(trained, target),
         *_findings(trained.findings),
-        "<h2>Curves</h2>",
-        f'<div class="charts">{"".join(_curves(trained, target))}</div>',
-        "<h2>Metrics</h2>",
-        html_table(*metric_table(trained.metrics)),
-        *_classes(target, found),
-        *_mistakes(target, mistakes),
+        *_curves(trained, target, shown.best_epoch),
+        *(["<h2>Metrics</h2>", html_table(*metric_table(trained.metrics))] if trained.metrics else []),
+        *(prediction_sections(target, found) if found is not None else []),
+        *(class_sections(target, found) if found is not None else []),
+        *_mistakes(target, shown.mistakes),
+        *_samples(shown.fed),
+        *([f"<h2>Model</h2><pre>{escape(shown.model)}</pre>"] if shown.model else []),
         "<h2>Where the time went</h2>",
         f'<div class="charts">{bars("seconds", trained.seconds)}</div>',
         "<h2>Options</h2>",
         html_table(
             ["option", "value"], [[name, cell(value)] for name, value in run.options.items() if value is not None]
         ),
-        *(f'<p class="quiet">{escape(note)}</p>' for note in notes),
+        *(f'<p class="quiet">{escape(note)}</p>' for note in shown.notes),
     ]
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     return f"<!doctype html><html lang=en><head>{head}<style>{_STYLE}</style></head><body>{''.join(body)}</body></html>"
@@ -112,43 +126,45 @@ def _findings(findings: Iterable[Finding]) -> Iterator[str]:
         )
 
 
-def _curves(trained: Trained, target: Target) -> Iterator[str]:
+def _curves(trained: Trained, target: Target, best: int | None) -> Iterator[str]:
     history = trained.history
+    if not history:
+        return
+    yield '<h2>Curves</h2><div class="charts">'
+    mark = (float(best), f"best: {best}") if best else None
     followed = [metric.name for metric in METRICS if metric.is_followed and target.kind in metric.kinds]
     for name in ("loss", *followed):
         series = {
             label: [row.get(key) for row in history] for label, key in (("train", name), ("validation", f"val_{name}"))
         }
         known = {label: values for label, values in series.items() if any(value is not None for value in values)}
-        yield lines(f"{metric_words(name)} by epoch", known)
-    yield lines("samples/s by epoch", {"train": [row.get("samples_per_second") for row in history]})
+        yield lines(f"{metric_words(name)} by epoch", known, y=metric_words(name), mark=mark)
+    for name, words in (("learning_rate", "learning rate"), ("gradient_norm", "gradient norm")):
+        values = [row.get(name) for row in history]
+        if any(value is not None for value in values):
+            yield lines(f"{words} by epoch", {"train": values}, y=words, mark=mark)
+    yield lines("samples/s by epoch", {"train": [row.get("samples_per_second") for row in history]}, y="samples/s")
+    yield "</div>"
 
 
-def _classes(target: Target, found: Predictions) -> Iterator[str]:
-    table = class_table(target, found)
-    if not table:
+def _samples(fed: list[Fed]) -> Iterator[str]:
+    """Some records of train as the model is fed them, before and after augmentation."""
+    if not fed:
         return
-    yield "<h2>Classes</h2>"
-    head = ["class", "records", "recall", "95 % from", "to", "precision", "F1"]
-    keys = ("class", "records", "recall", "recall_low", "recall_high", "precision", "f1")
-    yield html_table(head, [[cell(row[key]) for key in keys] for row in table])
-    if target.is_classes and len(target.classes) <= _MOST_CLASSES:
-        yield "<h2>Confusion</h2><p class=quiet>Rows: the label. Columns: the prediction.</p>"
-        yield _confusion(target, confusion(target, found))
-
-
-def _confusion(target: Target, counts: Any) -> str:
-    totals = np.maximum(1, counts.sum(axis=1))
-    rows = []
-    for name, row, total in zip(target.classes, counts, totals, strict=True):
-        cells = []
-        for code, count in enumerate(row.tolist()):
-            share = count / total
-            colour = "46,125,50" if target.classes[code] == name else "179,38,30"
-            cells.append(f'<td style="background:rgba({colour},{0.75 * share:.2f})">{count or ""}</td>')
-        rows.append(f"<tr><th>{escape(name)}</th>{''.join(cells)}</tr>")
-    head = "".join(f"<th>{escape(name)}</th>" for name in target.classes)
-    return f'<table class="confusion"><tr><th></th>{head}</tr>{"".join(rows)}</table>'
+    yield "<h2>Samples as they are fed</h2>"
+    if any(one.changed for one in fed):
+        yield "<p class=quiet>Each record without augmentation, and with it.</p>"
+    figures = []
+    for one in fed:
+        if one.picture:
+            parts = f'<img src="{one.picture}" alt="{escape(one.label)}, as it is fed">'
+            if one.changed:
+                parts += f'<img src="{one.changed}" alt="{escape(one.label)}, augmented">'
+        else:
+            parts = f"<p>{escape(one.text)}</p>"
+        figures.append(f"<figure>{parts}<figcaption>{escape(one.label)}</figcaption></figure>")
+    kind = "mistakes" if fed[0].picture else "mistakes text"
+    yield f'<div class="{kind}">{"".join(figures)}</div>'
 
 
 def _mistakes(target: Target, mistakes: list[Mistake]) -> Iterator[str]:
@@ -158,7 +174,8 @@ def _mistakes(target: Target, mistakes: list[Mistake]) -> Iterator[str]:
     kind = "mistakes" if mistakes[0].picture else "mistakes text"
     figures = []
     for mistake in mistakes:
-        picture = f'<img src="{mistake.picture}" alt="">' if mistake.picture else f"<p>{escape(mistake.text)}</p>"
+        said = escape(f"{mistake.where}: {mistake.truth}, predicted {mistake.predicted}")
+        picture = f'<img src="{mistake.picture}" alt="{said}">' if mistake.picture else f"<p>{escape(mistake.text)}</p>"
         answer = f"<strong>{escape(mistake.truth)}</strong>, predicted {escape(mistake.predicted)}"
         where = f'<div class="quiet">{escape(mistake.where)}, loss {mistake.loss:.3g}</div>'
         figures.append(f"<figure>{picture}{answer}{where}</figure>")
