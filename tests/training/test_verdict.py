@@ -238,6 +238,15 @@ def test_a_report_of_two_classes_offers_thresholds_for_the_rarer_one(tmp_path: P
     assert "Calibration" in page
 
 
+def test_lists_of_floats_are_several_numbers_and_each_has_its_chart(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    rows = [{"x": row, "y": row[:2] * 2} for row in x]
+    bushel.build(iter(rows), tmp_path / "data", split="70/30", label="y")
+    trained = train(tmp_path / "data", Options(epochs=1, preflight=False), out=tmp_path / "run")
+    assert trained.verdict.metric == "mae"
+    assert "residuals of y[1]" in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_a_run_that_preflight_stops_has_a_report_too(tmp_path: Path) -> None:
     rows = [{"x": float(i), "label": "only"} for i in range(60)]
     bushel.build(iter(rows), tmp_path / "data", split="70/30")

@@ -46,7 +46,8 @@ def choose_target(splits: Splits, *, label: str | None = None, task: TaskName | 
     declared = manifest.label if manifest is not None and manifest.label and manifest.label.feature == name else None
     names = list(declared.names) if declared is not None else []
     # A build calls all integers classes; if they have no names, only their values can tell.
-    is_known = declared is not None and (declared.task != "classification" or bool(names))
+    # It calls all lists labels, too, and lists of any floats are numbers.
+    is_known = declared is not None and (declared.task == "regression" or bool(names))
     kind = task or (declared.task if declared is not None and is_known else _guess(splits.train, schema, name))
     if kind == "regression":
         width = int(np.prod([size or 1 for size in schema[name].shape])) or 1

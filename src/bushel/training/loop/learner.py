@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,10 @@ def label_form(form: str, target: Target, labels: Array) -> Array:
     return labels
 
 
+def _count(variables: Sequence[Any]) -> int:
+    return sum(int(np.prod(variable.shape)) for variable in variables)
+
+
 def _shape_of(layer: Any) -> str:
     shape = getattr(getattr(layer, "output", None), "shape", None)
     return " x ".join("N" if size is None else str(size) for size in shape) if shape is not None else ""
@@ -42,11 +46,11 @@ class Learner:
     def summary(self) -> str:
         """The layers of the model and their parameters, as text."""
         rows = [
-            [layer.name, type(layer).__name__, _shape_of(layer), f"{layer.count_params():,}"]
+            [layer.name, type(layer).__name__, _shape_of(layer), f"{_count(layer.weights):,}"]
             for layer in getattr(self.model, "layers", [])
         ]
-        trained = sum(int(np.prod(variable.shape)) for variable in self.model.trainable_variables)
-        total = f"{self.model.count_params():,} parameters, {trained:,} of them trained"
+        trained = _count(self.model.trainable_variables)
+        total = f"{_count(self.model.weights):,} parameters, {trained:,} of them trained"
         return "\n".join([*text_table(["layer", "kind", "output", "parameters"], rows), "", total])
 
     def __init__(self, model: Any, problem: Problem, compiled: Compiled, strategy: Any) -> None:

@@ -26,6 +26,8 @@ _COLUMNS = 3  # numbers of a regression to draw
 _MOST_CLASSES = 30  # up to which the whole table of confusions is shown
 _PAIRS = 12
 _BINS = 10
+_ROWS = 20_000  # records to try thresholds on
+_LABELS = 30  # labels to show a threshold for
 _THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
@@ -82,7 +84,8 @@ def _errors(target: Target, found: Predictions) -> Iterator[str]:
 def _thresholds(target: Target, found: Predictions) -> Iterator[str]:
     """ROC and precision by recall, and a table to choose a threshold from."""
     code = int(np.argmin(target.counts)) if len(target.counts) == 2 else 1  # the rarer class is what one looks for
-    truth, scores = found.labels == code, found.outputs[:, code].astype(float)
+    rows = spread(len(found), _ROWS)
+    truth, scores = found.labels[rows] == code, found.outputs[rows, code].astype(float)
     positive = target.classes[code]
     points = _by_threshold(truth, scores)
     best = points[int(np.argmax([point["F1"] for point in points]))]
@@ -110,10 +113,10 @@ def _thresholds(target: Target, found: Predictions) -> Iterator[str]:
     yield "</div>"
     chosen = [_at(truth, scores, threshold) for threshold in sorted({*_THRESHOLDS, best["threshold"]})]
     names = ["threshold", "recall", "precision", "F1", "false alarms"]
-    rows = [[cell(point[name]) for name in names] for point in chosen]
-    for row, point in zip(rows, chosen, strict=True):
+    table = [[cell(point[name]) for name in names] for point in chosen]
+    for row, point in zip(table, chosen, strict=True):
         row[0] += " (best F1)" if point["threshold"] == best["threshold"] else ""
-    yield html_table(names, rows)
+    yield html_table(names, table)
 
 
 def _by_threshold(truth: Array, scores: Array) -> list[dict[str, float]]:
@@ -140,9 +143,9 @@ def _thin(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 def _label_thresholds(target: Target, found: Predictions) -> str:
     """For each label, the threshold with the best F1."""
-    rows = []
-    for number, name in enumerate(target.classes):
-        truth, scores = found.labels[:, number] > 0.5, found.outputs[:, number].astype(float)
+    rows, some = [], spread(len(found), _ROWS)
+    for number, name in enumerate(target.classes[:_LABELS]):
+        truth, scores = found.labels[some, number] > 0.5, found.outputs[some, number].astype(float)
         if not truth.any():
             continue
         best = max(_by_threshold(truth, scores), key=lambda point: point["F1"])

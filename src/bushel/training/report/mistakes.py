@@ -51,7 +51,14 @@ class Fed:
 
 
 def fed_samples(setup: Setup) -> list[Fed]:
-    """Some records of train, as the model is fed them."""
+    """Some records of train, as the model is fed them; none if one of them is damaged."""
+    try:
+        return _fed(setup)
+    except BushelError:
+        return []
+
+
+def _fed(setup: Setup) -> list[Fed]:
     problem, target = setup.problem, setup.problem.target
     arrays, labels = rows_of(setup.splits.train, problem, setup.options, most=_FED)
     image = next((given for given in problem.inputs if given.kind == "image"), None)
@@ -80,7 +87,7 @@ def _bytes_of(image: Input, pixels: NDArray[Any]) -> NDArray[np.uint8]:
         return pixels
     low = image.min if image.min is not None else float(pixels.min())
     high = image.max if image.max is not None else float(pixels.max())
-    return np.clip((pixels - low) / ((high - low) or 1.0) * 255, 0, 255).astype(np.uint8)
+    return np.clip(np.nan_to_num((pixels - low) / ((high - low) or 1.0) * 255), 0, 255).astype(np.uint8)
 
 
 def _label(target: Target, label: Any) -> str:
@@ -140,7 +147,7 @@ def _picture(value: Any) -> str | None:
             with Image.open(io.BytesIO(value)) as opened:
                 image = opened.convert("RGB")
         elif isinstance(value, np.ndarray) and value.ndim == 3 and value.dtype == np.uint8:
-            image = Image.fromarray(value[..., 0] if value.shape[2] == 1 else value[..., :3]).convert("RGB")
+            image = Image.fromarray(value[..., 0] if value.shape[2] < 3 else value[..., :3]).convert("RGB")
         else:
             return None
     except (OSError, ValueError, SyntaxError, BushelError):
