@@ -539,7 +539,8 @@ else:
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:
-        from tensorflow.lite import Interpreter
+        import tensorflow as tf
+        Interpreter = tf.lite.Interpreter
     runner = Interpreter(model_path=path).get_signature_runner("serving_default")
     for name, given in cases.items():
         found[name] = {key: np.array(value) for key, value in runner(**given).items()}
