@@ -251,6 +251,15 @@ def test_tfrecords_without_a_suffix_are_still_tfrecords(tmp_path: Path) -> None:
         bushel.open(tmp_path / "nothing")
 
 
+def test_tfrecords_next_to_files_that_describe_them_are_tfrecords(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "mnist-train.tfrecord-00000-of-00001") as writer:
+        writer.write({"x": 1})
+    for name in ("dataset_info.json", "features.json", "labels.txt"):
+        (tmp_path / name).write_text("{}")
+    assert list(bushel.open(tmp_path)) == ["train"]
+    assert not bushel.open(tmp_path)["train"].is_raw
+
+
 def test_raw_data_is_not_mixed_with_datasets(tmp_path: Path) -> None:
     opened = bushel.open(write_csv(tmp_path / "rows.csv"))["train"]
     with pytest.raises(ValueError, match="splits to be mixed must be of datasets"):

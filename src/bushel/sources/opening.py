@@ -128,7 +128,7 @@ def is_raw(given: Any) -> bool:
         return path.is_file() and not_examples(path) == ELWC
     if not path.exists():  # a pattern: its suffix says what it matches
         return glob.has_magic(str(path)) and named is not None and bool(named.source)
-    if has_manifest(path):
+    if has_manifest(path) or (path.is_dir() and _has_named_records(path)):
         return False
     try:
         kind = kind_of(path)
@@ -137,6 +137,11 @@ def is_raw(given: Any) -> bool:
     if kind == "text" and path.is_dir():
         return not _has_bare_records(path)
     return kind != "records"
+
+
+def _has_named_records(folder: Path) -> bool:
+    """Whether a folder has files named like TFRecords; TensorFlow Datasets keeps JSON next to them."""
+    return any(".tfrec" in name.lower() for name in islice(names_below(folder), _LOOKED_AT))
 
 
 def _has_bare_records(folder: Path) -> bool:
