@@ -40,7 +40,7 @@ def test_two_processes_read_each_record_once(numbered: Path) -> None:
         )
         for rank in "01"
     ]
-    answers = [process.communicate(timeout=180) for process in processes]
+    answers = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], answers
     steps = [json.loads(out.splitlines()[-1]) for out, _ in answers]
     assert len(steps[0]) == len(steps[1]) == 13

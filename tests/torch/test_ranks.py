@@ -39,7 +39,7 @@ def run(folder: Path, data: Path, world: int, **given: Any) -> tuple[list[int], 
         subprocess.Popen([sys.executable, "-c", RANK, str(rank), str(world), asked], stderr=subprocess.PIPE, text=True)
         for rank in range(world)
     ]
-    said = [process.communicate(timeout=120)[1] for process in ranks]
+    said = [process.communicate(timeout=300)[1] for process in ranks]
     files = [folder / f"{rank}.jsonl" for rank in range(world)]
     steps = [[json.loads(line) for line in file.read_text().splitlines()] if file.exists() else [] for file in files]
     return [process.returncode for process in ranks], steps, said
