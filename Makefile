@@ -53,8 +53,8 @@ PYTEST_WITH_THEM = PATH="$(abspath $(BIN)):$$PATH" $(FRAMEWORKS)/bin/python -m p
 
 # Apart: a process in which JAX runs must not fork, and workers of torch are forked.
 test-frameworks: $(FRAMEWORKS)/stamp
-	$(PYTEST_WITH_THEM) -n auto tests/torch
-	$(PYTEST_WITH_THEM) -n auto tests/jax
+	$(PYTEST_WITH_THEM) -n auto tests/frameworks/torch
+	$(PYTEST_WITH_THEM) -n auto tests/frameworks/jax
 	$(PYTEST_WITH_THEM) tests/docs -k torch
 	$(PYTEST_WITH_THEM) tests/docs -k jax
 

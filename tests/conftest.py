@@ -18,20 +18,13 @@ settings.register_profile(
 settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-# Where what they need is missing, these folders are not collected: `make test-frameworks` has it, and runs them.
+# Where what they need is missing, these are not collected: `make test-frameworks` has it, and runs them. They are
+# not `tests/torch` and `tests/jax`: this folder is on the path, and programs would take them for the packages.
 NEEDED = {
-    "torch": ("torch", "lightning", "accelerate", "transformers", "torchdata", "triton"),
-    "jax": ("jax", "grain"),
+    "frameworks/torch": ("torch", "lightning", "accelerate", "transformers", "torchdata", "triton"),
+    "frameworks/jax": ("jax", "grain"),
 }
-
-
-def is_installed(module: str) -> bool:
-    """Whether there is such a package: a folder of tests is none, though Python finds it."""
-    spec = importlib.util.find_spec(module)
-    return spec is not None and spec.origin is not None
-
-
-collect_ignore = [folder for folder, modules in NEEDED.items() if not all(map(is_installed, modules))]
+collect_ignore = [folder for folder, modules in NEEDED.items() if not all(map(importlib.util.find_spec, modules))]
 
 # Indexes of files that a test only reads go to the user's cache: to one that is removed afterwards.
 if "XDG_CACHE_HOME" not in os.environ:

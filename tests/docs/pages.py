@@ -32,8 +32,7 @@ class Block:
         """Whether all that it needs is here."""
         if self.needs is None:
             return True
-        found = find_spec(_FRAMEWORKS[self.needs]) if self.needs in _FRAMEWORKS else None
-        return found is not None and found.origin is not None  # a folder of tests has no origin
+        return self.needs in _FRAMEWORKS and find_spec(_FRAMEWORKS[self.needs]) is not None
 
     @property
     def commands(self) -> list[str]:
