@@ -179,6 +179,5 @@ def test_wrong_arguments_are_refused_in_one_line(digits: Path, digits_run: Path,
     assert result.exit_code == 2
     assert "there is something already" in result.output
     assert (tmp_path / "full" / "mine").exists()
-    result = CliRunner().invoke(cli, ["export", str(digits), str(tmp_path / "out")])
-    assert result.exit_code == 2
-    assert "this is not a finished run" in result.output
+    with pytest.raises(bushel.FileProblem, match="this is not a finished run"):
+        export_run(digits, tmp_path / "out")
