@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,9 +143,21 @@ def load_model(path: AnyPath, *, purpose: str, compile: bool = False) -> Any:
         raise FileProblem(path, "there is no such model")
     keras = load_keras(purpose)
     try:
-        return keras.saving.load_model(path, compile=compile)
+        _refuse_code(path)
+        return keras.saving.load_model(path, compile=compile, safe_mode=True)
     except (ValueError, OSError, TypeError, KeyError) as error:
         raise FileProblem(path, f"Keras cannot load this model: {str(error).splitlines()[0]}") from None
+
+
+def _refuse_code(path: Path) -> None:
+    """Refuse an HDF5 file that holds a function as code: Keras before 3.11.3 runs it, in its safe mode too."""
+    import h5py
+
+    if not path.is_file() or not h5py.is_hdf5(path):
+        return
+    with h5py.File(path, "r") as file:
+        if '"Lambda"' in str(file.attrs.get("model_config", "")):
+            raise ValueError("it holds a Lambda layer, whose Python code would run")
 
 
 def as_tensors(inputs: Any) -> Any:

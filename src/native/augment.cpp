@@ -5,19 +5,14 @@
 #include <numbers>
 #include <type_traits>
 
+#include "wide.h"
+
 namespace bushel {
 
 namespace {
 
 constexpr float kFull = 255;
 constexpr float kRed = 0.299f, kGreen = 0.587f, kBlue = 0.114f;
-
-// Both are the same to the last bit: without fused multiplication, wider registers change nothing.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define BUSHEL_WIDE
-#endif
 
 // Clipped to the range, and rounded to even if it is a byte, as NumPy's rint does: adding a large number rounds.
 template <typename T>

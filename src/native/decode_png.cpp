@@ -258,7 +258,10 @@ bool PngDecoder::take(const PngChunk& chunk) {
     is_other_ = is_other_ || crc32_of(chunk.checked) != chunk.crc;
     return !is_other_;
   }
-  if (!parts_.empty()) return false;
+  if (!parts_.empty()) {  // of what follows the pixels, only what all readers need must be whole: the end of the image
+    is_other_ = chunk.is_needed() && crc32_of(chunk.checked) != chunk.crc;
+    return !is_other_ && !chunk.is("IEND");
+  }
   if (crc32_of(chunk.checked) != chunk.crc || chunk.is("acTL")) is_other_ = true;
   if (chunk.is("PLTE")) {
     colours_ = std::min<std::size_t>(chunk.data.size() / 3, 256);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "png.h"
+#include "wide.h"
 
 #if defined(BUSHEL_HAS_DEFLATE)
 #include <libdeflate.h>
@@ -52,13 +53,6 @@ void deflate_into(Bytes data, std::vector<std::uint8_t>& out, std::size_t at) {
   out.resize(at + size);
 }
 
-#endif
-
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_THREAD__)
-#define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define BUSHEL_WIDE
 #endif
 
 // How large differences are, taken as signed: the smaller, the better they can be packed.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "wide.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -193,14 +195,6 @@ template <bool streams>
 constexpr bool kHasAvx2 = false;
 template <bool streams>
 void blend_octets(const std::vector<Octet>&, const float*, float*) {}
-#endif
-
-// Both are the same to the last bit: without fused multiplication, wider registers change nothing.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_THREAD__)
-#define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define BUSHEL_WIDE
 #endif
 
 #if defined(__x86_64__)

@@ -17,6 +17,7 @@
 #include "orientation.h"
 #include "pause.h"
 #include "threads.h"
+#include "wide.h"
 
 namespace bushel {
 
@@ -27,12 +28,6 @@ constexpr std::size_t kResizers = 8;  // kept, since the images of a batch have 
 // libjpeg-turbo bypasses the cache for rows with this alignment: rows that are read again at once are placed off it.
 constexpr std::size_t kStreamed = 32, kOdd = 16;
 constexpr std::size_t kTask = 1 << 17;  // bytes of output that make a task worth its overhead
-
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define BUSHEL_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define BUSHEL_WIDE
-#endif
 
 BUSHEL_WIDE void to_floats(const std::uint8_t* in, std::size_t n, float* out) {
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]);

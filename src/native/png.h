@@ -23,6 +23,7 @@ struct PngChunk {
   std::uint32_t crc;
 
   bool is(const char* name) const { return std::memcmp(kind.data(), name, 4) == 0; }
+  bool is_needed() const { return kind[0] < 'a'; }  // by every reader, as the case of its name says
 };
 
 inline constexpr std::uint8_t kPngSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};

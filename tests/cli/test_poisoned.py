@@ -1,16 +1,21 @@
 """Every command on a dataset, a run and a recipe that try to run code, to write and to read elsewhere."""
 
+import base64
 import hashlib
 import json
+import marshal
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,7 +23,7 @@ from click.testing import CliRunner
 import bushel
 from bushel.cli import cli
 
-ESCAPE = "\x1b]0;taken over\x07"
+ESCAPE = "\x1b]0;taken over\x07\x1b[2K\x1b[1A\u202e"  # sets a title, removes the line above, reverses what follows
 
 
 @pytest.fixture
@@ -45,7 +50,29 @@ def place(tmp_path: Path) -> Path:
         f'source = {{kind = "table", path = "{tmp_path}/rows.csv"}}\nout = "{tmp_path}/out"\n'
         f'[[transforms]]\ntransform = "subprocess:Popen"\nargs = "touch {tmp_path}/ran"\nshell = true\n'
     )
+    poisoned_model(tmp_path)
     return tmp_path
+
+
+def poisoned_model(folder: Path) -> None:
+    """`model.keras` and `model.h5`, each with a layer that is code."""
+    code = compile(f"open({str(folder / 'ran')!r}, 'w')", "poison", "eval")
+    function = {"code": base64.b64encode(marshal.dumps(code)).decode(), "defaults": None, "closure": None}
+    first = {"batch_shape": [None, 1], "dtype": "float32", "name": "x"}
+    poison = {"function": {"class_name": "__lambda__", "config": function}, "output_shape": [1], "name": "poison"}
+    layers = [
+        {"module": "keras.layers", "class_name": "InputLayer", "config": first},
+        {"module": "keras.layers", "class_name": "Lambda", "config": poison},
+    ]
+    model = {"module": "keras", "class_name": "Sequential", "config": {"name": "model", "layers": layers}}
+    with h5py.File(folder / "model.h5", "w") as file:
+        file.attrs["model_config"] = json.dumps(model)
+        file.attrs["keras_version"] = "3.5.0"
+        file.create_group("model_weights").attrs["layer_names"] = []
+    with zipfile.ZipFile(folder / "model.keras", "w") as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": "3.5.0"}))
+        archive.writestr("config.json", json.dumps(model))
+        archive.write(folder / "model.h5", "model.weights.h5")
 
 
 def popen(folder: Path) -> dict[str, Any]:
@@ -66,17 +93,22 @@ COMMANDS = [
     ["build", "data", "again"],
     ["predict", "run", "rows.csv"],
     ["train", "data", "--out", "runs", "--epochs", "1", "--no-preflight"],
+    ["train", "data", "--out", "runs", "--epochs", "1", "--no-preflight", "--model", "model.keras"],
+    ["check", "data", "--model", "model.keras"],
+    ["check", "data", "--model", "model.h5"],
 ]
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: " ".join(arguments[:3]))
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_no_command_runs_what_data_names(place: Path, arguments: list[str]) -> None:
     command = [sys.executable, "-m", "bushel", *arguments]
     ran = subprocess.run(command, cwd=place, capture_output=True, timeout=300, check=False)
     assert not (place / "ran").exists()
     assert ran.returncode in (0, 1, 2), ran.stderr.decode()
     assert b"Traceback" not in ran.stderr
-    assert ESCAPE.encode() not in ran.stdout + ran.stderr
+    assert not re.search("[\x1b\x07\u202e]", (ran.stdout + ran.stderr).decode())
+    if any("model." in argument for argument in arguments):
+        assert b"Lambda" in ran.stderr, ran.stderr
 
 
 def test_what_is_not_trusted_is_named_with_the_way_to_allow_it(place: Path) -> None:
@@ -328,3 +360,52 @@ def test_transforms_of_a_dataset_read_no_file_outside_it(counted: Path, named: s
         outside = bushel.open(counted / "data").transforms()[0]
         assert bushel.transforms.apply_all([outside], {"text": "secret"})["text"].tolist() == [[1.0, 2.0]]
     assert bushel.transforms.apply_all([inside], {"text": "public"})["text"].tolist() == [[1.0, 2.0]]
+
+
+def test_pipes_in_a_folder_of_data_keep_nobody_waiting(place: Path) -> None:
+    data = place / "data"
+    for pattern in ("_index/*.idx", "_index/*.keys", "_quarantine.jsonl", "bushel.toml"):
+        for path in list(data.glob(pattern)) or [data / pattern]:
+            path.unlink(missing_ok=True)
+            os.mkfifo(path)
+    assert len(list(bushel.scan(data))) == 30
+    assert sum(len(batch["x"]) for batch in bushel.batches(bushel.open(data)["train"], batch_size=8)) == 30
+    for arguments in (["check", data], ["info", data], ["cat", data, "--record", "train:3"]):
+        assert CliRunner().invoke(cli, [str(argument) for argument in arguments]).exit_code in (0, 1, 2)
+    os.mkfifo(place / "rows.pipe.csv")
+    found = CliRunner().invoke(cli, ["build", str(place / "rows.pipe.csv"), str(place / "out")])
+    assert "is a pipe, which bushel does not read" in found.output
+
+
+@pytest.mark.parametrize("offsets", [(-1, 2, 4), (0, 9999, 4), (0, 4, 2), (0, 2, 1 << 60)])
+def test_keys_whose_places_lie_outside_their_file_are_refused(place: Path, offsets: tuple[int, ...]) -> None:
+    (keys,) = (place / "data" / "_index").glob("*.keys")
+    data = bytearray(keys.read_bytes())
+    data[8:32] = np.array(offsets, np.int64).tobytes()
+    keys.write_bytes(data)
+    found = CliRunner().invoke(cli, ["cat", str(place / "data"), "--record", "train:1"])
+    assert found.exit_code == 2
+    assert "keys: is damaged, or ends early" in found.output
+
+
+def test_an_array_that_claims_more_than_memory_is_one_line(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "large.h5", "w") as file:
+        file.create_dataset("a", (1 << 50,), "f4", chunks=(1 << 20,))
+    found = CliRunner().invoke(cli, ["build", str(tmp_path / "large.h5"), str(tmp_path / "out")])
+    assert found.exit_code == 2
+    assert found.output.startswith("bushel: there is not enough memory")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("deep.ipynb", '{"cells":' + "[" * 100_000, "not a notebook"),
+        ("deep.py", "x = " + "-" * 100_000 + "1", "the script is nested too deeply"),
+        ("wide.py", "x = " + "(" * 5_000 + ")" * 5_000, "the script is not Python"),
+    ],
+)
+def test_a_script_that_is_nested_without_end_is_refused(tmp_path: Path, name: str, text: str, why: str) -> None:
+    (tmp_path / name).write_text(text)
+    found = CliRunner().invoke(cli, ["check", "--script", str(tmp_path / name)])
+    assert found.exit_code == 2
+    assert why in found.output

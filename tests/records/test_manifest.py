@@ -2,10 +2,13 @@ from pathlib import Path
 
 import pytest
 
+import bushel
 from bushel.data.categories import Label
 from bushel.data.schema import Feature, Schema
 from bushel.errors import FileProblem, FormatError, MissingName
+from bushel.records.index import load_index
 from bushel.records.manifest import Manifest, Shard, Split, read_manifest, write_manifest
+from bushel.records.scan import SkippedRecords
 
 SHARD = Shard(path="train-00000-of-00001.tfrecord", records=3, bytes=90, sha256="a" * 64, digest="b" * 64)
 MANIFEST = Manifest(
@@ -66,3 +69,34 @@ def test_an_unknown_format_is_refused_whatever_else_it_holds(tmp_path: Path) -> 
     (tmp_path / "dataset.json").write_text('{"format": 99, "splits": "of another shape"}')
     with pytest.raises(FormatError, match="Install the bushel that wrote it, or a later one"):
         read_manifest(tmp_path)
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """A dataset of three splits."""
+    bushel.build([{"x": n} for n in range(60)], tmp_path / "data", split="80/10/10", run=bushel.Run(workers=1))
+    return tmp_path / "data"
+
+
+def test_reading_a_folder_misses_no_shard_of_its_manifest(shards: Path) -> None:
+    (shard,) = shards.glob("train-*")
+    shard.rename(shards.parent / "elsewhere")
+    for reading in (bushel.scan, bushel.payloads, bushel.read):
+        with pytest.raises(FileProblem, match="there is no such file, and the manifest names it"):
+            list(reading(shards))
+        with pytest.warns(SkippedRecords, match="1 file not as the manifest says; the first: .*train-00000"):
+            assert len(list(reading(shards, on_fault="skip"))) > 0
+    assert len(list(bushel.scan(shards / "val-*"))) > 0
+
+
+def test_a_shard_that_ends_with_another_record_than_the_manifest_says_is_noticed(shards: Path) -> None:
+    (shard,) = shards.glob("train-*")
+    index = load_index(shard)
+    assert index is not None
+    with shard.open("r+b") as file:
+        file.truncate(int(index.offsets[7]))
+    with pytest.raises(FileProblem, match=r"has \d+ bytes, and the manifest says [\d,]+") as caught:
+        list(bushel.scan(shards))
+    assert f"bushel repair {shard} OUT" in str(caught.value)
+    with pytest.warns(SkippedRecords, match="1 file not as the manifest says"):
+        assert len(bushel.read(shards, on_fault="skip")["x"]) < 60

@@ -11,7 +11,7 @@ import pytest
 from gather import keys_of, listed, read_all
 from PIL import Image
 
-from bushel.errors import FileProblem
+from bushel.errors import BushelError, FileProblem
 from bushel.sources import huggingface
 
 FEATURES = {
@@ -88,6 +88,19 @@ def test_parquet_files_of_the_hub(tmp_path: Path) -> None:
     columns, refused = read_all(source)
     assert columns["label"] == [b"cat"]
     assert [(r.row, r.stage) for r in refused] == [(1, "decode")]
+
+
+@pytest.mark.parametrize("state", ['{"_data_files": [{"filename": "../x.arrow"}]}', "[" * 50_000, "{}", "[]"])
+def test_a_saved_dataset_names_no_file_outside_its_folder(tmp_path: Path, state: str) -> None:
+    (tmp_path / "data" / "train").mkdir(parents=True)
+    (tmp_path / "data" / "train" / "state.json").write_text(state)
+    for folder in (tmp_path / "data", tmp_path / "data" / "train"):
+        (tmp_path / "data" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+        with pytest.raises(BushelError, match="names a file outside its folder|is not what `save_to_disk` writes"):
+            huggingface(folder)
+    (tmp_path / "data" / "dataset_dict.json").write_text('{"splits": ["../data/train"]}')
+    with pytest.raises(FileProblem, match="names a split that is no folder in it"):
+        huggingface(tmp_path / "data")
 
 
 def test_a_folder_without_one_is_told(tmp_path: Path) -> None:

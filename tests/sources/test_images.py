@@ -265,6 +265,24 @@ BAD = {
 }
 
 
+def test_what_is_left_out_is_counted_in_another_process_too(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "good.png", encoded(picture(), "PNG"))
+    save(tmp_path / "a" / "notes.doc", b"words")
+    source = pickle.loads(pickle.dumps(images(tmp_path)))
+    assert source.list(0, []).counted == images(tmp_path).list(0, []).counted != {}
+
+
+@pytest.mark.parametrize(("byte", "chunk"), [(-13, "IDAT"), (-1, "IEND")])
+def test_a_png_with_a_wrong_checksum_is_refused(tmp_path: Path, byte: int, chunk: str) -> None:
+    data = bytearray(encoded(picture(), "PNG"))
+    save(tmp_path / "a" / "good.png", bytes(data))
+    data[byte] ^= 1
+    save(tmp_path / "a" / "bad.png", bytes(data))
+    columns, refused = read_all(images(tmp_path))
+    assert len(columns["image"]) == 1
+    assert f"the checksum of its chunk {chunk} does not match" in str(refused)
+
+
 @pytest.mark.parametrize("verify", ["decode", "headers"])
 @pytest.mark.parametrize("name", BAD)
 def test_bad_images_are_refused_one_by_one(tmp_path: Path, name: str, verify: Any) -> None:
@@ -292,7 +310,7 @@ def test_decoding_finds_what_headers_do_not_tell(tmp_path: Path, name: str) -> N
     save(tmp_path / "a" / name, damaged_inside()[name])
     assert not read_all(images(tmp_path, verify="headers"))[1]
     (refused,) = read_all(images(tmp_path))[1]
-    assert "cannot be decoded" in refused.reason
+    assert "cannot be decoded" in refused.reason or "the checksum of its chunk IDAT" in refused.reason
 
 
 def test_what_is_unusual_can_be_allowed(tmp_path: Path) -> None:

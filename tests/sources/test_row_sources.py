@@ -2,6 +2,7 @@
 
 import datetime
 import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,43 @@ def test_several_tables_need_a_query(tmp_path: Path) -> None:
         open_source(tmp_path / "two.db")
 
 
+def test_a_view_is_read_only_if_a_query_names_it(tmp_path: Path) -> None:
+    numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute(f"CREATE VIEW endless AS {numbers}")
+        with pytest.raises(FileProblem, match="has 0 tables") as caught:
+            open_source(tmp_path / "t.db")
+        assert 'query="SELECT * FROM endless"' in str(caught.value)
+        connection.execute('CREATE TABLE "odd""name" (x)')
+        connection.execute('INSERT INTO "odd""name" VALUES (7)')
+    connection.close()
+    assert read_all(open_source(tmp_path / "t.db"))[0]["x"] == [7]
+    chosen = sql(tmp_path / "t.db", query="SELECT * FROM endless LIMIT 3")
+    assert read_all(chosen)[0]["x"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("way", ["external", "virtual"])
+def test_hdf5_takes_no_values_from_files_elsewhere(tmp_path: Path, way: str) -> None:
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "secret").write_bytes(np.arange(9.0).tobytes())
+    for folder in (tmp_path, tmp_path / "data"):
+        with h5py.File(folder / "other.h5", "w") as file:
+            file["y"] = np.arange(9.0)
+    named = {"external": "../secret", "virtual": "../other.h5"}[way]
+    with h5py.File(tmp_path / "data" / "x.h5", "w") as file:
+        file["a"] = np.arange(9.0)
+        if way == "external":
+            file.create_dataset("b", (9,), "f8", external=[(named, 0, 72)])
+        else:
+            for name, place in (("b", named), ("near", "other.h5")):
+                layout = h5py.VirtualLayout((9,), "f8")
+                layout[:] = h5py.VirtualSource(place, "y", (9,))
+                file.create_virtual_dataset(name, layout)
+    with pytest.raises(FileProblem, match=f"'b' takes its values from another file, '{named}'"):
+        bushel.build(tmp_path / "data" / "x.h5", tmp_path / "out", run=Run(workers=1))
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_build_from_sqlite_is_the_same_for_any_number_of_workers(database: Path, workers: int) -> None:
     out = database.parent / "out"
@@ -97,6 +135,39 @@ def test_a_sheet_of_excel_is_read(tmp_path: Path) -> None:
     assert read_all(excel(tmp_path / "book.xlsx", sheet="second"))[0] == {"b": [7]}
     with pytest.raises(MissingName, match="no sheet 'secnd'; did you mean 'second'"):
         excel(tmp_path / "book.xlsx", sheet="secnd").schema()
+
+
+def changed_sheet(folder: Path, *changes: tuple[bytes, bytes]) -> Path:
+    """A small Excel file in which bytes of its sheet are others."""
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["x", "label"], *([n, "a"] for n in range(5))):
+        book.active.append(row)
+    book.save(folder / "whole.xlsx")
+    with zipfile.ZipFile(folder / "whole.xlsx") as whole, zipfile.ZipFile(folder / "t.xlsx", "w") as archive:
+        for name in whole.namelist():
+            data = whole.read(name)
+            for old, new in changes if name.endswith("sheet1.xml") else ():
+                assert old in data
+                data = data.replace(old, new)
+            archive.writestr(name, data)
+    return folder / "t.xlsx"
+
+
+def test_a_sheet_that_claims_to_be_endless_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = changed_sheet(
+        tmp_path, (b"A1:B6", b"A1:XFD1048576"), (b'r="6"', b'r="9000"'), (b'"A6"', b'"A9000"'), (b'"B6"', b'"C9000"')
+    )
+    columns, _ = read_all(excel(path))
+    assert columns["x"] == [0, 1, 2, 3, 4]
+    assert columns["column2"][4] in ("a", b"a")
+
+
+@pytest.mark.parametrize("entity", ['"&b;"><!ENTITY b "x"', 'SYSTEM "file:///etc/hostname"'])
+def test_entities_in_a_sheet_are_refused_in_one_line(tmp_path: Path, entity: str) -> None:
+    top = f"<!DOCTYPE x [<!ENTITY a {entity}>]><worksheet".encode()
+    path = changed_sheet(tmp_path, (b"<worksheet", top), (b"<v>0</v>", b"<v>&a;</v>"))
+    with pytest.raises(FileProblem, match="cannot be read as an Excel file"):
+        excel(path).schema()
 
 
 def test_a_file_that_is_no_excel_file_is_refused(tmp_path: Path) -> None:

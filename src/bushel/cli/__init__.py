@@ -37,10 +37,11 @@ _COMMANDS = {
 class _Terminal:
     """A stream that shows control characters instead of sending them: names and texts in data may hold any.
 
-    Colours that bushel prints, and the codes of its progress bar, pass.
+    Colours that bushel prints pass.
     """
 
     is_needed = True
+    passes = r"[0-9;]{0,20}m"  # after an escape and a bracket
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -51,7 +52,8 @@ class _Terminal:
 
     def write(self, text: str) -> int:
         """Write text."""
-        shown = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+        kept = rf"(?!\x1b\[(?:{self.passes}))" if self._stream.isatty() else ""
+        shown = re.sub(kept + _CONTROL, lambda found: f"\\x{ord(found[0]):02x}", text)
         return int(self._try(lambda: self._stream.write(shown)) or len(text))
 
     def flush(self) -> None:
@@ -74,9 +76,10 @@ class _Terminal:
 
 
 class _Log(_Terminal):
-    """Where progress and messages go: whoever stops reading them does not stop the work."""
+    """Where progress and messages go: whoever stops reading them does not stop the work. The codes of its bar pass."""
 
     is_needed = False
+    passes = r"[0-9;]{0,20}m|\?25[hl]|K|2K|\d*[AG]"
 
 
 class _ResultsLost(Exception):
@@ -87,7 +90,8 @@ class _ResultsLost(Exception):
         self.is_unread = isinstance(error, BrokenPipeError)
 
 
-_CONTROL = re.compile(r"(?!\x1b\[(?:[0-9;]{0,20}m|\?25[hl]|K|2K|\d*[AG]))[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Control characters, and those that reverse the text around them.
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 class _Commands(click.Group):
@@ -133,6 +137,12 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("bushel: stopped", err=True)
             sys.exit(130)
+        except MemoryError as error:
+            fail(f"there is not enough memory: {str(error).lower() or 'it ran out'}")
+        except RecursionError:
+            if os.environ.get("BUSHEL_DEBUG"):
+                raise
+            fail("what was read is nested too deeply")
         except _ResultsLost as lost:
             if not lost.is_unread:
                 click.echo(f"bushel: {lost}", err=True)

@@ -248,11 +248,11 @@ def _print_splits(folder: Path, found: Any) -> None:
             shown = _printable(name)
             click.echo(f"{shown} is sparse, {feature.shape[0]:,} values per record: {shown}/indices, {shown}/values")
     for name, split in manifest.splits.items():
-        counts = ", ".join(f"{label} {count:,}" for label, count in list(split.label_counts.items())[:12])
+        counts = ", ".join(f"{_printable(label)} {count:,}" for label, count in list(split.label_counts.items())[:12])
         more = f" and {len(split.label_counts) - 12} classes more" if len(split.label_counts) > 12 else ""
         click.echo(
             ("by the manifest, " if found.disagreements else "")
-            + f"{name}: {quantity(split.records, 'record')} in {quantity(len(split.shards), 'shard')}"
+            + f"{_printable(name)}: {quantity(split.records, 'record')} in {quantity(len(split.shards), 'shard')}"
             + (f": {counts}{more}" if counts else "")
         )
     if manifest.refused:
@@ -385,16 +385,16 @@ def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> 
 
 def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:
     import bushel
+    from bushel.records.manifest import list_shards
     from bushel.records.messages import not_examples
-    from bushel.storage import list_files
 
     names = columns.split(",") if columns else None
-    files = list_files(paths)
+    files, _ = list_shards(paths)
     if not_examples(files[0]) is not None:
-        yield from (_dump({"record": data}, is_short) for data in bushel.payloads(files, on_fault=on_fault))
+        yield from (_dump({"record": data}, is_short) for data in bushel.payloads(paths, on_fault=on_fault))
         return
     _check_names(files, names or [])
-    for sample in bushel.scan(files, names, on_fault=on_fault):
+    for sample in bushel.scan(paths, names, on_fault=on_fault):
         yield _dump(sample, is_short)
 
 

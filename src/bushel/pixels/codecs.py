@@ -148,13 +148,13 @@ def decode_without_core(
         pixels = _decode_jpeg(data, channels, at_least)
         if pixels is not None:
             return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if upright else pixels
-    _check_png(data)
+    check_png(data)
     pixels = _decode_other(data, channels)
     is_turned = upright and data[:4] not in TIFF  # Pillow turns TIFFs itself
     return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if is_turned else pixels
 
 
-def _check_png(data: bytes) -> None:
+def check_png(data: bytes) -> None:
     """Refuse a PNG with a wrong checksum in a chunk that all readers need: Pillow decodes its pixels all the same."""
     at = len(_PNG) if data.startswith(_PNG) else len(data)
     while at + 12 <= len(data):
@@ -295,7 +295,7 @@ def decode_wide(data: bytes, channels: int | None = None, *, upright: bool = Tru
 
     Values of 8 bits are multiplied by 257, so that white is always 65535. Raises as `decode_pixels` does.
     """
-    _check_png(data)
+    check_png(data)
     pixels = None if data[:3] == JPEG else _decode(data)
     if pixels is None:
         return decode_pixels(data, channels, upright=upright).astype(np.uint16) * np.uint16(257)

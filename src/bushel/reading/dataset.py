@@ -222,8 +222,10 @@ class Split:
         """What the records hold."""
         if self._schema is None:
             refuse_others(self.paths[0])
+        if self._schema is not None:
+            return self._schema
         schemas = (probe_schema(path) for path in self.paths)  # the first file may be damaged throughout
-        return self._schema or next((schema for schema in schemas if schema.features), probe_schema(self.paths[0]))
+        return next((schema for schema in schemas if schema.features), Schema(features={}))
 
     @property
     def stored(self) -> Schema:

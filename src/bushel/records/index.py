@@ -92,6 +92,7 @@ class Index:
     hashed: frozenset[str] = frozenset()
     sha256: str = ""  # of the file, if its build recorded it
     is_sealed: bool = True  # by its own checksum, which format 1 does not have
+    is_certain: bool = True  # False: of an object that looks like the one that was indexed, and may be another
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -473,7 +474,8 @@ def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
         raise FormatError(place, "the index cannot be read: its records do not follow each other to the end")
     if not _holds(path, place, header.file, index):
         raise StaleIndex(path, "has changed since it was indexed", help=[f"Index it again: bushel index {path}"])
-    return index
+    etag = status_of(path).etag
+    return replace(index, is_certain=False) if etag and etag != header.file.etag else index
 
 
 def _covers(index: Index, size: int) -> bool:

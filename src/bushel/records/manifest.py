@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -9,8 +11,19 @@ import msgspec
 
 from bushel.data.categories import Label
 from bushel.data.schema import Schema
-from bushel.errors import FileProblem, FormatError, MissingName, printable
-from bushel.storage import AnyPath, as_path, finish_move, leaves, local_paths, write_whole
+from bushel.errors import FileProblem, FormatError, MissingName, printable, quantity
+from bushel.storage import (
+    AnyPath,
+    as_path,
+    finish_move,
+    leaves,
+    list_files,
+    local_paths,
+    natural_order,
+    shard_paths,
+    status_of,
+    write_whole,
+)
 from bushel.storage.file_kinds import Compression
 
 __all__ = [
@@ -21,6 +34,7 @@ __all__ = [
     "Shard",
     "Split",
     "has_manifest",
+    "list_shards",
     "read_manifest",
     "write_manifest",
 ]
@@ -132,6 +146,44 @@ def read_manifest(folder: AnyPath) -> Manifest:
                 problem = f"splits.{printable(name)}.shards[{number}]: {why}"
                 raise FormatError(path, problem, help=[_without(path)])
     return manifest
+
+
+def list_shards(paths: AnyPath | Iterable[AnyPath]) -> tuple[list[Path], list[FileProblem]]:
+    """The files that paths name, of a dataset its shards; and how those differ from its manifest."""
+    given = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    if not any(map(has_manifest, given)):
+        return list_files(given), []
+    files: list[Path] = []
+    problems: list[FileProblem] = []
+    for path in given:
+        found = _shards_in(as_path(path), problems) if has_manifest(path) else list_files(path)
+        files.extend(found)
+    return files, problems
+
+
+def _shards_in(folder: Path, problems: list[FileProblem]) -> list[Path]:
+    shards = {shard.path: shard for split in read_manifest(folder).splits.values() for shard in split.shards}
+    there = []
+    for path, shard in zip(shard_paths(folder, shards), shards.values(), strict=True):
+        if not path.is_file():
+            problems.append(FileProblem(path, "there is no such file, and the manifest names it"))
+            continue
+        there.append(path)
+        if (size := status_of(path).size) != shard.bytes:
+            problems.append(FileProblem(path, other_size(size, shard), help=[repair_help(path)]))
+    if not there:
+        raise FileProblem(folder, "there are no files in this folder") if not problems else problems[0]
+    return sorted(there, key=natural_order)
+
+
+def other_size(size: int, shard: Shard) -> str:
+    """How the size of a file differs from what the manifest says."""
+    return f"has {quantity(size, 'byte')}, and the manifest says {shard.bytes:,}"
+
+
+def repair_help(path: Path) -> str:
+    """What to do about a shard that is not the one in the manifest."""
+    return f"To keep every intact record of it: bushel repair {path} OUT"
 
 
 def _without(path: Path) -> str:

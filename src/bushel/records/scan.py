@@ -25,10 +25,11 @@ from bushel.data.columns import (
 )
 from bushel.data.samples import Sample
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, NO_KIND, Feature, Schema, read_sidecar, wire_features
-from bushel.errors import CorruptRecord, Fault, MissingName, SchemaMismatch
+from bushel.errors import CorruptRecord, Fault, FileProblem, MissingName, SchemaMismatch, quantity
 from bushel.parallel import available_cores
 from bushel.records.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skipped, open_file
-from bushel.storage import AnyPath, list_files
+from bushel.records.manifest import list_shards
+from bushel.storage import AnyPath
 
 __all__ = ["SkippedRecords", "payloads", "read", "scan"]
 
@@ -49,6 +50,14 @@ class Faults:
             raise ValueError(f"on_fault must be 'raise' or 'skip', got {policy!r}")
         self.policy = policy
         self.skipped: list[Skipped] = []
+        self.others: list[FileProblem] = []  # files that are not those of their manifest
+
+    def files_of(self, paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
+        """The files that paths name. Raise if one of a dataset is missing or has another size, or remember it."""
+        files, self.others = list_shards(paths)
+        if self.others and self.policy == "raise":
+            raise self.others[0]
+        return files
 
     def take(self, skipped: Skipped, feature: str | None = None) -> None:
         """Skip it, or raise."""
@@ -66,6 +75,10 @@ class Faults:
 
     def warn(self) -> None:
         """Warn about what was skipped, if anything was."""
+        if self.others:
+            files = quantity(len(self.others), "file")
+            told = f"{files} not as the manifest says; the first: {self.others[0].message}"
+            warnings.warn(told, SkippedRecords, stacklevel=3)
         if not self.skipped:
             return
         first = self.skipped[0]
@@ -89,7 +102,7 @@ def read(
     Checksums are verified. Without a schema (given, or next to the file), types are what the records hold.
     """
     faults = Faults(on_fault)
-    files = list_files(paths)
+    files = faults.files_of(paths)
     schema = schema or read_sidecar(files[0])
     wanted = _wanted(columns, schema, files[0])
     reader = _Reader(wanted, faults, threads or available_cores(), discover=columns is None and schema is None)
@@ -338,7 +351,7 @@ def scan(
     a file are assumed to have shape `()`.
     """
     faults = Faults(on_fault)
-    for path in list_files(paths):
+    for path in faults.files_of(paths):
         yield from _scan_file(open_file(path), columns, schema or read_sidecar(path), faults)
     faults.warn()
 
@@ -426,7 +439,7 @@ def _shape_value(values: Any, feature: Feature, name: str) -> Any:
 def payloads(paths: AnyPath | Iterable[AnyPath], *, on_fault: OnFault = "raise") -> Iterator[bytes]:
     """Yield the data of each record, whatever it is."""
     faults = Faults(on_fault)
-    for path in list_files(paths):
+    for path in faults.files_of(paths):
         file = open_file(path)
         for chunk in map(Chunk.copied, file.chunks(on_fault=faults.take)):
             bad = {row: fault for row, fault, _ in _native.verify(chunk.memory, chunk.extents, 1)}

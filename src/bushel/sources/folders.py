@@ -7,7 +7,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -276,6 +276,7 @@ class FolderSource:
     class_folder: ClassFolder
     recipe: dict[str, Any]
     spooled: Path | None = None
+    left_out: dict[str, int] = field(default_factory=dict)  # when it was pickled
 
     @cached_property
     def root(self) -> str:
@@ -287,7 +288,7 @@ class FolderSource:
         """The files. In another process, those that were there when the source was pickled."""
         if self.spooled is not None and (self.spooled / "columns.json").exists():
             columns: Any = load_columns(self.spooled)
-            return FileList(**columns, counted={})
+            return FileList(**columns, counted=self.left_out)
         return self.find_files()
 
     def find_files(self, helpers: Helpers = None) -> FileList:
@@ -344,6 +345,7 @@ class FolderSource:
 
     def __getstate__(self) -> dict[str, Any]:
         self.spool()
+        self.left_out = self.files.counted
         return {name: value for name, value in self.__dict__.items() if name not in ("files", "listed")}
 
 

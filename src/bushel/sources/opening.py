@@ -6,6 +6,7 @@ import glob
 import inspect
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -41,7 +42,7 @@ from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
 from bushel.sources.texts.text_files import text
 from bushel.sources.videos.clips import video
-from bushel.storage import AnyPath, as_path, list_files, names_below, paths_below
+from bushel.storage import AnyPath, as_path, list_files, names_below, paths_below, refuse_special
 from bushel.storage.file_kinds import KINDS, kind_of_bytes, kind_of_name, what_is
 
 __all__ = ["SOURCES", "is_raw", "kind_of", "open_any", "open_source"]
@@ -88,6 +89,8 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     if "path" not in told:
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
     path = told.pop("path")
+    if isinstance(path, str | os.PathLike) and as_path(path).exists():
+        refuse_special(as_path(path), stat.S_IFDIR)
     make = SOURCES[kind or kind_of(path)]
     label = told.pop("label", None)
     if label is not None and make is images and "labels" in told:

@@ -18,6 +18,7 @@ from bushel.storage.files import openable as openable
 from bushel.storage.files import read_each as read_each
 from bushel.storage.files import read_past_cache as read_past_cache
 from bushel.storage.files import read_together as read_together
+from bushel.storage.files import refuse_special as refuse_special
 from bushel.storage.files import remove_below as remove_below
 from bushel.storage.files import status_of as status_of
 from bushel.storage.files import temporary_path as temporary_path

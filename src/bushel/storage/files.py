@@ -73,11 +73,16 @@ _SPECIAL = {
 }
 
 
+def refuse_special(path: Path, *allowed: int) -> None:
+    """Refuse a pipe, a socket or a device, which may never end; and a folder, unless it is allowed."""
+    if not isinstance(path, ObjectPath) and (kind := stat.S_IFMT(path.stat().st_mode)) not in (stat.S_IFREG, *allowed):
+        raise FileProblem(path, _SPECIAL.get(kind, "is not a file"))
+
+
 def open_to_read(path: Path) -> IO[bytes]:
     """Open a file, or say in one line why it cannot be opened."""
     try:
-        if not isinstance(path, ObjectPath) and not stat.S_ISREG(mode := path.stat().st_mode):
-            raise FileProblem(path, _SPECIAL.get(stat.S_IFMT(mode), "is not a file"))
+        refuse_special(path)
         return path.open("rb", buffering=0)
     except PermissionError:
         raise FileProblem(path, "there is no permission to read this file") from None
@@ -138,7 +143,10 @@ def load_bytes(path: Path) -> Any:
     if isinstance(path, ObjectPath):
         return path.read_bytes()
     # Mapped by the core, which keeps no file open: a dataset may have more shards than a process may have files.
-    return _mapped(str(path), path.stat().st_size)
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):  # a pipe would wait for ever
+        raise FileNotFoundError(2, "is not a file", str(path))
+    return _mapped(str(path), status.st_size)
 
 
 def _mapped(name: str, size: int) -> Any:

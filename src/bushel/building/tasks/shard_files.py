@@ -22,7 +22,7 @@ from bushel.data.record_encoding import FRAMING
 from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file
 from bushel.records.index import Index, index_path, load_index, save_index, tie_of
-from bushel.storage import local_copy, sync_folder, temporary_path, upload, write_whole
+from bushel.storage import load_bytes, local_copy, sync_folder, temporary_path, upload, write_whole
 
 __all__ = [
     "PlacedRecords",
@@ -244,12 +244,15 @@ def load_keys(path: Path) -> BytesColumn | None:
     place = keys_path(path)
     if not place.exists():
         return None
-    memory = np.memmap(local_copy(place), np.uint8, "r")
-    count = int(memory[:8].view(np.int64)[0])
+    memory = np.frombuffer(load_bytes(local_copy(place)), np.uint8)
+    count = int(memory[:8].view(np.int64)[0]) if len(memory) >= 8 else -1
     end = 8 * (count + 2)
-    if len(memory) < end:
-        raise FileProblem(place, "ends early", help=["Build the dataset again."])
-    return BytesColumn(memory[8:end].view(np.int64), memory[end:])
+    is_whole = count >= 0 and end <= len(memory)
+    offsets = memory[8:end].view(np.int64) if is_whole else np.empty(0, np.int64)
+    is_whole = is_whole and bool(offsets[0] >= 0 and (np.diff(offsets) >= 0).all() and offsets[-1] <= len(memory) - end)
+    if not is_whole:  # the core trusts the offsets of a column
+        raise FileProblem(place, "is damaged, or ends early", help=["Build the dataset again."])
+    return BytesColumn(offsets, memory[end:])
 
 
 def deliver(folder: Path, target: Path, outcome: Outcome) -> None:

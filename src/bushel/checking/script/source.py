@@ -106,7 +106,7 @@ def read_source(path: AnyPath) -> Source:
     except (SyntaxError, ValueError) as error:
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
         raise FileProblem(path, f"the script is not Python: {line}{getattr(error, 'msg', error)}") from None
-    except RecursionError:
+    except (RecursionError, MemoryError):  # the parser raises either
         raise FileProblem(path, "the script is nested too deeply to be followed") from None
 
 
@@ -118,7 +118,7 @@ def _join_cells(path: Path, text: str) -> tuple[str, list[tuple[int, int]]]:
             for number, cell in enumerate(notebook["cells"], 1)
             if cell["cell_type"] == "code"
         ]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileProblem(path, f"not a notebook: {error}") from None
     lines: list[str] = []
     cells = []

@@ -13,7 +13,7 @@ import numpy as np
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature
-from bushel.pixels.codecs import decode_wide, encode_wide
+from bushel.pixels.codecs import check_png, decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, Headers, parse_header, read_headers
 from bushel.sources.protocol import Block, Refused
 from bushel.storage import as_path
@@ -164,6 +164,10 @@ def _open(data: bytes, header: Header) -> Any:
     """Decode the whole image with Pillow."""
     from PIL import Image
 
+    try:
+        check_png(data)
+    except ValueError as error:
+        raise BadImage(str(error)) from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pixels were counted before

@@ -39,7 +39,7 @@ from bushel.sources.memory.values import (
 )
 from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of, fingerprint_of_arrays
 from bushel.sources.tables.arrow import BadRows, feature_of, flatten, to_column
-from bushel.storage import as_path, local_copy, open_to_read
+from bushel.storage import as_path, leaves, local_copy, open_to_read
 
 __all__ = ["ArraySource", "arrays"]
 
@@ -229,6 +229,7 @@ class _Hdf5Place(_Place):
         path = local_copy(as_path(self.path))
         with _h5py().File(path, "r") as file:
             data = file[self.member]
+            _refuse_outside(data, path)
             at = data.id.get_offset() if data.chunks is None and data.dtype.kind in "biuf" else None
             if at is not None and data.size:
                 return np.asarray(np.memmap(path, data.dtype, "r", at, data.shape))
@@ -243,6 +244,15 @@ def _h5py() -> Any:
     except ImportError:
         raise missing_package("h5py", extra="hdf5", purpose="reading HDF5 files") from None
     return h5py
+
+
+def _refuse_outside(data: Any, path: Path) -> None:
+    """Refuse a dataset whose values are in other files, except for HDF5 files next to its own."""
+    named = [name for name, _, _ in data.external or ()]
+    if data.is_virtual:
+        named += [source.file_name for source in data.virtual_sources() if leaves(path.parent, source.file_name)]
+    if named:
+        raise FileProblem(path, f"{data.name[1:]!r} takes its values from another file, {named[0]!r}")
 
 
 def _names_in_hdf5(path: Path) -> list[str]:

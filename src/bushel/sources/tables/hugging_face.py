@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bushel.data.splits import split_of_file
-from bushel.errors import FileProblem
+from bushel.errors import FileProblem, understood
 from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.tables.table import Format, TableSource
-from bushel.storage import AnyPath, as_path, local_copy, natural_order
+from bushel.storage import AnyPath, as_path, leaves, local_copy, natural_order
 
 __all__ = ["huggingface"]
 
@@ -81,7 +81,10 @@ def is_dataset_folder(folder: Path) -> bool:
 def _files_of(folder: Path) -> tuple[list[Path], list[str]]:
     """Data files, and the split of each; empty if it has none."""
     if (folder / "dataset_dict.json").exists():
-        names: list[str] = json.loads((folder / "dataset_dict.json").read_text())["splits"]
+        with understood(folder / "dataset_dict.json", "is not what `save_to_disk` writes"):
+            names = [str(name) for name in json.loads((folder / "dataset_dict.json").read_text())["splits"]]
+        if outside := [name for name in names if name in ("", "..") or "/" in name or leaves(folder, name)]:
+            raise FileProblem(folder / "dataset_dict.json", f"names a split that is no folder in it: {outside[0]!r}")
         found = [(file, split) for split in names for file in _saved_files(folder / split)]
     elif (folder / "state.json").exists():
         found = [(file, "") for file in _saved_files(folder)]
@@ -99,7 +102,11 @@ def _saved_files(folder: Path) -> list[Path]:
     state = folder / "state.json"
     if not state.exists():
         raise FileProblem(state, "there is no such file", help=["Was the dataset saved whole?"])
-    return [folder / data["filename"] for data in json.loads(state.read_text())["_data_files"]]
+    with understood(state, "is not what `save_to_disk` writes"):
+        names = [str(data["filename"]) for data in json.loads(state.read_text())["_data_files"]]
+    if outside := [name for name in names if leaves(folder, name)]:
+        raise FileProblem(state, f"names a file outside its folder: {outside[0]!r}")
+    return [folder / name for name in names]
 
 
 def _features_of(file: Path, format: Format) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import hashlib
 import sqlite3
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -64,7 +65,7 @@ def sql(
         digest = hashlib.blake2b(query.encode(), digest_size=8).hexdigest()
         return RowSource(partial(_rows_of, source, query), [], {"kind": "sql", "query": digest}, key)
     path = as_path(source)
-    query = query or f'SELECT * FROM "{_only_table(path)}"'
+    query = query or f"SELECT * FROM {_only_table(path)}"
     recipe = recipe_table(sql, str(source), given | {"query": query})
     return RowSource(_SqliteRows(str(path), query), [path], recipe, key)
 
@@ -90,19 +91,21 @@ def _open_sqlite(path: Path) -> sqlite3.Connection:
 
 
 def _only_table(path: Path) -> str:
+    """The name of the table in a file, quoted. A view computes its rows, perhaps without end: it must be asked for."""
     connection = _open_sqlite(path)
     try:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
-        names = [name for (name,) in found if not name.startswith("sqlite_")]
+        found = connection.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+        kinds = {str(name): str(kind) for name, kind in found if not name.startswith("sqlite_")}
     except sqlite3.DatabaseError as error:
         raise FileProblem(path, f"cannot be read as SQLite: {error}") from None
     finally:
         connection.close()
+    names = [name for name, kind in kinds.items() if kind == "table"]
     if len(names) != 1:
-        help = [f'Choose rows by a query: --set query="SELECT * FROM {names[0]}"'] if names else []
+        help = [f'Choose rows by a query: --set query="SELECT * FROM {next(iter(kinds))}"'] if kinds else []
         held = ", ".join(names[:8])
         raise FileProblem(path, f"has {len(names)} tables{': ' * bool(names)}{held}", help=help)
-    return str(names[0])
+    return '"' + names[0].replace('"', '""') + '"'
 
 
 def _rows_of(connection: Any, query: str, where: str = "query") -> Iterator[dict[str, Any]]:
@@ -152,9 +155,20 @@ class _SheetRows:
             if self.sheet is not None and self.sheet not in book.sheetnames:
                 raise MissingName("sheet", self.sheet, book.sheetnames, where=self.path)
             sheet = book[self.sheet] if self.sheet is not None else book.worksheets[0]
-            yield from self._samples(sheet.iter_rows(values_only=True))
+            yield from self._samples(self._rows(sheet))
         finally:
             book.close()
+
+    def _rows(self, sheet: Any) -> Iterator[tuple[Any, ...]]:
+        """The cells of each row. A sheet that claims more cells than its file has bytes is read as far as it goes."""
+        with zipfile.ZipFile(local_copy(as_path(self.path))) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if (sheet.max_row or 0) * (sheet.max_column or 0) > size:
+            sheet.reset_dimensions()
+        try:
+            yield from sheet.iter_rows(values_only=True)
+        except Exception as error:  # of zip, XML and openpyxl
+            raise FileProblem(self.path, f"cannot be read as an Excel file: {error}") from None
 
     def _samples(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
         first = next((row for row in rows if any(value is not None for value in row)), ())
@@ -166,8 +180,9 @@ class _SheetRows:
             raise FileProblem(self.path, f"two columns have the same name: {twice}")
         for row in rows:
             if any(value is not None for value in row):
+                names += [f"column{at}" for at in range(len(names), len(row))]
                 padded = (*row, *[None] * (len(names) - len(row)))
-                yield {name: _plain(value) for name, value in zip(names, padded, strict=False)}
+                yield {name: _plain(value) for name, value in zip(names, padded, strict=True)}
 
 
 def _plain(value: Any) -> Any:
