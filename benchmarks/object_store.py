@@ -4,6 +4,8 @@
     python benchmarks/object_store.py --gigabytes 3 --passes 15 --rounds 1 --no-clients \\
         --only download_one,records_in_order,download_four          each job takes a minute or about that
 
+    python benchmarks/object_store.py --limited --gigabytes 1      a server as slow as a real store
+
 Starts moto's S3 server on loopback. What is compared takes turns, so that a busy machine slows all of it. moto has its
 objects in memory and reads the whole object for each range of it: `download_ranges`, which asks for the ranges that
 batches ask for and does nothing with them, says what that costs.
@@ -12,12 +14,16 @@ batches ask for and does nothing with them, says what that costs.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,7 +33,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from storage_server import environment, forget_clients, new_bucket, serving
+from storage_server import environment, forget_clients, free_port, new_bucket, serving, wait_for
 
 SHARD_BYTES = 128 << 20
 RECORD_FLOATS = 30_000  # 120 KB, about what an image takes
@@ -40,7 +46,14 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=1, help="How often a job reads all of it.")
     parser.add_argument("--only", help="Some of the jobs that read, by name; none of them: `clients` alone.")
     parser.add_argument("--no-clients", action="store_true", help="Leave the comparison of clients out.")
+    parser.add_argument("--limited", action="store_true", help="50 MB/s per connection, 30 ms per request.")
+    parser.add_argument("--megabytes", type=float, default=50, help="Per second and connection of the limited server.")
+    parser.add_argument("--milliseconds", type=float, default=30, help="Per request of the limited server.")
+    parser.add_argument("--in-flight", type=int, default=16, help="Requests of the plain download.")
     options = parser.parse_args()
+    if options.limited:
+        compare_limited(options)
+        return
     with prepared() as bucket:
         import bushel
 
@@ -51,7 +64,7 @@ def main() -> None:
         print(f"{len(split):,} records in {shards} shards, {size / 1e9:.2f} GB")
         if not options.no_clients:
             compare_clients(bucket, options.rounds)
-        wanted = options.only.split(",") if options.only else list(READING)
+        wanted = options.only.split(";") if options.only else list(READING)
         if wanted != ["clients"]:
             compare_reading(bucket, size, options.rounds, options.passes, wanted)
 
@@ -199,6 +212,105 @@ def compare_reading(bucket: str, size: int, rounds: int, passes: int, wanted: li
         middle = statistics.median(taken)
         print(f"  {name:18} {middle:7.2f} {size / middle / 1e6:8.0f} {plain / middle:7.0%}")
     print(f"  peak memory of this process: {peak_memory() >> 20} MiB")
+
+
+@contextmanager
+def limited(folder: Path, megabytes: float, milliseconds: float) -> Iterator[str]:
+    """The address of a server that is as slow as a real store."""
+    port = free_port()
+    limits = ["--port", str(port), "--megabytes", str(megabytes), "--milliseconds", str(milliseconds)]
+    command = [sys.executable, str(Path(__file__).with_name("limited_store.py")), str(folder), *limits]
+    server = subprocess.Popen(command)
+    try:
+        wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def compare_limited(options: argparse.Namespace) -> None:
+    """Batches beside a plain download with as many requests in flight: share of its speed, requests and bytes."""
+    import obstore
+
+    import bushel
+    from bushel.storage import list_files, stores
+
+    rows = []
+    with tempfile.TemporaryDirectory() as top:
+        folder = Path(top)
+        needed = make_files(folder / "bucket" / "data", options.gigabytes)
+        with limited(folder, options.megabytes, options.milliseconds) as endpoint:
+            os.environ.update(environment(endpoint, top))
+            files = list_files("s3://bucket/data")
+
+            def plain() -> None:
+                store, step = stores._store("s3", "bucket"), 32 << 20
+                ranges = [
+                    (file, at, min(at + step, file.known.size))
+                    for file in files
+                    for at in range(0, file.known.size, step)
+                ]
+                with ThreadPoolExecutor(options.in_flight) as pool:
+                    done = pool.map(
+                        lambda r: len(obstore.get_range(store, r[0].key.name, start=r[1], end=r[2])), ranges
+                    )
+                    assert sum(done) == needed
+
+            def batches(order: Any, cache: str = "16G") -> Callable[[], None]:
+                def read() -> None:
+                    os.environ["BUSHEL_CACHE_SIZE"] = cache
+                    shutil.rmtree(os.environ["BUSHEL_CACHE"], ignore_errors=True)
+                    shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+                    forget_clients()
+                    split = bushel.open("s3://bucket/data")["train"]
+                    read = sum(len(batch.rows) for batch in bushel.batches(split, batch_size=64, order=order))
+                    assert read == len(split)
+
+                return read
+
+            jobs = {
+                "plain ranges": plain,
+                "in order": batches(bushel.Order()),
+                "shuffled, cache fits": batches(bushel.Order(shuffle=True)),
+                "shuffled, no cache": batches(bushel.Order(shuffle=True), cache="0"),
+            }
+            wanted = options.only.split(";") if options.only else list(jobs)
+            for number in range(options.rounds):
+                for name in (name for name in jobs if name in ("plain ranges", *wanted)):
+                    counts_of(endpoint)
+                    begin, busy = time.perf_counter(), time.process_time()
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        jobs[name]()
+                    seconds, busy = time.perf_counter() - begin, time.process_time() - busy
+                    rows.append((number, name, seconds, busy, counts_of(endpoint)))
+    print("round  job                    seconds  processor   MB/s  of plain  requests (index)  bytes / needed")
+    for number, name, seconds, busy, counts in rows:
+        base = next(row[2] for row in rows if row[:2] == (number, "plain ranges"))
+        total = sum(count for what, count in counts.items() if what.endswith("requests"))
+        fetched = (counts.get("data bytes", 0) + counts.get("index bytes", 0)) / needed
+        print(
+            f"{number:5}  {name:22} {seconds:7.2f} {busy:10.2f} {needed / seconds / 1e6:6.0f}  {base / seconds:7.0%}"
+            f"  {total:8} ({counts.get('index requests', 0):5})  {fetched:14.2f}"
+        )
+
+
+def make_files(folder: Path, gigabytes: float) -> int:
+    """A dataset of several shards; how many bytes its records have."""
+    import bushel
+
+    records = round(gigabytes * (1 << 30) / (RECORD_FLOATS * 4))
+    x = np.random.default_rng(0).normal(size=(records, RECORD_FLOATS)).astype(np.float32)
+    bushel.build({"x": x, "label": np.arange(records)}, folder, shard_size="64M", run=bushel.Run(workers=1))
+    return sum(path.stat().st_size for path in folder.glob("*.tfrecord"))
+
+
+def counts_of(endpoint: str) -> dict[str, int]:
+    """What a limited server was asked for since the last time."""
+    with urllib.request.urlopen(f"{endpoint}/-/counts") as answer:
+        counts: dict[str, int] = json.load(answer)
+    return counts
 
 
 def peak_memory() -> int:

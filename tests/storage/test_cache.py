@@ -162,9 +162,8 @@ import numpy as np
 import bushel
 from bushel.storage import cache
 cache.BLOCK_BYTES = 64 << 10
-feed = bushel.batches(
-    bushel.open(sys.argv[1])["train"], batch_size=50, order=bushel.Order(shuffle=True, seed=int(sys.argv[2])), epochs=2
-)
+order = bushel.Order(shuffle=True, seed=int(sys.argv[2]), block=50, window=8)
+feed = bushel.batches(bushel.open(sys.argv[1])["train"], batch_size=50, order=order, epochs=2)
 seen = np.concatenate([batch["x"][:, 0] for batch in feed])
 assert np.array_equal(np.sort(seen), np.repeat(np.arange(1000), 2)), "lost or doubled"
 """

@@ -164,6 +164,19 @@ def test_an_index_is_tied_by_size_and_entity_tag(built: Path, remote: str) -> No
         load_index(path)
 
 
+def test_an_object_with_other_labels_under_the_same_index_is_read_as_it_is(built: Path, remote: str) -> None:
+    train = bushel.open(built)["train"]
+    shard, labels = train.paths[0], train.values("label")
+    data, index = bytearray(shard.read_bytes()), load_index(shard)
+    assert index is not None
+    other = next(n for n in range(6, len(index) - 1) if labels[n] != labels[5])
+    starts = index.offsets.astype(int)
+    data[starts[other] : starts[other + 1]] = data[starts[5] : starts[6]]  # neither size nor ends change
+    (as_path(remote) / shard.name).write_bytes(bytes(data))
+    again = bushel.open(remote)["train"]
+    assert again.values("label")[other] == again[other]["label"] == labels[5]
+
+
 def test_whole_files_are_read_surveyed_and_checked(built: Path, remote: str) -> None:
     assert same(bushel.read(built), bushel.read(remote))
     assert bushel.info(remote).records == ROWS
@@ -255,12 +268,73 @@ def test_a_shuffle_through_a_cache_that_is_too_small_is_said(remote: str, monkey
     monkeypatch.setenv("BUSHEL_CACHE_SIZE", "100K")
     forget_clients()
     split = bushel.open(remote)["train"]
-    with pytest.warns(reading.StoreShuffle, match="are shuffled record by record through a cache of 100.0 KiB"):
+    with pytest.warns(reading.StoreShuffle, match="more than the cache of 100.0 KiB holds, so each"):
         bushel.batches(split, batch_size=10, order=bushel.Order(shuffle=True)).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bushel.batches(split, batch_size=10, order=bushel.Order(shuffle=True, block=16, window=4)).close()
         bushel.batches(split, batch_size=10).close()
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of what is fetched from shards."""
+    sizes: list[int] = []
+    real = stores.get
+
+    def get(key: Any, start: int, stop: int, etag: str = "") -> Any:
+        sizes.append(stop - start)
+        return real(key, start, stop, etag)
+
+    monkeypatch.setattr(cache, "get", get)
+    return sizes
+
+
+@pytest.mark.parametrize("order", [bushel.Order(), bushel.Order(shuffle=True, seed=2)], ids=["in order", "shuffled"])
+def test_every_byte_is_fetched_once_with_or_without_a_cache(
+    built: Path, remote: str, order: bushel.Order, fetched: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = sum(path.stat().st_size for path in bushel.open(built)["train"].paths)
+    for limit in ("1G", "0"):
+        monkeypatch.setenv("BUSHEL_CACHE_SIZE", limit)
+        forget_clients()
+        here, there = (bushel.open(place)["train"] for place in (built, remote))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", reading.StoreShuffle)
+            feeds = [bushel.batches(split, batch_size=32, order=order) for split in (here, there)]
+        assert all(same(one, other) for one, other in zip(*feeds, strict=True))
+        assert size <= sum(fetched) <= 1.2 * size
+        fetched.clear()
+
+
+def test_one_pass_in_order_is_not_kept_and_what_is_read_again_is(remote: str) -> None:
+    kept = Path(os.environ["BUSHEL_CACHE"])
+    assert sum(len(batch.rows) for batch in bushel.batches(bushel.open(remote)["train"], batch_size=64)) == ROWS
+    assert not list(kept.glob("*.[0-9]*"))
+    feed = bushel.batches(bushel.open(remote)["train"], batch_size=64, epochs=2)
+    assert sum(len(batch.rows) for batch in feed) == 2 * ROWS
+    assert list(kept.glob("*.[0-9]*"))
+
+
+def test_records_fetched_alone_that_came_wrong_once_are_read_again(
+    built: Path, remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, wrong = stores.get, [3]
+
+    def get(key: Any, start: int, stop: int, etag: str = "") -> Any:
+        data = bytearray(real(key, start, stop, etag))
+        wrong[0] -= 1
+        if wrong[0] == 0:
+            data[20] ^= 1
+        return memoryview(bytes(data))
+
+    monkeypatch.setattr(cache, "get", get)
+    monkeypatch.setenv("BUSHEL_CACHE_SIZE", "0")
+    forget_clients()
+    with pytest.warns(reading.StoreShuffle):
+        feed = bushel.batches(bushel.open(remote)["train"], batch_size=32, order=bushel.Order(shuffle=True))
+    assert sum(len(batch.rows) for batch in feed) == ROWS
+    assert wrong[0] < 0
 
 
 def test_without_a_cache_blocks_come_from_memory(built: Path, remote: str, monkeypatch: pytest.MonkeyPatch) -> None:

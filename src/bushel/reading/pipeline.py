@@ -234,7 +234,8 @@ def prepare(split: Split, settings: Settings, pool: Any = None) -> tuple[Maker, 
     shuffled_in_blocks = None if order.block is None else order.block * order.window
     if settings.on_fault == "raise":
         split.shards.check()
-    split.shards.begin(shuffled_among=shuffled_in_blocks if order.shuffle else 0)
+    is_once = settings.epochs == 1 and order.world == 1
+    split.shards.begin(shuffled_among=shuffled_in_blocks if order.shuffle else 0, is_once=is_once)
     wanted = split.wanted(settings.columns)
     sampler = sampler_of(split, order)
     pack: Pack | None = None

@@ -218,7 +218,7 @@ class RawShards(ShardSet):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _held=None, _holding=threading.Lock(), _looking=threading.Lock())
 
-    def begin(self, *, shuffled_among: int | None) -> None:  # noqa: ARG002
+    def begin(self, *, shuffled_among: int | None, is_once: bool = False) -> None:  # noqa: ARG002
         """Read what can only be read in sequence."""
         if self.source.reads == "sequence":
             self._hold()

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import BushelError, CorruptRecord, Fault, FileProblem, quantity, readable_size
+from bushel.parallel import in_background
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, index_path, obtain_index, second_look
 from bushel.records.manifest import Shard as Promised
+from bushel.records.manifest import other_size, repair_help
 from bushel.storage import cache, describe_os_error, status_of
-from bushel.storage.cache import Block, Blocks, the_cache
+from bushel.storage.cache import Blocks, Ranges, Spot, the_cache
 
 __all__ = [
     "Decoded",
@@ -92,7 +94,7 @@ class Shard:
         if told is None:
             return None
         if self.size != told.bytes:
-            return f"has {quantity(self.size, 'byte')}, and the manifest says {told.bytes:,}"
+            return other_size(self.size, told)
         if self._is_fetched or self.damage:
             return None
         if len(self.index) != told.records:
@@ -157,8 +159,11 @@ class ShardSet:
     def __len__(self) -> int:
         return int(self.first[-1])
 
-    def begin(self, *, shuffled_among: int | None) -> None:
-        """Prepare; `shuffled_among` is how many records are mixed at a time: 0 for none, None for all."""
+    def begin(self, *, shuffled_among: int | None, is_once: bool = False) -> None:
+        """Prepare; `shuffled_among` is how many records are mixed at a time: 0 for none, None for all.
+
+        `is_once` says that all records are read here, and none of them again.
+        """
 
     def hold(self, records: int) -> None:
         """Prepare to go back and forth among this many records."""
@@ -212,7 +217,7 @@ class ShardSet:
         """Raise if a shard is not the one in the manifest."""
         for shard in self.shards:
             if shard.problem is not None:
-                help = [f"To keep every intact record of it: bushel repair {shard.path} OUT", _READ_ON]
+                help = [repair_help(shard.path), _READ_ON]
                 raise FileProblem(shard.path, shard.problem, help=help)
 
     def with_damage(self, rows: Ints, faults: RowFaults) -> RowFaults:
@@ -252,9 +257,9 @@ class ShardSet:
         load_indexes(self.shards[number] for number in numbers)
 
     def values(self, name: str) -> NDArray[Any] | None:
-        """A column of the indexes, over all records; None if one index lacks it."""
+        """A column of the indexes, over all records; None if one index lacks it, or may be of another object."""
         self.load_indexes(range(len(self.shards)))
-        if not all(name in shard.index.values for shard in self.shards):
+        if not all(name in shard.index.values and shard.index.is_certain for shard in self.shards):
             return None
         carried: NDArray[Any] = np.concatenate([shard.index.values[name] for shard in self.shards])
         return carried
@@ -272,7 +277,7 @@ class MappedShards(ShardSet):
         places = zip(self.shards, mapping.starts, strict=True)
         return _native.Shards(mapping, [(shard.index.offsets, shard.index.lengths, start) for shard, start in places])
 
-    def begin(self, *, shuffled_among: int | None) -> None:  # noqa: ARG002
+    def begin(self, *, shuffled_among: int | None, is_once: bool = False) -> None:  # noqa: ARG002
         """Map all shards: once, and not in each thread."""
         len(self._core)
 
@@ -286,11 +291,12 @@ class MappedShards(ShardSet):
             self.__dict__.pop("_core", None)  # it still has the old places
 
 
-_AHEAD = 24  # blocks to prefetch
+_NEXT_INDEXES = 3  # of the shards after the one that is read
+_AHEAD = 32  # blocks, or requests for records, to have under way
 
 
 class StoreShuffle(UserWarning):
-    """A shuffle fetches the blocks of an object store many times."""
+    """A shuffle asks an object store for records one by one, as the cache cannot hold them all."""
 
 
 class FetchedShards(ShardSet):
@@ -299,18 +305,23 @@ class FetchedShards(ShardSet):
     def __init__(self, shards: Sequence[Shard], counts: Sequence[int] | None = None) -> None:
         super().__init__(shards, counts)
         self._blocks = Blocks([shard.path for shard in shards])
-        self._doubted: set[Block] = set()  # already read a second time
+        self._ranges: Ranges | None = None  # in place of blocks, if these would be fetched many times
+        self._expected: set[int] = set()  # shards whose indexes are loaded, or on their way
+        self._doubted: set[Spot] = set()  # blocks or records that were already read a second time
 
-    def begin(self, *, shuffled_among: int | None) -> None:
-        """Warn if a shuffle over all records would fetch the same blocks many times."""
+    def begin(self, *, shuffled_among: int | None, is_once: bool = False) -> None:
+        """Fetch records one by one if a shuffle over all of them would fetch the same blocks many times, and warn."""
+        self._blocks.keep(shuffled_among != 0 or not is_once)
+        self._ranges = None
         if shuffled_among:
             self.hold(shuffled_among)
         size, limit = sum(shard.size for shard in self.shards), the_cache().limit
         if shuffled_among is None and size > limit:
+            self._ranges = Ranges([shard.path for shard in self.shards])
             warnings.warn(
-                f"{self.shards[0].path.parent}: {readable_size(size)} are shuffled record by record through a cache of "
-                f"{readable_size(limit)}, so blocks are fetched many times: set BUSHEL_CACHE_SIZE to hold all of it, "
-                "or shuffle in blocks with Order(shuffle=True, block=..., window=...)",
+                f"{self.shards[0].path.parent}: {readable_size(size)} are shuffled record by record, more than the "
+                f"cache of {readable_size(limit)} holds, so each record is a request: set BUSHEL_CACHE_SIZE to hold "
+                "all of it, or shuffle in blocks with Order(shuffle=True, block=..., window=...)",
                 StoreShuffle,
                 stacklevel=6,
             )
@@ -336,15 +347,22 @@ class FetchedShards(ShardSet):
         coming: deque[tuple[T, int]] = deque()
         under_way = 0
         for task in tasks:
-            blocks = _blocks_of(*self._places(rows_of(task)))[0]
-            self._blocks.ask_for(blocks[: self._blocks.most // 2])  # prefetched blocks must not evict each other
-            coming.append((task, len(blocks)))
-            under_way += len(blocks)
+            requests = self._ask_for(*self._places(rows_of(task)))
+            coming.append((task, requests))
+            under_way += requests
             while under_way > _AHEAD and len(coming) > 1:
                 first, done = coming.popleft()
                 under_way -= done
                 yield first
         yield from (task for task, _ in coming)
+
+    def _ask_for(self, owners: Ints, offsets: Ints, lengths: Ints) -> int:
+        """Begin to fetch records; how much is under way for them."""
+        if self._ranges is not None:
+            return self._ranges.ask_for(_spots_of(owners, offsets), lengths.tolist())
+        blocks = _blocks_of(owners, offsets, lengths)[0]
+        self._blocks.ask_for(blocks[: self._blocks.most // 2])  # prefetched blocks must not evict each other
+        return len(blocks)
 
     def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """The shard of each record, its offset there, and its length with framing."""
@@ -353,6 +371,7 @@ class FetchedShards(ShardSet):
         owners: Ints = np.searchsorted(self.first, rows, side="right") - 1
         numbers = np.unique(owners).tolist()
         self.load_indexes(numbers)
+        self._expect(range(numbers[-1] + 1, numbers[-1] + 1 + _NEXT_INDEXES) if numbers else ())
         offsets, lengths = np.empty_like(owners), np.empty_like(owners)
         for number in numbers:
             here = np.flatnonzero(owners == number)
@@ -361,23 +380,41 @@ class FetchedShards(ShardSet):
             lengths[here] = index.lengths[records].astype(np.int64) + HEADER + FOOTER
         return owners, offsets, lengths
 
+    def _expect(self, numbers: Iterable[int]) -> None:
+        """Load the indexes of shards that probably come next, without waiting for them."""
+        for number in numbers:
+            if number < len(self.shards) and number not in self._expected:
+                self._expected.add(number)
+                in_background(lambda shard: shard.indexed, self.shards[number])
+
     def _gather(self, owners: Ints, offsets: Ints, lengths: Ints) -> tuple[Any, Any]:
         """Memory that holds the framed records one after the other, and where each is."""
-        blocks, which, starts, sizes = _blocks_of(owners, offsets, lengths)
-        memory = _native.gather(self._blocks.get(blocks), which, starts, sizes)
+        if self._ranges is not None:
+            pieces = self._ranges.get(_spots_of(owners, offsets), lengths.tolist())
+            memory = _native.gather(pieces, np.arange(len(pieces)), np.zeros_like(lengths), lengths)
+        else:
+            blocks, which, starts, sizes = _blocks_of(owners, offsets, lengths)
+            memory = _native.gather(self._blocks.get(blocks), which, starts, sizes)
         begins = np.cumsum(lengths) - lengths
         return memory, np.stack([begins, lengths - HEADER - FOOTER], axis=1).astype(np.uint64)
 
     def _read_again(self, owners: Ints, offsets: Ints, lengths: Ints, faults: RowFaults) -> bool:
         """Fetch the blocks of records at fault again, unless that was done before."""
         bad = np.array([row for row, fault, _ in faults if fault < Fault.WRONG_KIND], np.int64)
-        blocks = set(_blocks_of(owners[bad], offsets[bad], lengths[bad])[0]) - self._doubted
-        self._doubted |= blocks
-        self._blocks.forget(blocks)
-        return bool(blocks)
+        if self._ranges is not None:
+            doubted = set(_spots_of(owners[bad], offsets[bad])) - self._doubted
+        else:
+            doubted = set(_blocks_of(owners[bad], offsets[bad], lengths[bad])[0]) - self._doubted
+            self._blocks.forget(doubted)
+        self._doubted |= doubted
+        return bool(doubted)
 
 
-def _blocks_of(owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Block], Ints, Ints, Ints]:
+def _spots_of(owners: Ints, offsets: Ints) -> list[Spot]:
+    return list(zip(owners.tolist(), offsets.tolist(), strict=True))
+
+
+def _blocks_of(owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Spot], Ints, Ints, Ints]:
     """The blocks that hold records, and the pieces of these records: block, offset, length."""
     size = cache.BLOCK_BYTES
     first, last = offsets // size, (offsets + lengths - 1) // size

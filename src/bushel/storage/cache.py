@@ -28,15 +28,15 @@ from bushel.parallel import Ahead, in_background
 from bushel.storage.objects import ObjectPath
 from bushel.storage.stores import Status, cache_limit, get
 
-__all__ = ["BLOCK_BYTES", "Block", "Blocks", "Cache", "is_fetched", "local_copy", "the_cache"]
+__all__ = ["BLOCK_BYTES", "Block", "Blocks", "Cache", "Ranges", "Spot", "is_fetched", "local_copy", "the_cache"]
 
 _COPY_RANGE = 32 << 20
 _UNDER_WAY = 4
 _PINNED = 128  # copies that a process holds at most: each takes a descriptor
 _ABANDONED = 3600  # seconds after which a half-written file counts as abandoned
 BLOCK_BYTES = 4 << 20
-_IN_ONE_REQUEST = 8  # blocks
-_HELD_MAPPED, _HELD_IN_MEMORY = 256, 32  # blocks at hand, where there is a cache on disk and where there is none
+_IN_ONE_REQUEST = 2  # blocks
+_HELD_MAPPED, _HELD_IN_MEMORY = 256, 64  # blocks at hand, where there is a cache on disk and where there is none
 
 
 class Cache:
@@ -251,15 +251,31 @@ class Blocks:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [path for path in paths if isinstance(path, ObjectPath)]
         self._cache = the_cache()
-        most = min(_HELD_MAPPED, self._cache.limit // (4 * BLOCK_BYTES))
-        self.most = max(most, _HELD_IN_MEMORY)
+        self.most = 0
+        self.keep(True)
         self._held: OrderedDict[Block, Any] = OrderedDict()  # bytes, or a future of those of several blocks
         self._last: Block | None = None  # that was requested
         self._lock = threading.Lock()
 
+    def keep(self, keeps: bool) -> None:
+        """Whether to add to the cache: what is read in order, and once, would be written there for nothing."""
+        most = min(_HELD_MAPPED, self._cache.limit // (4 * BLOCK_BYTES)) if keeps else 0
+        self._keeps, self.most = keeps, max(most, _HELD_IN_MEMORY)
+
     def get(self, blocks: Sequence[Block]) -> list[Any]:
         """Their bytes; waits for them."""
-        return [found.result()[block] if isinstance(found, Future) else found for block, found in self.ask_for(blocks)]
+        asked = self.ask_for(blocks)
+        found = [held.result()[block] if isinstance(held, Future) else held for block, held in asked]
+        with self._lock:
+            for block, held in asked:
+                # What is used again is used from the cache: memory of the system, not of this process.
+                if (
+                    self._keeps
+                    and isinstance(held, Future)
+                    and (mapped := self._cache.find(self._name(block))) is not None
+                ):
+                    self._held[block] = mapped
+        return found
 
     def ask_for(self, blocks: Sequence[Block]) -> list[tuple[Block, Any]]:
         """Each block with its bytes, or with the future of a fetch that brings them."""
@@ -274,8 +290,9 @@ class Blocks:
                     self._held[block] = found
                 self._held.move_to_end(block)
             for run in map(self._extended, _neighbours(missing)):
-                future = in_background(self._fetch, run)
+                future: Future[dict[Block, Any]] = Future()
                 self._held.update(dict.fromkeys(run, future))
+                in_background(self._fetch, run, future)
             asked = [(block, self._held[block]) for block in blocks]
             while len(self._held) > self.most:
                 self._held.popitem(last=False)
@@ -292,26 +309,21 @@ class Blocks:
         self._last = run[-1]
         return run
 
-    def _fetch(self, run: list[Block]) -> dict[Block, Any]:
-        """Neighbouring blocks, with one request."""
+    def _fetch(self, run: list[Block], future: Future[dict[Block, Any]]) -> None:
+        """Neighbouring blocks, with one request. Whoever waits for them does not wait for the cache too."""
         try:
             path = self._paths[run[0][0]]
             status = path.status()
             start, stop = run[0][1] * BLOCK_BYTES, min((run[-1][1] + 1) * BLOCK_BYTES, status.size)
             data = get(path.key, start, stop, status.etag)
-            found: dict[Block, Any] = {}
-            for at, block in enumerate(run):
-                piece = data[at * BLOCK_BYTES : (at + 1) * BLOCK_BYTES]
-                self._cache.add(self._name(block), piece)
-                found[block] = piece
-        except BaseException:
+        except BaseException as error:
             self.forget(run)  # whoever asks next tries again
-            raise
-        with self._lock:
-            for block in run:
-                if block in self._held and (mapped := self._cache.find(self._name(block))) is not None:
-                    self._held[block] = mapped  # memory of the system, not of this process
-        return found
+            future.set_exception(error)
+            return
+        found = {block: data[at * BLOCK_BYTES : (at + 1) * BLOCK_BYTES] for at, block in enumerate(run)}
+        future.set_result(found)
+        for block, piece in found.items() if self._keeps else ():
+            self._cache.add(self._name(block), piece)
 
     def forget(self, blocks: Iterable[Block]) -> None:
         """Fetch them again when they are next needed."""
@@ -330,3 +342,53 @@ def _neighbours(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     for _, group in groupby(enumerate(blocks), lambda pair: (pair[1][0], pair[1][1] - pair[0])):
         run = [block for _, block in group]
         yield from (run[begin : begin + _IN_ONE_REQUEST] for begin in range(0, len(run), _IN_ONE_REQUEST))
+
+
+Spot: TypeAlias = tuple[int, int]  # number of the file, and where something begins in it
+_GAP_BYTES = 64 << 10  # that are fetched along, rather than asking twice
+
+
+class Ranges:
+    """Pieces of files in a store, each fetched alone and given once. Thread-safe.
+
+    For a shuffle over more than a cache holds, where whole blocks would be fetched again and again.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = [path for path in paths if isinstance(path, ObjectPath)]
+        self._coming: dict[Spot, tuple[Future[memoryview], int]] = {}  # with the offset of what is fetched
+        self._lock = threading.Lock()
+
+    def ask_for(self, spots: Sequence[Spot], sizes: Sequence[int]) -> int:
+        """Fetch what is not on its way; how many requests that takes. Pieces that are near each other share one."""
+        with self._lock:
+            missing = sorted(
+                {spot: size for spot, size in zip(spots, sizes, strict=True) if spot not in self._coming}.items()
+            )
+            runs: list[list[tuple[Spot, int]]] = []
+            for spot, size in missing:
+                (file, start), before = spot, runs[-1][-1] if runs else ((-1, 0), 0)
+                is_near = file == before[0][0] and 0 <= start - before[0][1] - before[1] <= min(_GAP_BYTES, size)
+                if is_near and start + size - runs[-1][0][0][1] <= BLOCK_BYTES:
+                    runs[-1].append((spot, size))
+                else:
+                    runs.append([(spot, size)])
+            for run in runs:
+                (file, start), stop = run[0][0], run[-1][0][1] + run[-1][1]
+                future = in_background(self._fetch, file, start, stop)
+                self._coming.update({spot: (future, start) for spot, _ in run})
+        return len(runs)
+
+    def get(self, spots: Sequence[Spot], sizes: Sequence[int]) -> list[Any]:
+        """The bytes of each; waits for them."""
+        self.ask_for(spots, sizes)
+        with self._lock:
+            coming = [self._coming[spot] for spot in spots]
+            for spot in spots:
+                self._coming.pop(spot, None)
+        places = zip(spots, sizes, coming, strict=True)
+        return [future.result()[at - start : at - start + size] for (_, at), size, (future, start) in places]
+
+    def _fetch(self, file: int, start: int, stop: int) -> memoryview:
+        path = self._paths[file]
+        return get(path.key, start, stop, path.status().etag)
