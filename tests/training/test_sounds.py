@@ -1,0 +1,38 @@
+"""Sound is trained on as log-mel features, whole files and clips, samples and bytes."""
+
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bushel
+from bushel import sources
+from bushel.training import Options, train
+
+pytest.importorskip("keras")
+pytest.importorskip("tensorflow")
+pytest.importorskip("av")
+
+
+def write_tones(folder: Path, count: int = 80) -> Path:
+    noise = np.random.default_rng(0)
+    for number in range(count):
+        place = folder / ("low" if number % 2 == 0 else "high")
+        place.mkdir(parents=True, exist_ok=True)
+        pitch = (300, 2000)[number % 2] * noise.uniform(0.95, 1.05)
+        time = np.arange(3000 + 40 * number) / 8000
+        samples = 0.3 * np.sin(2 * np.pi * pitch * time) + 0.02 * noise.normal(size=len(time))
+        with wave.open(str(place / f"{number}.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes((samples * 32767).astype("<i2").tobytes())
+    return folder
+
+
+@pytest.mark.parametrize("settings", [{"seconds": 0.4}, {"store": "bytes"}], ids=["clips", "files"])
+def test_tones_are_told_apart_by_their_pitch(settings: dict[str, Any], tmp_path: Path) -> None:
+    source = sources.audio(write_tones(tmp_path / "tones"), **settings)
+    bushel.build(source, tmp_path / "data", split="70/30", exact=True)
+    trained = train(tmp_path / "data", Options(epochs=8, batch_size=8), out=tmp_path / "run")
+    assert trained.metrics["val"]["accuracy"] > 0.8
