@@ -139,10 +139,11 @@ class _Export:
         left = [part for part in parts if part not in done]
         total, written = sum(part.records for part in parts), sum(part.records for part in done)
         cores = available_cores()
-        for part in Ahead(self._write, left, threads=cores, ahead=cores):
-            written += part.records
-            if progress is not None:
-                progress(written, total)
+        with Ahead(self._write, left, threads=cores, ahead=cores) as parts_written:  # an error waits for the others
+            for part in parts_written:
+                written += part.records
+                if progress is not None:
+                    progress(written, total)
         return self._finish(parts, len(done))
 
     def _mark(self, part: Part) -> Path:
