@@ -59,11 +59,19 @@ def open(data: Any, *, schema: Any = None) -> Dataset:
 
 def _is_records(data: Any) -> bool:
     if isinstance(data, str | PathLike) and (".tfrec" in str(data) or has_manifest(data)):
-        path = Path(data)  # lists of examples with a context are no Examples, but a source reads them
-        return not (".tfrec" in path.name and path.is_file() and not_examples(path) == ELWC)
+        path = Path(data)
+        return not (".tfrec" in path.name and path.is_file() and _is_elwc(path))
     from bushel.sources.opening import is_raw  # sources take long to import, and datasets do without them
 
     return not is_raw(data)
+
+
+def _is_elwc(path: Path) -> bool:
+    """Whether a file holds lists of examples with a context: they are no Examples, but a source reads them."""
+    try:
+        return not_examples(path) == ELWC
+    except BushelError:  # reading says what is wrong with it
+        return False
 
 
 def open_raw(
