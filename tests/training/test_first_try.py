@@ -258,6 +258,7 @@ def test_a_model_without_a_gradient_is_a_finding(vectors: Path, tmp_path: Path) 
         train(vectors, Options(epochs=1, model=build_model, preflight=False), out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_an_application_of_keras_is_trained_by_name_and_takes_weights(tmp_path: Path) -> None:
     samples, signal = inputs("images")
     rows = [{**sample, "y": label} for sample, label in zip(samples, labels("binary", signal), strict=True)]

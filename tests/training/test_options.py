@@ -193,6 +193,7 @@ def test_the_smaller_last_batch_is_not_compiled_for_itself(classes: Path, tmp_pa
     assert len(traces) == 1
 
 
+@pytest.mark.slow
 def test_encoded_frames_of_clips_are_decoded_and_learned(tmp_path: Path) -> None:
     from pictures import encode_image
 
