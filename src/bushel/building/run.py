@@ -484,8 +484,8 @@ class _Build:
         else:
             return []
         return [
-            f"{which} of {now.get('path')} were left out: without --key rows are told apart by their numbers, and the "
-            "dataset has these numbers already; build the dataset with --key COL to add rows of other files"
+            f"{which} of {now.get('path')} were left out: without --key, rows are identified by their row numbers, and "
+            "the dataset already has these; to add rows of other files, build the dataset with --key COL"
         ]
 
     def _built(self, made: Plan | None, manifest: Manifest | None, outcomes: list[Outcome], resumed: int) -> Built:
