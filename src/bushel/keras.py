@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel.data.columns import Ragged
 from bushel.data.schema import Schema
@@ -24,7 +25,7 @@ from bushel.reading.pipeline import Settings, prepare
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
 
-__all__ = ["as_tensors", "dataset", "load_keras", "load_model", "py_dataset", "quietly"]
+__all__ = ["as_array", "as_tensors", "dataset", "load_keras", "load_model", "py_dataset", "quietly"]
 
 
 def py_dataset(
@@ -170,6 +171,11 @@ def as_tensors(inputs: Any) -> Any:
     if isinstance(inputs, dict):
         return {name: tf.convert_to_tensor(part) for name, part in inputs.items()}
     return tf.convert_to_tensor(inputs)
+
+
+def as_array(outputs: Any) -> NDArray[Any]:
+    """What a Keras model returned, as an array. A tensor of torch that records gradients does not convert by itself."""
+    return np.asarray(load_keras().ops.convert_to_numpy(outputs))
 
 
 @contextlib.contextmanager

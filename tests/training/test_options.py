@@ -221,6 +221,9 @@ def test_the_loop_runs_on_the_other_backends_of_keras(classes: Path, tmp_path: P
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert metrics_of(tmp_path / "run")["verdict"]["learned"]
+    predict = [sys.executable, "-m", "bushel", "predict", str(tmp_path / "run"), str(classes), "--split", "val"]
+    done = subprocess.run(predict, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
     command += ["--strategy", "mirrored", "--overwrite"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2

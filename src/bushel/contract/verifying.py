@@ -25,7 +25,7 @@ from bushel.data.samples import Sample
 from bushel.errors import BushelError
 from bushel.feeding.preparation import prepare_samples
 from bushel.feeding.trees import load_trees
-from bushel.keras import as_tensors, load_model
+from bushel.keras import as_array, as_tensors, load_keras, load_model
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import Draw, Transform, resize
 
@@ -407,7 +407,7 @@ def _callable(model: Any) -> Callable[[Any], Any]:
     if not callable(model) and as_path(model).suffix == ".npz":
         return load_trees(model)
     loaded = model if callable(model) else load_model(model, purpose="running a model")
-    return lambda batch: loaded(as_tensors(batch), training=False)
+    return lambda batch: load_keras().tree.map_structure(as_array, loaded(as_tensors(batch), training=False))
 
 
 def _output_differences(contract: Contract, model: Callable[[Any], Any]) -> Iterator[Difference]:

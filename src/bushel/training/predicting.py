@@ -19,7 +19,7 @@ from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.feeding.preparation import Input, prepare_samples
 from bushel.feeding.trees import Trees, load_trees
-from bushel.keras import as_tensors, load_model
+from bushel.keras import as_array, as_tensors, load_model
 from bushel.printing import html_table
 from bushel.reading import Dataset
 from bushel.reading.dataset import open as open_dataset
@@ -105,7 +105,7 @@ class TrainedModel:
             ) from None
         if isinstance(outputs, dict | list | tuple):
             raise SchemaMismatch("the model has several outputs, so it does not predict one class", at=str(self.path))
-        return np.asarray(outputs)
+        return outputs if isinstance(outputs, np.ndarray) else as_array(outputs)
 
 
 def open_run(run: AnyPath) -> TrainedModel:

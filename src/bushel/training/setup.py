@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bushel.checking.rules.model_rules import look_at_model
 from bushel.errors import SchemaMismatch
 from bushel.feeding.preparation import Input, Preparation, Problem, Target, arrange
+from bushel.keras import as_array
 from bushel.reading import Dataset
 from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of
@@ -175,7 +176,7 @@ def _called(model: Any, x: Any, options: Options) -> NDArray[Any]:
         raise SchemaMismatch(f"the model does not take {shapes}: {_why(error)}", at=_name(options)) from None
     if isinstance(outputs, dict | list | tuple):
         raise SchemaMismatch(f"the model has {len(outputs)} outputs; bushel trains models with one", at=_name(options))
-    return np.asarray(outputs)
+    return as_array(outputs)
 
 
 def _name(options: Options) -> str:

@@ -18,7 +18,7 @@ from bushel.checking.collect.facts import Data, FeatureFacts
 from bushel.checking.report.findings import Finding, Location
 from bushel.checking.rules.label_rules import is_classification
 from bushel.checking.rules.registry import rule
-from bushel.keras import load_model
+from bushel.keras import as_array, load_model
 
 __all__ = ["ModelFacts", "look_at_model"]
 
@@ -171,7 +171,7 @@ def _values_before(model: Any, node: Any, ends: tuple[float, float]) -> tuple[fl
     before = keras.Model(graph.inputs[0], node.input_tensors[0])
     shape = [size or 32 for size in model.input_shape[1:]]
     x = np.stack([np.full(shape, end, np.float32) for end in ends])
-    out = np.asarray(before(x, training=False))
+    out = as_array(before(x, training=False))
     return float(out.min()), float(out.max())
 
 
