@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from bushel.data.samples import Sample, sample_at
-from bushel.feeding.request import Data, open_split
+from bushel.feeding.adapters import Data, open_split
 from bushel.reading import Split
 
 __all__ = ["Source", "source"]

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import BushelWarning, SchemaMismatch, missing_package
-from bushel.feeding.loops import Loops
+from bushel.feeding.adapters import Data, Loops, Request, open_split, request_of
 from bushel.feeding.preparation import arrange, as_array
-from bushel.feeding.request import Data, Request, open_split, request_of
 from bushel.parallel import iterate_ahead
 from bushel.reading import Batch, Feed, Order, Report, Workers
 from bushel.reading.batch import OnFault

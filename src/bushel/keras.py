@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bushel.data.columns import Ragged
 from bushel.data.schema import Schema
 from bushel.errors import FileProblem, missing_package
+from bushel.feeding.adapters import Data, Request, fields_of, open_split, probe, request_of, row_weights
 from bushel.feeding.preparation import dense_array
-from bushel.feeding.request import Data, Request, fields_of, open_split, probe, request_of, row_weights
 from bushel.parallel import available_cores
 from bushel.reading import Order, Workers
 from bushel.reading.batch import Group, OnFault, Place, PlannedBatch

@@ -18,7 +18,7 @@ from support import example, frame, sequence_example
 import bushel
 from bushel import BytesColumn, Feature, Ragged, Schema, Writer
 from bushel.building import NarrowedValues
-from bushel.data.column_encoding import Stored
+from bushel.data.encoding import Stored
 from bushel.data.schema import sidecar_path
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 import bushel
 from bushel.checking import Finding, Location, Plan, all_rules, rule
-from bushel.checking.report import formats
-from bushel.checking.report import formats as terminal
+from bushel.checking.report import finding_formats as formats
+from bushel.checking.report import finding_formats as terminal
 from bushel.cli import cli
 
 DOCS = Path(__file__).parents[2] / "docs"

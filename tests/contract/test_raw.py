@@ -11,7 +11,7 @@ from pictures import encode_image, photo
 import bushel
 from bushel import contract
 from bushel import transforms as t
-from bushel.contract.raw import read_raw
+from bushel.contract.raw_samples import read_raw
 
 
 def contract_of(data: Path, *features: str, transforms: Any = (), split: str = "train") -> contract.Contract:

@@ -11,7 +11,7 @@ from support import flip, write_records
 import bushel
 from bushel.cli import cli
 from bushel.errors import BushelError, FileProblem
-from bushel.records.messages import ELWC, not_examples, parse_elwc
+from bushel.records.files import ELWC, not_examples, parse_elwc
 
 
 def field(number: int, data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from gather import keys_of, listed
 
 import bushel
 from bushel import sources
-from bushel.data.sound import decode_sound, load_av
+from bushel.data.sound_decoding import decode_sound, load_av
 
 av = pytest.importorskip("av")
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from bushel.data.record_encoding import Constraint
+from bushel.data.encoding import Constraint
 from bushel.errors import FormatError, nearest
 from bushel.records.files import Compression
 from bushel.storage import AnyPath, as_path, write_whole

@@ -8,12 +8,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bushel.checking.collect.engine_parts import Engine
 from bushel.checking.collect.facts import Data, FileFacts, Plan
-from bushel.checking.collect.one_pass import Interrupted, list_data, read_data
-from bushel.checking.report.findings import SEVERITIES, Finding, Severity, at_least
-from bushel.checking.report.formats import page_text, report_html, summary
-from bushel.checking.report.settings import Settings, load_settings, read_baseline
+from bushel.checking.collect.one_pass import Engine, Interrupted, list_data, read_data
+from bushel.checking.report.finding_formats import page_text, report_html, summary
+from bushel.checking.report.findings import (
+    SEVERITIES,
+    Finding,
+    Settings,
+    Severity,
+    at_least,
+    load_settings,
+    read_baseline,
+)
 from bushel.checking.rules.registry import (
     FAMILIES,
     Rule,
@@ -29,8 +35,6 @@ from bushel.data.tf_schema import read_pbtxt
 from bushel.errors import BushelError, FileProblem
 from bushel.parallel import Crew, Stopwatch, Timing, available_cores
 from bushel.storage import AnyPath, local_paths
-
-__all__ = ["Report", "check", "explain"]
 
 _LARGE = 256 << 20  # bytes of data that processes share out
 

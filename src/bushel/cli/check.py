@@ -109,7 +109,7 @@ def check(
         raise click.UsageError("give at least one PATH, --script, --model or --contract")
     import bushel
     from bushel.checking import Plan
-    from bushel.checking.report import settings as check_settings
+    from bushel.checking.report import findings as check_settings
 
     with show_progress(_step) as progress:
         report = bushel.check(
@@ -133,8 +133,8 @@ def check(
 
 
 def _print(report: Any, form: str | None) -> None:
-    from bushel.checking.report import formats
-    from bushel.checking.report import formats as terminal
+    from bushel.checking.report import finding_formats as formats
+    from bushel.checking.report import finding_formats as terminal
 
     if form == "json":
         click.echo(json.dumps(formats.to_json(report.findings, report.checked), indent=2, default=_plain))

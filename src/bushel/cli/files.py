@@ -261,7 +261,7 @@ def _print_splits(folder: Path, found: Any) -> None:
 
 def _print_info(found: Any) -> None:
     from bushel.errors import CorruptRecord, quantity, readable_size
-    from bushel.records.messages import not_examples
+    from bushel.records.files import not_examples
     from bushel.storage import as_path
 
     kinds = {"example": "Example", "sequence_example": "SequenceExample", "bytes": "other bytes than Examples"}
@@ -385,8 +385,8 @@ def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> 
 
 def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:
     import bushel
+    from bushel.records.files import not_examples
     from bushel.records.manifest import list_shards
-    from bushel.records.messages import not_examples
 
     names = columns.split(",") if columns else None
     files, _ = list_shards(paths)
@@ -482,7 +482,7 @@ def schema(paths: tuple[str, ...], as_tf: bool, as_pbtxt: bool, as_json: bool) -
     Exit: 0 printed, 2 unreadable, or no record is intact.
     """
     import bushel
-    from bushel.records.messages import refuse_others
+    from bushel.records.files import refuse_others
     from bushel.records.survey import tf_description
     from bushel.storage import as_path
 

@@ -243,7 +243,7 @@ def _step(progress: Progress) -> Step:
 
 
 def _say(finding: Finding) -> None:
-    from bushel.checking.report import formats as terminal
+    from bushel.checking.report import finding_formats as terminal
 
     for line in terminal.finding_lines(finding, colour=sys.stderr.isatty()):
         click.echo(line, err=True)
@@ -273,7 +273,7 @@ def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
 def _show(trained: Trained, *, as_json: bool) -> None:
     import json
 
-    from bushel.checking.report import formats as terminal
+    from bushel.checking.report import finding_formats as terminal
     from bushel.printing import text_table
     from bushel.training.run_folder import plain
     from bushel.training.verdict.metrics import metric_table

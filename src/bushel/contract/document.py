@@ -38,28 +38,6 @@ from bushel.transforms import Fittable, Transform
 from bushel.transforms.by_name import describe_transforms, make_from_data
 from bushel.transforms.fitted import keep, restore
 
-__all__ = [
-    "CONTRACT_NAME",
-    "Contract",
-    "Golden",
-    "StoredArray",
-    "StoredValue",
-    "arrange",
-    "is_same",
-    "load_array",
-    "load_bytes",
-    "load_sample",
-    "prepare",
-    "read",
-    "row_value",
-    "store_array",
-    "store_bytes",
-    "store_preparation",
-    "store_sample",
-    "write",
-]
-
-
 LARGEST = 4 << 20  # bytes of an array that is kept in full; of a larger one, only the digest is
 
 

@@ -33,8 +33,6 @@ from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest
 from bushel.storage import as_path
 from bushel.transforms import Draw, decode_image, resize
 
-__all__ = ["fingerprints_of", "make"]
-
 _COLOURS = {1: "GRAY", 3: "RGB", 4: "RGBA"}
 _CODECS = ("numpy", "pillow", "simplejpeg")
 _LOOKED_AT = 100_000  # labels to search for golden inputs of several classes

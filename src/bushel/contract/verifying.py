@@ -29,9 +29,6 @@ from bushel.keras import as_array, as_tensors, load_keras, load_model
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import Draw, Transform, resize
 
-__all__ = ["Difference", "compare_arrays", "compare_classes", "compare_values", "verify"]
-
-
 _CLOSE = 1e-3  # relative to the spread of the values: how near a tensor must be to count as the explanation
 _ROUNDING = 0.02  # relative to the spread: the difference that another decoder or order of sums may make
 

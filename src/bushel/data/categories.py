@@ -17,9 +17,6 @@ from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
 from bushel.parallel import available_cores
 
-__all__ = ["Categories", "Label", "Labels", "Task", "hash_values", "labels_of", "likely_label"]
-
-
 Hashes = NDArray[np.uint64]
 
 

@@ -1,4 +1,4 @@
-"""Columns in memory: NumPy arrays where all rows have one shape, and the classes here where they do not."""
+"""Columns in memory: arrays where all rows have one shape, the classes here where they do not; and as Arrow tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias, cast, overload
 
@@ -16,34 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
 from bushel.storage import write_array
-
-__all__ = [
-    "BytesColumn",
-    "Column",
-    "Ragged",
-    "SparseColumn",
-    "SparseRow",
-    "aligned",
-    "aligned_empty",
-    "as_dense",
-    "as_ragged",
-    "byte_size",
-    "concatenate",
-    "cut",
-    "describe_column",
-    "is_spooled",
-    "join_sparse",
-    "load_columns",
-    "part_sparse",
-    "splits_of",
-    "spool_columns",
-    "take",
-    "with_missing",
-    "write_columns",
-]
-
 
 ALIGNMENT = 64
 _NO_POOL = _native.Pool(0)
@@ -542,3 +518,90 @@ def _map(stem: Path, part: str) -> NDArray[Any]:
     path = stem.with_name(f"{stem.name}.{part}.npy")
     array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return np.asarray(array)
+
+
+def to_arrow(columns: Mapping[str, Any], features: Mapping[str, Feature]) -> Any:
+    """A table with one row per record: lists for arrays, of fixed size if the shape is, and nulls for missing values.
+
+    A sparse feature becomes two lists, `name/indices` and `name/values`, as in records.
+    """
+    import pyarrow as pa
+
+    arrays: dict[str, Any] = {}
+    for name, column in columns.items():
+        if isinstance(column, SparseColumn):
+            arrays |= {part: _array(inner, None) for part, inner in part_sparse(name, column).items()}
+        else:
+            arrays[name] = _array(column, features.get(name))
+    return pa.table(arrays)
+
+
+def _array(column: Column, feature: Feature | None) -> Any:
+    is_text = feature is not None and feature.dtype == "str"
+    if not isinstance(column, Ragged):
+        return _dense(column, is_text)
+    if feature is None or feature.sequence or feature.is_ragged or column.present is None:
+        return _lists(column, is_text)
+    return _optional(column, feature, is_text)
+
+
+def _dense(column: Column, is_text: bool) -> Any:
+    import pyarrow as pa
+
+    if isinstance(column, BytesColumn):
+        return _texts(column, is_text)
+    if isinstance(column, Ragged):
+        return _lists(column, is_text)
+    array = np.ascontiguousarray(column)
+    found = pa.array(array.reshape(-1))
+    for size in reversed(array.shape[1:]):
+        found = pa.FixedSizeListArray.from_arrays(found, size) if size else _empty_lists(found, array.shape)
+    return found
+
+
+def _empty_lists(values: Any, shape: tuple[int, ...]) -> Any:
+    import pyarrow as pa
+
+    return pa.LargeListArray.from_arrays(np.zeros(shape[0] + 1, np.int64), values)
+
+
+def _texts(column: BytesColumn, is_text: bool) -> Any:
+    import pyarrow as pa
+
+    buffers = [
+        None,
+        pa.py_buffer(np.ascontiguousarray(column.offsets, np.int64)),
+        pa.py_buffer(np.ascontiguousarray(column.data)),
+    ]
+    if is_text:
+        found = pa.Array.from_buffers(pa.large_string(), len(column), buffers)
+        try:
+            found.validate(full=True)
+            return found
+        except pa.ArrowInvalid:  # not UTF-8: the bytes as they are
+            pass
+    return pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
+
+
+def _lists(column: Ragged, is_text: bool) -> Any:
+    import pyarrow as pa
+
+    mask = None if column.present is None else pa.array(~np.asarray(column.present))
+    offsets = pa.array(np.asarray(column.row_splits, np.int64))
+    return pa.LargeListArray.from_arrays(offsets, _dense(column.values, is_text), mask=mask)
+
+
+def _optional(column: Ragged, feature: Feature, is_text: bool) -> Any:
+    """Values of one shape, null where a record lacks them."""
+    import pyarrow as pa
+
+    assert column.present is not None
+    present = np.asarray(column.present)
+    sizes = [size or 0 for size in feature.shape]
+    values = column.values
+    if isinstance(values, np.ndarray) and values.size == int(present.sum()) * prod(sizes):
+        values = values.reshape(-1, *sizes)
+    elif len(values) != int(present.sum()):
+        return _lists(column, is_text)
+    places = np.cumsum(present) - 1
+    return _dense(values, is_text).take(pa.array(places, mask=~present))

@@ -27,21 +27,6 @@ from bushel.data.schema import BYTES_KIND, RAW_DTYPES, Encoding, Feature
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.storage.file_kinds import kind_of_bytes
 
-__all__ = [
-    "Sample",
-    "Stack",
-    "are_images",
-    "as_column",
-    "check_sample",
-    "column_of",
-    "empty_column",
-    "feature_of",
-    "feature_of_column",
-    "features_of",
-    "sample_at",
-    "to_columns",
-]
-
 Sample: TypeAlias = dict[str, Any]
 
 _LARGE = 4096  # bytes of an array that goes straight to its place in the batch

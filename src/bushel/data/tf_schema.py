@@ -12,8 +12,6 @@ from bushel.data.schema import BYTES_KIND, FLOAT_KIND, IMAGE_ENCODINGS, INT_KIND
 from bushel.errors import FileProblem
 from bushel.storage import AnyPath, as_path
 
-__all__ = ["Declared", "read_pbtxt", "to_pbtxt"]
-
 Message: TypeAlias = dict[str, list[Any]]  # the values of each field, in their order
 
 TYPES = {"BYTES": BYTES_KIND, "INT": INT_KIND, "FLOAT": FLOAT_KIND}

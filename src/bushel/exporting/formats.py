@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from bushel.data.arrow import to_arrow
-from bushel.data.columns import BytesColumn, Column, SparseRow
+from bushel.data.columns import BytesColumn, Column, SparseRow, to_arrow
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import BushelError, SchemaMismatch

@@ -21,29 +21,6 @@ from bushel.reading.layout import Bucket, Dense, Pack, Pad, Sparse
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.chain import Chain
 
-__all__ = [
-    "Input",
-    "InputKind",
-    "OutputKind",
-    "Preparation",
-    "Problem",
-    "Resizing",
-    "Target",
-    "TargetKind",
-    "arrange",
-    "as_array",
-    "dense_array",
-    "encode_labels",
-    "flat_labels",
-    "inputs_of",
-    "output_kind",
-    "prepare_samples",
-    "probabilities",
-    "text",
-    "to_record",
-]
-
-
 TargetKind: TypeAlias = Literal["binary", "multi_class", "multi_label", "regression"]
 OutputKind: TypeAlias = Literal["probabilities", "logits", "numbers"]
 

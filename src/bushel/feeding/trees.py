@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from bushel.errors import FormatError, SchemaMismatch
 from bushel.storage import AnyPath, as_path, write_whole
 
-__all__ = ["LEVELS", "Forest", "TableInput", "Trees", "load_trees", "save_trees", "table_rows"]
-
 Array = NDArray[Any]
 
 FORMAT = 1

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.pixels.codecs import as_pixels
 
-__all__ = ["FITS", "KERNELS", "Boxes", "Fit", "Kernel", "Move", "moved", "place", "resize_pixels"]
-
-
 Fit: TypeAlias = Literal["stretch", "fit", "pad", "crop"]
 FITS = ("stretch", "fit", "pad", "crop")
 Boxes: TypeAlias = NDArray[np.float64]  # xmin, ymin, xmax, ymax, as shares of the image

@@ -14,8 +14,6 @@ from bushel import _native
 from bushel.data.columns import BytesColumn
 from bushel.storage.file_kinds import IMAGES, kind_of_bytes, what_is
 
-__all__ = ["FORMATS", "BadImage", "Codec", "Header", "Headers", "ImageFormat", "parse_header", "read_headers"]
-
 
 class BadImage(Exception):
     """Why an image cannot be used."""

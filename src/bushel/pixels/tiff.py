@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from bushel.pixels.codecs import decode_wide
 from bushel.pixels.headers import BadImage
 
-__all__ = ["TiffReader", "is_tiff"]
-
 _TYPES = {1: "B", 2: "c", 3: "H", 4: "I", 5: "II", 6: "b", 7: "B", 8: "h", 9: "i", 16: "Q", 17: "q"}
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _CHANNELS = 256, 257, 258, 259, 262, 277
 _STRIPS, _STRIP_ROWS, _STRIP_SIZES, _PLANAR, _PREDICTOR = 273, 278, 279, 284, 317

@@ -13,7 +13,7 @@ import numpy as np
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.schema import Feature
 from bushel.errors import BushelError, missing_package
-from bushel.feeding.request import Data, open_split
+from bushel.feeding.adapters import Data, open_split
 from bushel.ray.cluster import require_ray
 from bushel.reading import Dataset, Feed, Order, Split
 from bushel.reading import batches as read_batches

@@ -14,9 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.arrow import to_arrow
 from bushel.data.categories import Label
-from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, cut, join_sparse
+from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, cut, join_sparse, to_arrow
 from bushel.data.samples import Sample, column_of, feature_of, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import choose, find, group_files
@@ -33,10 +32,10 @@ from bushel.reading.shards import (
     Wanted,
     load_indexes,
 )
+from bushel.records.files import refuse_others
 from bushel.records.index import row_lengths
 from bushel.records.manifest import MANIFEST_NAME, Manifest, has_manifest, read_manifest
 from bushel.records.manifest import Shard as Promised
-from bushel.records.messages import refuse_others
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths

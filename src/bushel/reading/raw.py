@@ -15,18 +15,15 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.categories import Categories, Label, Labels, count_labels, hash_values, labels_of
-from bushel.data.column_encoding import Narrowings
 from bushel.data.columns import Column, concatenate
-from bushel.data.division import Division, divide, ordered_rows
-from bushel.data.record_encoding import FRAMING, FramedRecords, RecordEncoder, stored_schema
-from bushel.data.splits import TRAIN, find
+from bushel.data.encoding import FRAMING, FramedRecords, Narrowings, RecordEncoder, stored_schema
+from bushel.data.splits import TRAIN, Division, divide, find, ordered_rows
 from bushel.errors import BushelError, Fault, MissingName, quantity, readable_size
 from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_records
 from bushel.reading.shards import Decoded, RowFaults, ShardSet, Wanted
-from bushel.records.files import Skipped
+from bushel.records.files import ELWC, Skipped, not_examples
 from bushel.records.manifest import has_manifest
-from bushel.records.messages import ELWC, not_examples
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.fitted import Learner, merge_layer, needs_fit, next_layer

@@ -35,8 +35,6 @@ from bushel.storage import (
 )
 from bushel.storage.file_kinds import SHARD_CODECS
 
-__all__ = ["Index", "StaleIndex", "build_index", "index_path", "load_index", "obtain_index", "write_index"]
-
 MAGIC = b"BUSHELIX"
 FORMAT = 2
 ALIGNMENT = 64

@@ -26,19 +26,6 @@ from bushel.storage import (
 )
 from bushel.storage.file_kinds import Compression
 
-__all__ = [
-    "ARTIFACTS_NAME",
-    "MANIFEST_NAME",
-    "Balanced",
-    "Manifest",
-    "Shard",
-    "Split",
-    "has_manifest",
-    "list_shards",
-    "read_manifest",
-    "write_manifest",
-]
-
 FORMAT = 1
 MANIFEST_NAME = "dataset.json"
 ARTIFACTS_NAME = "_artifacts"

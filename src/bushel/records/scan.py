@@ -31,8 +31,6 @@ from bushel.records.files import CHUNK_BYTES, Chunk, OnFault, RecordFile, Skippe
 from bushel.records.manifest import list_shards
 from bushel.storage import AnyPath
 
-__all__ = ["SkippedRecords", "payloads", "read", "scan"]
-
 _PROBE = 1024  # records that show which features hold a single value, if there is no schema
 _SMALL = 1 << 20  # bytes below which a second thread does not pay off
 _WHOLE = 1 << 62

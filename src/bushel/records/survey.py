@@ -36,9 +36,6 @@ from bushel.records.scan import read, scan
 from bushel.storage import AnyPath, as_path, list_files
 from bushel.storage.file_kinds import CORE_IMAGES
 
-__all__ = ["Cost", "Costs", "FileInfo", "Info", "Saving", "costs", "infer_schema", "info", "probe_schema", "schema_of"]
-
-
 _FORMATS = ("list", *CORE_IMAGES)
 _KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
 

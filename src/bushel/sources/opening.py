@@ -16,9 +16,8 @@ import numpy as np
 
 from bushel.errors import BushelError, FileProblem, nearest
 from bushel.parallel import Helpers
-from bushel.records.files import open_file
+from bushel.records.files import ELWC, not_examples, open_file, refuse_others
 from bushel.records.manifest import has_manifest
-from bushel.records.messages import ELWC, not_examples, refuse_others
 from bushel.sources.detection.box_tables import has_boxes
 from bushel.sources.detection.boxed_images import boxes, coco, voc, yolo
 from bushel.sources.detection.coco import coco_files, is_coco

@@ -16,10 +16,9 @@ from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, join_s
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import split_of_shard
 from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
-from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file
+from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file, parse_elwc
 from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
-from bushel.records.messages import parse_elwc
 from bushel.records.scan import payloads, shape_columns, to_column
 from bushel.records.survey import infer_schema
 from bushel.sources.memory.values import number_keys

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from bushel.data.schema import Schema
-from bushel.feeding.request import Data, Request, open_split, request_of, row_weights
+from bushel.feeding.adapters import Data, Request, open_split, request_of, row_weights
 from bushel.reading import Batch, Feed, Order, Workers
 from bushel.reading.batch import OnFault
 from bushel.reading.layout import Layout

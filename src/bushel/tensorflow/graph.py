@@ -10,7 +10,7 @@ import numpy as np
 
 from bushel.data.schema import Schema
 from bushel.errors import MissingName, SchemaMismatch
-from bushel.feeding.request import Request
+from bushel.feeding.adapters import Request
 from bushel.reading import Bucket, Dense, Pack, Pad, Sparse
 from bushel.reading.layout import Layout
 from bushel.reading.order import BufferedShuffle

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bushel.data.columns import BytesColumn, Ragged, SparseColumn, as_ragged, count_of
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch, missing_package
-from bushel.feeding.request import Fields, Request, fields_of, probe
+from bushel.feeding.adapters import Fields, Request, fields_of, probe
 from bushel.reading import Pack, Pad
 from bushel.transforms.protocol import Declaring
 

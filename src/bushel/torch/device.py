@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bushel.feeding.request import row_weights
+from bushel.feeding.adapters import row_weights
 from bushel.reading import Batch
 from bushel.torch.images import DeviceImages
 from bushel.torch.tensors import Form, parts_of, tensor_of

@@ -22,8 +22,7 @@ from bushel.data.columns import take
 from bushel.data.samples import sample_at
 from bushel.data.schema import Feature
 from bushel.errors import BushelError
-from bushel.feeding.loops import Loops
-from bushel.feeding.request import Data, Fields, Request, fields_of, open_split, request_of
+from bushel.feeding.adapters import Data, Fields, Loops, Request, fields_of, open_split, request_of
 from bushel.parallel import available_cores, iterate_ahead
 from bushel.reading import Batch, Feed, Order, Report, Workers
 from bushel.reading.batch import Group, Maker, OnFault, Passed, Place, PlannedBatch, Tally

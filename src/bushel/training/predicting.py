@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.contract import Contract, arrange, prepare, read
-from bushel.contract.raw import Raw, read_raw
+from bushel.contract.raw_samples import Raw, read_raw
 from bushel.data.samples import Sample
 from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch

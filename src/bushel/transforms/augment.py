@@ -20,22 +20,6 @@ from bushel.transforms.canvas import Canvas
 from bushel.transforms.image import cut_canvas, cut_sample, follow_rotation, moved_sample
 from bushel.transforms.protocol import Draw, Draws, image_of
 
-__all__ = [
-    "brightness",
-    "contrast",
-    "cutmix",
-    "cutout",
-    "hue",
-    "mixup",
-    "noise",
-    "random_crop",
-    "random_flip",
-    "random_resized_crop",
-    "rotate",
-    "saturation",
-]
-
-
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]], np.float32)
 

@@ -18,8 +18,6 @@ from bushel.storage import leaves
 from bushel.transforms import augment, classes, encoded, image, missing, numbers, scaling, sound, text_vectors, texts
 from bushel.transforms.protocol import BatchTransform, Kept, Transform, allow_file, doubt_file
 
-__all__ = ["describe_transforms", "make_from_data", "make_transforms", "name_of", "trust"]
-
 NAME = "transform"
 _MODULES = (augment, classes, encoded, image, missing, numbers, scaling, sound, text_vectors, texts)
 

@@ -16,8 +16,6 @@ from bushel.errors import SchemaMismatch
 from bushel.pixels.geometry import KERNELS, Kernel
 from bushel.pixels.headers import Codec, Headers, read_headers
 
-__all__ = ["Canvas", "Ints", "Plan", "decoded_sizes"]
-
 Ints: TypeAlias = NDArray[np.int64]
 Images: TypeAlias = BytesColumn | NDArray[Any] | list[Any]
 Decode: TypeAlias = Callable[[bytes], NDArray[np.uint8]]

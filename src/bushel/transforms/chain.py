@@ -35,8 +35,6 @@ from bushel.transforms.protocol import (
     is_in_core,
 )
 
-__all__ = ["Chain", "Refuse", "Rows", "Spent", "apply_all"]
-
 Columns: TypeAlias = dict[str, Any]
 Step: TypeAlias = tuple[int, Any]  # a transform, by its number in the whole chain
 # Takes the place of a row on which a transform failed, and the error; returns to leave the row out, or raises.

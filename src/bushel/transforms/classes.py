@@ -18,8 +18,6 @@ from bushel.data.samples import Sample
 from bushel.errors import BushelError, MissingName, SchemaMismatch
 from bushel.transforms.protocol import Draw, Fit
 
-__all__ = ["encode", "multi_hot", "one_hot"]
-
 Name = str | int
 _MOST_CLASSES = 1 << 20
 _FEW = 64  # texts, for which sorting costs more than it saves

@@ -32,8 +32,6 @@ from bushel.transforms.image import (
 )
 from bushel.transforms.protocol import Draw, image_of
 
-__all__ = ["encode_image", "own_form", "reencode", "resize_encoded"]
-
 Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 
 

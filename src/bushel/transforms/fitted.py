@@ -21,22 +21,6 @@ from bushel.transforms.by_name import name_of
 from bushel.transforms.chain import Chain
 from bushel.transforms.protocol import ColumnFit, Fit, Fittable, Kept, Transform
 
-__all__ = [
-    "Keepsakes",
-    "Layer",
-    "Learner",
-    "Together",
-    "check_features",
-    "keep",
-    "merge_in_order",
-    "merge_layer",
-    "needs_fit",
-    "next_layer",
-    "restore",
-    "restore_all",
-    "touched",
-]
-
 
 def needs_fit(transform: Transform) -> bool:
     """Whether it still has to learn."""

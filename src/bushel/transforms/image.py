@@ -18,9 +18,6 @@ from bushel.pixels.geometry import FITS, KERNELS, Boxes, Fit, Kernel, Move, move
 from bushel.transforms.canvas import Canvas, Ints
 from bushel.transforms.protocol import Draw, Draws, image_of, value_of
 
-__all__ = ["base_of", "center_crop", "convert_colour", "decode_image", "follow", "follow_rotation", "resize", "sized"]
-
-
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 

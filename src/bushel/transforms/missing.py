@@ -18,8 +18,6 @@ from bushel.transforms.numbers import Quantiles
 from bushel.transforms.protocol import Draw, Fit
 from bushel.transforms.scaling import MomentsFit
 
-__all__ = ["fill", "require"]
-
 Value = float | int | str
 _DISTINCT = 1 << 20  # distinct values among which the most frequent is searched
 

@@ -17,26 +17,6 @@ from bushel.errors import MissingName, SchemaMismatch
 from bushel.transforms.canvas import Canvas
 from bushel.transforms.protocol import Draw, Draws, Fit, array_of
 
-__all__ = [
-    "Elementwise",
-    "Floats",
-    "Quantiles",
-    "bucketise",
-    "by_position",
-    "cast",
-    "change_column",
-    "clip",
-    "columns_by_position",
-    "jitter",
-    "line_up",
-    "log",
-    "normalise",
-    "numbers_column",
-    "scale",
-    "window",
-]
-
-
 EXACT = 1 << 20  # up to this many values, all are kept
 BUFFER = 1 << 17  # values per buffer beyond that
 

@@ -19,31 +19,6 @@ from bushel.data.schema import Feature
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.transforms.canvas import Canvas
 
-__all__ = [
-    "BatchTransform",
-    "ColumnFit",
-    "ColumnTransform",
-    "CountingTransform",
-    "Declaring",
-    "Draw",
-    "Draws",
-    "Fit",
-    "Fittable",
-    "Kept",
-    "PaintedTransform",
-    "Transform",
-    "allow_file",
-    "array_of",
-    "check_may_read",
-    "doubt_file",
-    "image_of",
-    "is_in_core",
-    "may_read",
-    "note",
-    "value_of",
-]
-
-
 _WORD = 2**64 - 1
 
 

@@ -24,8 +24,6 @@ from bushel.transforms.numbers import (
 )
 from bushel.transforms.protocol import Draws, Fit
 
-__all__ = ["min_max", "robust_scale", "standardise"]
-
 
 class Moments(msgspec.Struct, frozen=True):
     """Mean and standard deviation (of the population) of each position; `count` is the smallest number of values."""

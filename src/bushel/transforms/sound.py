@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import Column
 from bushel.data.samples import Sample
-from bushel.data.sound import BadSound, as_floats, decode_sound
+from bushel.data.sound_decoding import BadSound, as_floats, decode_sound
 from bushel.errors import SchemaMismatch
 from bushel.transforms.protocol import Draw, array_of, value_of
-
-__all__ = ["decode_audio", "fit_audio", "mel", "spectrogram"]
 
 Scale = Literal["power", "log", "db"]
 _SCALES = ("power", "log", "db")

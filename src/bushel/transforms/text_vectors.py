@@ -34,9 +34,6 @@ from bushel.transforms.texts import (
     texts_of,
 )
 
-__all__ = ["Terms", "embed", "hash_ngrams", "raw", "sparse", "tfidf"]
-
-
 Norm: TypeAlias = Literal["l1", "l2", "none"]
 _FILE = "terms.json"
 

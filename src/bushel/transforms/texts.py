@@ -23,25 +23,6 @@ from bushel.data.schema import Feature
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch, missing_package
 from bushel.transforms.protocol import Draw, Fit, check_may_read, may_read, note, value_of
 
-__all__ = [
-    "PAD",
-    "RESERVED",
-    "UNKNOWN",
-    "Counts",
-    "Unit",
-    "Vocabulary",
-    "check_sizes",
-    "clean",
-    "digest_of",
-    "learnt_texts",
-    "sample_texts",
-    "text_of",
-    "texts_of",
-    "tokenise",
-    "tokenise_file",
-]
-
-
 # Control characters except whitespace, whose removal would join words.
 CONTROL = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f"
 _CONTROL = re.compile(f"[{CONTROL}]")

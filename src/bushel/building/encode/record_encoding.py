@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.categories import Labels
-from bushel.data.column_encoding import Narrowings
 from bushel.data.columns import Column, take
-from bushel.data.record_encoding import Constraint, FramedRecords, RecordEncoder
+from bushel.data.encoding import Constraint, FramedRecords, Narrowings, RecordEncoder
 from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch, reason_of

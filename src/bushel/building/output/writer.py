@@ -11,8 +11,8 @@ from typing import IO, Any
 import numpy as np
 
 from bushel import _native
-from bushel.data.column_encoding import Narrowings, Stored, store
 from bushel.data.columns import Column, SparseColumn, SparseRow, part_sparse
+from bushel.data.encoding import Narrowings, Stored, store
 from bushel.data.samples import as_column, column_of, feature_of, feature_of_column
 from bushel.data.schema import (
     Feature,

@@ -14,8 +14,7 @@ from bushel.building.planning.synthesis import repeat_key, save_repeats
 from bushel.building.recipe import Balance
 from bushel.data.categories import hash_values
 from bushel.data.columns import BytesColumn
-from bushel.data.division import ordered_rows
-from bushel.data.splits import draw
+from bushel.data.splits import draw, ordered_rows
 from bushel.errors import BushelError
 from bushel.records.manifest import Balanced
 

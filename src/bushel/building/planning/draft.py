@@ -25,8 +25,8 @@ from bushel.building.recipe import Recipe
 from bushel.data import splits
 from bushel.data.categories import Categories, Label, Labels, hash_values, labels_of, text_of
 from bushel.data.columns import BytesColumn, cut
-from bushel.data.division import Division, divide, ordered_rows, taken
 from bushel.data.schema import Schema
+from bushel.data.splits import Division, divide, ordered_rows, taken
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
 from bushel.parallel import Helpers, available_cores, do_all, map_in_threads
 from bushel.records.manifest import Balanced

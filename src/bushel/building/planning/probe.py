@@ -15,9 +15,8 @@ from bushel.building.encode.fitting import fit_here
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.output.writer import compressor
 from bushel.building.planning.plan import Plan, Rows
-from bushel.data.column_encoding import Narrowings, store
 from bushel.data.columns import byte_size, take
-from bushel.data.record_encoding import FramedRecords, stored_schema
+from bushel.data.encoding import FramedRecords, Narrowings, store, stored_schema
 from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import TRAIN, find

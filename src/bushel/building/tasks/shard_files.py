@@ -18,7 +18,7 @@ from bushel import _native
 from bushel.building.output.journal import Journal, Outcome
 from bushel.building.output.writer import compressor
 from bushel.data.columns import BytesColumn
-from bushel.data.record_encoding import FRAMING
+from bushel.data.encoding import FRAMING
 from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file
 from bushel.records.index import Index, index_path, load_index, save_index, tie_of

@@ -28,9 +28,8 @@ from bushel.building.planning.plan import Plan, load_plan
 from bushel.building.tasks.shard_files import PlacedRecords, ShardFile, deliver, read_back, write_beside, write_in_order
 from bushel.building.tasks.sorted_runs import SortedRunWriter, merge_runs
 from bushel.data.categories import count_labels
-from bushel.data.column_encoding import Narrowings
 from bushel.data.columns import BytesColumn, Column
-from bushel.data.record_encoding import FramedRecords
+from bushel.data.encoding import FramedRecords, Narrowings
 from bushel.errors import BushelError, TooManyRefused
 from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source

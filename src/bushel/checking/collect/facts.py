@@ -21,8 +21,6 @@ from bushel.records.manifest import Manifest
 from bushel.storage import AnyPath, as_path
 from bushel.storage.file_kinds import CORE_IMAGES
 
-__all__ = ["Data", "FeatureFacts", "FileFacts", "Place", "Plan", "SplitFacts", "split_of"]
-
 KIND_NAMES = {BYTES_KIND: "bytes", FLOAT_KIND: "float32", INT_KIND: "int64"}
 FORMATS = ("other", *CORE_IMAGES)
 MISSING = np.iinfo(np.int64).min

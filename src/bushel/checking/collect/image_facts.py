@@ -19,8 +19,6 @@ from bushel.data.splits import train_first
 from bushel.pixels.headers import Codec, read_headers
 from bushel.records.files import Chunk
 
-__all__ = ["Kinds", "NearPair", "PictureReader", "Pictures", "near_pairs"]
-
 SIDE = 16
 SHOWN = 5
 MAX_THUMBNAILS = 200_000  # of 256 bytes each

@@ -16,12 +16,10 @@ from bushel import _native
 from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.collect.one_pass import read_data
 from bushel.checking.rules.registry import PARTS, Part
-from bushel.data.column_encoding import Narrowings, Stored, store
 from bushel.data.columns import BytesColumn, Ragged, SparseColumn, count_of, part_sparse
+from bushel.data.encoding import Narrowings, Stored, store
 from bushel.data.samples import feature_of_column
 from bushel.reading import Dataset, Feed, Pack, Split
-
-__all__ = ["paths_of_opened", "read_memory"]
 
 MAX_BATCHES = 1000  # of a feed, which may be endless
 _ENDLESS = -1  # what tf.data gives for the number of elements

@@ -1,28 +1,25 @@
-"""One pass over the data for all rules: every record is looked at once, in bounded memory."""
+"""One pass over the data for all rules, here or on an engine: every record is looked at once, in bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.checking.collect.boxes_and_tokens import ListReader
-from bushel.checking.collect.duplicates import DuplicateFinder
-from bushel.checking.collect.engine_parts import Engine, FilePart, look_everywhere, take_over
+from bushel.checking.collect.duplicates import DuplicateFinder, Signatures, TextReader
 from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, SplitFacts, split_of
-from bushel.checking.collect.feature_roles import Found, found_in
-from bushel.checking.collect.image_facts import PictureReader
-from bushel.checking.collect.row_sample import RowReader
-from bushel.checking.collect.texts import TextLooks, TextReader
+from bushel.checking.collect.image_facts import PictureReader, Pictures
+from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.rules.registry import PARTS, Part
-from bushel.data.schema import Schema, read_sidecar
+from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
 from bushel.parallel import available_cores
 from bushel.records.files import Chunk, RecordFile, Skipped, open_file
@@ -30,7 +27,161 @@ from bushel.records.index import StaleIndex, load_index
 from bushel.records.manifest import Manifest, has_manifest, read_manifest
 from bushel.storage import AnyPath, as_path, list_files, read_past_cache, shard_paths
 
-__all__ = ["list_data", "read_data"]
+
+class Engine(Protocol):
+    """Where files are looked at; `bushel.ray.engine` gives one."""
+
+    def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
+        """Refuse, by the node's name, workers that do not see these files."""
+        ...
+
+    def run(self, work: Callable[[Any], Any], tasks: Sequence[Any], *, memory: int = 0) -> Iterator[Any]:
+        """Do `work` on every task; yield each result as it is there."""
+        ...
+
+    def cpu_seconds(self) -> float | None:
+        """What the workers' processors have been busy for; None if that is not known."""
+        ...
+
+    def close(self) -> None:
+        """Let the workers go."""
+        ...
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """All that was seen of one file, as it travels."""
+
+    file: FileFacts
+    profile: bytes
+    labels: list[NDArray[Any]]
+    groups: dict[str, list[NDArray[Any]]]
+    pairs: set[tuple[int, int]]
+    contents: list[NDArray[Any]]  # hashes, to be joined
+    pictures: tuple[Pictures, list[bytes], list[tuple[int, int]]] | None
+    texts: Signatures | None
+    rows: RowReader
+    looks: TextLooks
+    lists: ListReader
+
+
+_MEMORY = 512 << 20  # that looking at one file takes, about
+
+
+def look_everywhere(
+    engine: Engine,
+    files: Sequence[FileFacts],
+    read: Callable[[FileFacts], FilePart],
+    progress: Callable[[int, int], None] | None,
+) -> tuple[list[FilePart], bool]:
+    """Look at every file on the engine; the parts in the order of the files, and whether it was interrupted."""
+    total, done = sum(file.size for file in files), 0
+    parts: list[FilePart] = []
+    stopped = False
+    try:
+        # The largest first: so no worker is left alone with one at the end.
+        tasks = sorted(files, key=lambda file: -file.size)
+        for part in engine.run(partial(_read, read), tasks, memory=_MEMORY):
+            parts.append(part)
+            done += part.file.size
+            if progress is not None:
+                progress(min(done, total), total)
+    except KeyboardInterrupt:
+        stopped = True
+    return sorted(parts, key=lambda part: part.file.number), stopped
+
+
+def _read(read: Callable[[FileFacts], FilePart], file: FileFacts) -> FilePart:
+    return read(file)
+
+
+def take_over(files: list[FileFacts], parts: Iterable[FilePart]) -> None:
+    """Put what was seen of files into those that were listed here."""
+    for part in parts:
+        files[part.file.number].__dict__.update(part.file.__dict__)
+
+
+LABEL_NAMES = ("label", "labels", "image/class/label", "class", "target", "y", "category", "class_id", "label_id")
+_IDENTITY = re.compile(
+    r"(?:^|[/_.-])(?:id|key|name|filename|file|path|url|source_id|uuid|guid|sha256|index|timestamp|time|date)$", re.I
+)
+_LABEL_LIKE = re.compile(r"label|class|target", re.IGNORECASE)
+_GROUP = re.compile(
+    r"(?:^|[/_.-])(?:patient|subject|user|group|speaker|session|video|author|site|customer|household)(?:[_/-]?id)?$",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Found:
+    """What the first records show."""
+
+    label: str | None
+    label_is_integer: bool
+    label_text: str | None
+    groups: list[str]
+    identity: list[str]
+    has_content: bool  # whether anything is left that could be the same in two records
+    is_telling: bool  # whether two records that agree are hardly so by chance
+    rows: dict[str, int]  # what rows of numbers are made of
+    images: list[str]
+    texts: list[str]
+    looks: list[str]  # bytes that may be text
+    boxes: list[tuple[str, str]]
+    tokens: list[str]
+
+
+def found_in(facts: list[dict[str, Any]], label: str | None, group: str | None) -> Found:
+    """Tell it from names and a survey of the first records; what was asked for wins."""
+    by_name = {fact["name"]: fact for fact in facts if not fact["sequence"]}
+    one_value = {name for name, fact in by_name.items() if fact["min_count"] == fact["max_count"] == 1}
+    if label is None:
+        label = next((n for n in LABEL_NAMES if n in one_value and not by_name[n]["kinds"][2]), None)
+    if label is not None and label not in one_value:
+        label = None
+    groups = (
+        [group] if group is not None and group in one_value else [name for name in one_value if _GROUP.search(name)]
+    )
+    boxes, tokens = find_lists(facts)
+    rows = sampled_features(facts, label)
+    identity = [name for name in by_name if name == label or _IDENTITY.search(name) or _LABEL_LIKE.search(name)]
+    content = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
+    lists = [fact for fact in facts if fact["sequence"]]
+    return Found(
+        label=label,
+        label_is_integer=label is not None and by_name[label]["kinds"][INT_KIND] > 0,
+        label_text=_label_text(label, by_name, one_value),
+        groups=sorted(groups),
+        identity=[*identity, *groups],
+        has_content=bool(content or lists),
+        is_telling=any(_is_telling(fact) for fact in [*content, *lists] if fact["name"] not in rows),
+        rows=rows,
+        images=[name for name, fact in by_name.items() if sum(fact["formats"][1:]) > fact["formats"][0]],
+        texts=[
+            n
+            for n, f in by_name.items()
+            if f["kinds"][BYTES_KIND] and f["text"] and f["max_size"] >= 24 and n not in identity
+        ],
+        looks=[n for n, f in by_name.items() if f["kinds"][BYTES_KIND] and sum(f["formats"][1:]) <= f["formats"][0]],
+        boxes=boxes,
+        tokens=tokens,
+    )
+
+
+def _label_text(label: str | None, by_name: dict[str, Any], one_value: set[str]) -> str | None:
+    """The feature that holds the name of the class whose code is the label."""
+    if label is None or not by_name[label]["kinds"][INT_KIND]:
+        return None
+    texts = [n for n in sorted(one_value) if n != label and by_name[n]["kinds"][BYTES_KIND] and by_name[n]["text"]]
+    return next((name for name in texts if _LABEL_LIKE.search(name)), None)
+
+
+def _is_telling(fact: dict[str, Any]) -> bool:
+    """Whether two records that agree in this feature are hardly so by chance."""
+    if fact["kinds"][BYTES_KIND]:
+        return bool(fact["max_size"] >= 16)
+    return bool(fact["max_count"] >= 8 or (fact["sequence"] and fact["max_steps"] >= 8))
+
 
 PROBE = 2048
 

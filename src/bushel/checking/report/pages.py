@@ -7,8 +7,6 @@ import sys
 
 from bushel.checking.rules.registry import FAMILIES, Rule, all_rules
 
-__all__ = ["rules_page"]
-
 USE = """\
 ```console
 $ bushel check data/                                  # a dataset, or anyone's TFRecords

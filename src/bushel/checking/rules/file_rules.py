@@ -17,8 +17,6 @@ from bushel.records.manifest import Shard
 from bushel.storage import as_path
 from bushel.storage.file_kinds import compression_named
 
-__all__: list[str] = []
-
 _SHARD = re.compile(r"^(.*?)-?(\d{4,6})-of-(\d{4,6})(.*)$")
 SHOWN = 5  # files for which a command is printed
 OLD_LIMIT = 64 << 20  # where older protobuf parsers stop

@@ -20,8 +20,6 @@ from bushel.checking.rules.label_rules import is_classification
 from bushel.checking.rules.registry import rule
 from bushel.keras import as_array, load_model
 
-__all__ = ["ModelFacts", "look_at_model"]
-
 # What applications of Keras want to be fed, by how their names begin.
 APPLICATIONS = {
     "efficientnet": "0..255",
@@ -186,6 +184,7 @@ def _oddness(low: float, high: float) -> float:
 
 
 def size_of(shape: tuple[int | None, ...] | None) -> int | None:
+    """How many values one row has; None if that is not known."""
     if shape is None or any(size is None for size in shape[1:]):
         return None
     return math.prod(size for size in shape[1:] if size is not None)
@@ -291,6 +290,7 @@ def span_of(feature: FeatureFacts) -> str | None:
 
 
 def model_place(facts: ModelFacts) -> list[Location]:
+    """Where findings about a model point: at its file."""
     return [Location(file=facts.name)]
 
 

@@ -10,8 +10,6 @@ from typing import Literal, NamedTuple
 
 from bushel.checking.report.findings import Confidence, Severity
 
-__all__ = ["CROSSENTROPIES", "Misfit", "Pair", "loss_called", "metric_misfit", "misfits"]
-
 SPARSE = ("sparse_categorical_crossentropy",)
 CATEGORICAL = ("categorical_crossentropy", "categorical_focal_crossentropy")
 BINARY = ("binary_crossentropy", "binary_focal_crossentropy")

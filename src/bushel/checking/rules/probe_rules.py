@@ -21,8 +21,6 @@ from bushel.errors import BushelError
 from bushel.records.scan import scan
 from bushel.transforms import apply_all, decode_image, resize
 
-__all__ = ["Probe", "probe_batch", "probe_size", "run_probes"]
-
 ROWS = 64
 _USUAL_SIDE = 160  # of images for a model that takes any size
 _SPANS = {  # pixels divided by the first and moved by the second

@@ -16,23 +16,6 @@ from msgspec.structs import replace
 from bushel.checking.report.findings import Finding, Severity, encodable
 from bushel.errors import MissingName
 
-__all__ = [
-    "Page",
-    "Part",
-    "Rule",
-    "all_rules",
-    "causes_first",
-    "find_rule",
-    "finding_of",
-    "parts_needed",
-    "rule",
-    "rules_as_they_were",
-    "rules_for",
-    "select",
-    "weighed_by_run",
-    "without_silenced",
-]
-
 Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]
 Part: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "texts", "near_texts"]  # of the pass
 Need: TypeAlias = Literal[Subject, Part, "records"]

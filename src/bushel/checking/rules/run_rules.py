@@ -13,8 +13,6 @@ from bushel.checking.report.findings import Finding, Location, count_of_things
 from bushel.checking.rules.probe_rules import Probe
 from bushel.checking.rules.registry import rule
 
-__all__ = ["RunFacts"]
-
 FLAT = 0.03  # share by which a loss must fall not to be flat
 LEAST_STEPS = 30  # before which a loss may be flat
 WAITING = 0.10  # share of the time that may be spent waiting for data

@@ -24,8 +24,6 @@ from bushel.errors import BushelError
 from bushel.records.scan import scan
 from bushel.storage import AnyPath, as_path
 
-__all__ = ["ServingFacts", "contract_beside", "look_at_contract"]
-
 _ROWS = 32  # records that are prepared to see their range
 _FEWEST = 8  # values of a row from which on each row has a scale of its own
 _OTHER_SCALE = 8.0  # times larger or smaller than golden inputs: another scale, not another picture

@@ -12,8 +12,6 @@ from bushel.checking.collect.facts import Data, FeatureFacts
 from bushel.checking.report.findings import Finding, Location, count_of_things
 from bushel.checking.rules.registry import rule
 
-__all__: list[str] = []
-
 SENTINELS = (-999.0, -9999.0, -99999.0, -99.0, 999.0, 9999.0, 99999.0, -32768.0, 2147483647.0, -2147483648.0)
 MIN_RECORDS = 20  # below it a constant is no news
 _BOX = re.compile(r"^(.*?)(?:/|_)?(x|y)(min|max)$")

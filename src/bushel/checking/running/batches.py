@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.checking.running import links
-from bushel.checking.running.places import seen, user_place
-
-__all__ = ["Look", "array_facts", "inputs_and_labels", "label_facts", "look_at", "overlap"]
+from bushel.checking.running.user_code import seen, user_place
 
 SAMPLE_BATCHES = 6
 SAMPLE_BYTES = 256 << 20

@@ -19,10 +19,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from bushel.checking.running.loops import compile_watched, install_loops
-from bushel.checking.running.places import seen, user_place
-
-__all__: list[str] = []
+from bushel.checking.running.user_code import compile_watched, install_loops, seen, user_place
 
 # What the kernel forbids this process: writing outside its folder, and the network.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -121,7 +118,8 @@ def _prepare(job: dict[str, Any]) -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(0)
     replacements.install_tensorflow()
-    from bushel.checking.running import downloads, links, training
+    from bushel.checking.running import links, training
+    from bushel.checking.running import network_replacements as downloads
 
     downloads.install()
     links.install()

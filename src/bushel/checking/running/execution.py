@@ -15,8 +15,6 @@ from bushel.checking.report.findings import Confidence, Finding, Location, Sever
 from bushel.checking.script.source import Source, read_source
 from bushel.errors import BushelError
 
-__all__ = ["Event", "Execution", "Spot"]
-
 Event = dict[str, Any]
 Spot = Sequence[Any] | None  # file, line and function, as the child says it
 

@@ -11,8 +11,6 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
-__all__: list[str] = []
-
 NO_DERIVATIVE = r"\b(argmax|round|floor|ceil|sign|equal|greater|less|stop_gradient|numpy|constant)\("
 MISSING_HERE = ("ModuleNotFoundError", "NotDownloaded", "URLError", "gaierror", "ConnectionError", "HTTPError")
 

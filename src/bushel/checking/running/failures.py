@@ -8,9 +8,7 @@ import traceback
 from typing import Any
 
 from bushel.checking.running import links
-from bushel.checking.running.places import Place, is_user_file, seen
-
-__all__ = ["frames_of", "is_told", "mark_told", "tell_failure", "tell_pipeline_failure"]
+from bushel.checking.running.user_code import Place, is_user_file, seen
 
 _IN_USER_CODE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _PASSED_ON = re.compile(r"\b(original|run|begin|call|enter|leave|gradient|make|exec|function|next|_original)\(")

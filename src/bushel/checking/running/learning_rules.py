@@ -12,8 +12,6 @@ from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.checking.running.failure_rules import NO_DERIVATIVE
 from bushel.checking.running.net_rules import loss_spot
 
-__all__: list[str] = []
-
 
 @rule("EXE037", "callback-watches-nothing", severity="warning", needs="execution", rank=60)
 def callback_watches_nothing(run: Execution) -> Iterator[Finding]:

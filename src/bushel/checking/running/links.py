@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from bushel.checking.running.places import Place, seen, user_place, user_places
 from bushel.checking.running.replacements import paths
-
-__all__ = ["Link", "chain_of", "function_place", "install", "link_of", "note_use", "original_iter", "quietly"]
+from bushel.checking.running.user_code import Place, seen, user_place, user_places
 
 LINKS = (
     "apply", "batch", "bucket_by_sequence_length", "cache", "concatenate", "enumerate", "filter", "flat_map",

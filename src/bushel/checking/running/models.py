@@ -12,9 +12,7 @@ import numpy as np
 from bushel.checking.running import links
 from bushel.checking.running.batches import array_facts, inputs_and_labels
 from bushel.checking.running.links import function_place
-from bushel.checking.running.places import Place, is_user_file
-
-__all__ = ["behaving_layers", "describe_loss", "model_facts", "place_of", "probe", "sums_of"]
+from bushel.checking.running.user_code import Place, is_user_file
 
 MOST_LAYERS = 500
 PROBE_STEPS = 60

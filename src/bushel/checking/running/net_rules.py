@@ -11,8 +11,6 @@ from bushel.checking.rules.pairing import Pair, loss_called, misfits
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
-__all__: list[str] = []
-
 SPARSE = ("sparse_categorical_crossentropy", "SparseCategoricalCrossentropy")
 CATEGORICAL = ("categorical_crossentropy", "CategoricalCrossentropy", "CategoricalFocalCrossentropy")
 BINARY = ("binary_crossentropy", "BinaryCrossentropy", "BinaryFocalCrossentropy")

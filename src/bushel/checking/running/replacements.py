@@ -21,10 +21,8 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
-from bushel.checking.running.places import is_user_file, seen, user_place
+from bushel.checking.running.user_code import is_user_file, seen, user_place
 from bushel.data.splits import split_named
-
-__all__ = ["Paths", "install_plain", "install_tensorflow", "paths"]
 
 # Packages that show or report; nothing a script computes depends on them.
 HARMLESS = {

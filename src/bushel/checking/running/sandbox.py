@@ -22,8 +22,6 @@ from bushel.checking.collect.facts import Data
 from bushel.checking.running.execution import Execution
 from bushel.checking.script.source import read_source
 
-__all__ = ["Limits", "resolve_script", "run_script"]
-
 SMALL = 4 << 20  # bytes of a file that is copied; larger ones are linked
 MOST_FILES = 4000
 SKIPPED = {".git", ".venv", "venv", "__pycache__", "node_modules", ".ipynb_checkpoints", ".mypy_cache", ".pytest_cache"}

@@ -14,12 +14,9 @@ import numpy as np
 from bushel.checking.running import links, watched_steps
 from bushel.checking.running.batches import Look, array_facts, label_facts, look_at, overlap
 from bushel.checking.running.failures import tell_failure
-from bushel.checking.running.loops import steps
 from bushel.checking.running.models import model_facts, probe
-from bushel.checking.running.places import seen, user_place
+from bushel.checking.running.user_code import seen, steps, user_place
 from bushel.checking.running.watched_steps import loops
-
-__all__ = ["install"]
 
 FIT_BATCHES = 8
 EVALUATE_BATCHES = 8

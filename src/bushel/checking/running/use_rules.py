@@ -9,8 +9,6 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
-__all__: list[str] = []
-
 TIMES_LARGER = 20.0
 MOSTLY_PADDED = 0.3
 RECURRENT = ("LSTM", "GRU", "SimpleRNN", "Bidirectional", "RNN")

@@ -39,8 +39,6 @@ from bushel.checking.script.trace import Use
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter
 
-__all__ = ["Call", "dataset_method", "other_method"]
-
 # What gives a dataset again.
 LINKS = {
     *("map", "batch", "padded_batch", "ragged_batch", "unbatch", "shuffle", "repeat", "cache", "prefetch", "take"),

@@ -35,8 +35,6 @@ from bushel.checking.script.trace import Trace
 if TYPE_CHECKING:
     from bushel.checking.script.interpreter import Interpreter
 
-__all__ = ["Expressions"]
-
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,

@@ -25,8 +25,6 @@ from bushel.checking.script.known_values import (
 from bushel.checking.script.shapes import followed, layer_shape, shape_of, sizes_of
 from bushel.checking.script.trace import Use
 
-__all__ = ["apply_layers", "is_model", "make", "object_method"]
-
 REMOVED_NAMES = {
     "ImageDataGenerator": "keras.utils.image_dataset_from_directory and random layers",
     "KerasClassifier": "scikeras.wrappers.KerasClassifier",

@@ -7,8 +7,6 @@ import math
 
 from bushel.checking.script.known_values import Const, Made, Model, Seq, Shape, Tensor, Value, count_of, flat_layers
 
-__all__ = ["declared", "fits", "followed", "indexed", "layer_shape", "reshaped", "shape_of", "sizes_of"]
-
 RANKS = {
     **{f"{name}{n}D": n + 2 for n in (1, 2, 3) for name in ("Conv", "MaxPooling", "AveragePooling", "UpSampling")},
     **{f"Global{name}Pooling{n}D": n + 2 for n in (1, 2, 3) for name in ("Average", "Max")},

@@ -15,8 +15,6 @@ from bushel.checking.report.findings import Location
 from bushel.errors import FileProblem
 from bushel.storage import AnyPath
 
-__all__ = ["Source", "read_source"]
-
 CELL = "# %%"
 
 

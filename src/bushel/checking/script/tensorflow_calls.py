@@ -33,8 +33,6 @@ from bushel.checking.script.known_values import (
 )
 from bushel.checking.script.shapes import reshaped, sizes_of
 
-__all__ = ["arithmetic", "call_by_name", "canonical"]
-
 _SPECS = ("FixedLenFeature", "VarLenFeature", "RaggedFeature", "FixedLenSequenceFeature", "SparseFeature")
 _RANDOM = re.compile(
     r"(^|\.)(random_|stateless_random_|sample_distorted)|\.random\.(uniform|normal|truncated_normal|shuffle)$"

@@ -14,8 +14,6 @@ from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.script.known_values import Alternatives, Dataset, Files, Link, Value, Writer
 from bushel.checking.script.source import Source
 
-__all__ = ["Event", "Trace", "Use", "exists_on_disk", "matched_files", "records_of"]
-
 
 @dataclass(frozen=True)
 class Event:

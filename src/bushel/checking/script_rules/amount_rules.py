@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
-from bushel.checking.rules.order_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.rules.registry import rule
+from bushel.checking.rules.split_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.script.known_values import Const, Dataset, Link, layers_of
 from bushel.checking.script.trace import Trace, matched_files, records_of
 from bushel.checking.script_rules.fixes import At, at, inserted_before, with_argument, without_keyword

@@ -13,8 +13,6 @@ from bushel.checking.script.known_values import Const, Made, Mapping, Seq, Text
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace
 
-__all__: list[str] = []
-
 METHODS = {
     "reset_states": "reset_state (of a metric), or reset_state of each stateful layer",
     "predict_classes": "predict(x).argmax(axis=-1)",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, splits_of, take
 from bushel.data.schema import Feature, Schema
-from bushel.data.sound import BadSound, Sound, as_int16, decode_sound, load_av, sound_header
+from bushel.data.sound_decoding import BadSound, Sound, as_int16, decode_sound, load_av, sound_header
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys

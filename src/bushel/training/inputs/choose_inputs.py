@@ -13,8 +13,8 @@ from bushel.data.columns import BytesColumn, Ragged
 from bushel.data.samples import sample_at
 from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import MissingName, SchemaMismatch
+from bushel.feeding.adapters import is_metadata
 from bushel.feeding.preparation import Input, InputKind, Preparation
-from bushel.feeding.request import is_metadata
 from bushel.reading import Pad, Sparse
 from bushel.training.inputs.splits import Splits, sampled
 from bushel.training.options import Options

@@ -26,8 +26,6 @@ from bushel.sources.images.image_checks import ImageCheck
 from bushel.sources.opening import kind_of
 from bushel.storage import AnyPath, as_path, list_files, natural_order
 
-__all__ = ["Raw", "read_raw"]
-
 _AT_A_TIME = 256  # records that are read at once
 _TABLE_OPTIONS = ("rename", "types", "encoding", "delimiter", "image_column", "verify", "keep_bytes", "allow")
 _IMAGES_AT_ONCE = 32

@@ -7,10 +7,8 @@ import os
 import sys
 from typing import Any
 
-from bushel.checking.running.places import seen, user_place
 from bushel.checking.running.replacements import paths
-
-__all__ = ["NotDownloaded", "install", "random_weights", "replace_everywhere"]
+from bushel.checking.running.user_code import seen, user_place
 
 random_weights: list[str] = []  # what stands in for weights that are not here
 

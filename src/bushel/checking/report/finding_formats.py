@@ -10,9 +10,6 @@ from bushel import __version__
 from bushel.checking.report.findings import SEVERITIES, Finding, count_of_things
 from bushel.checking.rules.registry import Rule, all_rules
 
-__all__ = ["finding_lines", "page_text", "report_html", "summary", "to_github", "to_json", "to_junit", "to_sarif"]
-
-
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 

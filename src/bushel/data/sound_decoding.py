@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from bushel.errors import missing_package
 
-__all__ = ["BadSound", "Sound", "as_floats", "decode_sound", "load_av", "sound_header"]
-
 INT16 = 32768.0
 
 
