@@ -11,9 +11,9 @@ import bushel
 from bushel import Run, build
 from bushel.building.engines import LocalEngine
 from bushel.building.output.journal import read_quarantine
-from bushel.building.tasks.shard_files import load_keys
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, BushelWarning, FileProblem, MissingName, TooManyRefused
+from bushel.records.index import load_keys
 
 KINDS = ["random", "sequence"]
 

@@ -11,6 +11,7 @@ import bushel
 from bushel import Run, build
 from bushel import transforms as t
 from bushel.errors import MissingName
+from bushel.records.index import load_keys
 from bushel.transforms.chain import Chain
 
 CHAIN = [
@@ -125,7 +126,7 @@ def test_raw_samples_are_prepared_as_the_build_prepared_them(tmp_path, rows):
     if raw["age"] != raw["age"]:
         del raw["age"]
     prepared = t.apply_all(data.transforms(), raw)
-    keys = bushel.building.tasks.shard_files.load_keys(tmp_path / "out" / "val-00000-of-00001.tfrecord")
+    keys = load_keys(tmp_path / "out" / "val-00000-of-00001.tfrecord")
     stored = data["val"][keys.to_list().index(str(first).encode())]
     for name in ("age", "income", "height", "city", "score"):
         assert prepared[name] == pytest.approx(stored[name], rel=1e-6)

@@ -24,7 +24,7 @@ from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, index_path, obtain_index, second_look
 from bushel.records.manifest import Shard as Promised
 from bushel.records.manifest import other_size, repair_help
-from bushel.storage import cache, describe_os_error, status_of
+from bushel.storage import cache, describe_os_error, open_to_read, status_of
 from bushel.storage.cache import Blocks, Ranges, Spot, the_cache
 
 __all__ = [
@@ -252,6 +252,13 @@ class ShardSet:
         place = self.skipped(row, fault)
         return CorruptRecord(place.path, record=place.record, offset=place.offset, fault=place.fault, feature=feature)
 
+    def framed(self, row: int) -> bytes:
+        """The bytes of one record with its framing, damaged or not; fewer where they are missing."""
+        shard, record = self.locate(row)
+        with open_to_read(shard.path) as file:
+            file.seek(int(shard.index.offsets[record]))
+            return bytes(file.read(HEADER + int(shard.index.lengths[record]) + FOOTER))
+
     def load_indexes(self, numbers: Iterable[int]) -> None:
         """Load the indexes of these shards, several at a time, if they are not loaded."""
         load_indexes(self.shards[number] for number in numbers)
@@ -341,6 +348,11 @@ class FetchedShards(ShardSet):
             memory, extents = self._gather(owners, offsets, lengths)
             columns, faults, _ = _native.decode(memory, extents, wanted)
         return Decoded(columns, faults, seconds)
+
+    def framed(self, row: int) -> bytes:
+        """The bytes of one record with its framing, fetched."""
+        memory, _ = self._gather(*self._places(np.array([row], np.int64)))
+        return bytes(memory)
 
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:
         """The same tasks; the blocks of the next ones are fetched in the meantime."""
@@ -470,6 +482,12 @@ class InflatedShards(ShardSet):
             faults = [fault for fault in faults if fault[0] not in lost]
             faults = sorted([*faults, *((place, int(fault), -1) for place, fault in lost.items())])
         return Decoded(columns, faults, 0.0)
+
+    def framed(self, row: int) -> bytes:
+        """The bytes of one record with its framing, inflated; none if the stream is damaged there."""
+        memory, extents, _ = self._gather(np.array([row], np.int64))
+        begin, length = (int(value) for value in extents[0])
+        return bytes(memoryview(memory)[begin : begin + length + _FRAMING])
 
     def _gather(self, rows: Ints) -> tuple[Any, Any, dict[int, Fault]]:
         """Memory that holds the framed records, where each is, and which are not there, and why."""

@@ -107,6 +107,27 @@ def index_path(path: AnyPath) -> Path:
     return path.parent / "_index" / f"{path.name}.idx"
 
 
+def keys_path(path: Path) -> Path:
+    """Where the keys of a shard's records are: next to its index."""
+    return index_path(path).with_suffix(".keys")
+
+
+def load_keys(path: Path) -> BytesColumn | None:
+    """The keys of a shard's records, mapped; None if they were not kept."""
+    place = keys_path(path)
+    if not place.exists():
+        return None
+    memory = np.frombuffer(load_bytes(local_copy(place)), np.uint8)
+    count = int(memory[:8].view(np.int64)[0]) if len(memory) >= 8 else -1
+    end = 8 * (count + 2)
+    is_whole = count >= 0 and end <= len(memory)
+    offsets = memory[8:end].view(np.int64) if is_whole else np.empty(0, np.int64)
+    is_whole = is_whole and bool(offsets[0] >= 0 and (np.diff(offsets) >= 0).all() and offsets[-1] <= len(memory) - end)
+    if not is_whole:  # the core trusts the offsets of a column
+        raise FileProblem(place, "is damaged, or ends early", help=["Build the dataset again."])
+    return BytesColumn(offsets, memory[end:])
+
+
 def cached_index_path(path: AnyPath) -> Path:
     """Where the index of a file is if nobody asked for one beside it, or nothing can be written there."""
     absolute = as_path(path).absolute()

@@ -385,8 +385,8 @@ def _to_sample(message: Any, columns: list[str] | None, schema: Schema | None, s
         feature = schema.features.get(name) if schema is not None else None
         is_list = name in lists
         if feature is not None:
-            shaped = [_shape_value(step, feature, name) for step in values] if is_list else None
-            sample[name] = shaped if is_list else _shape_value(values, feature, name)
+            shaped = [shape_value(step, feature, name) for step in values] if is_list else None
+            sample[name] = shaped if is_list else shape_value(values, feature, name)
         else:
             sample[name] = (
                 [_bare(step, name in single) for step in values] if is_list else _bare(values, name in single)
@@ -419,7 +419,7 @@ def _bare(values: Any, is_single: bool) -> Any:
     return values[0] if isinstance(values, list) else values[0].item()
 
 
-def _shape_value(values: Any, feature: Feature, name: str) -> Any:
+def shape_value(values: Any, feature: Feature, name: str) -> Any:
     """One value in the form that its schema declares."""
     if values is None:
         return None

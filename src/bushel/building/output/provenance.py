@@ -6,11 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from bushel.building.tasks.shard_files import load_keys
 from bushel.data.categories import text_of
 from bushel.data.samples import Sample
 from bushel.errors import BushelError, FileProblem
-from bushel.records.index import Index, load_index
+from bushel.records.index import Index, load_index, load_keys
 from bushel.records.manifest import Manifest, Shard, read_manifest
 from bushel.records.scan import scan
 from bushel.storage import AnyPath, as_path

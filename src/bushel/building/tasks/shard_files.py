@@ -21,14 +21,13 @@ from bushel.data.columns import BytesColumn
 from bushel.data.encoding import FRAMING
 from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file
-from bushel.records.index import Index, index_path, load_index, save_index, tie_of
-from bushel.storage import load_bytes, local_copy, sync_folder, temporary_path, upload, write_whole
+from bushel.records.index import Index, index_path, keys_path, load_index, save_index, tie_of
+from bushel.storage import sync_folder, temporary_path, upload, write_whole
 
 __all__ = [
     "PlacedRecords",
     "ShardFile",
     "deliver",
-    "load_keys",
     "order_of",
     "read_back",
     "write_all",
@@ -232,27 +231,6 @@ def write_beside(path: Path, index: Index, keys: BytesColumn) -> None:
         file.write(np.int64(len(keys)).tobytes())
         file.write(np.ascontiguousarray(keys.offsets, np.int64).tobytes())
         file.write(keys.data.tobytes())
-
-
-def keys_path(path: Path) -> Path:
-    """Where the keys of a shard's records are: next to its index."""
-    return index_path(path).with_suffix(".keys")
-
-
-def load_keys(path: Path) -> BytesColumn | None:
-    """The keys of a shard's records, mapped; None if they were not kept."""
-    place = keys_path(path)
-    if not place.exists():
-        return None
-    memory = np.frombuffer(load_bytes(local_copy(place)), np.uint8)
-    count = int(memory[:8].view(np.int64)[0]) if len(memory) >= 8 else -1
-    end = 8 * (count + 2)
-    is_whole = count >= 0 and end <= len(memory)
-    offsets = memory[8:end].view(np.int64) if is_whole else np.empty(0, np.int64)
-    is_whole = is_whole and bool(offsets[0] >= 0 and (np.diff(offsets) >= 0).all() and offsets[-1] <= len(memory) - end)
-    if not is_whole:  # the core trusts the offsets of a column
-        raise FileProblem(place, "is damaged, or ends early", help=["Build the dataset again."])
-    return BytesColumn(offsets, memory[end:])
 
 
 def deliver(folder: Path, target: Path, outcome: Outcome) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.feeding.preparation import Target
-from bushel.printing import html_table
+from bushel.printing import Series, chart, html_table
 from bushel.training.inputs.splits import spread
 from bushel.training.predictions import Predictions
-from bushel.training.report.charts import Series, chart
 from bushel.training.verdict.metrics import auc, cell, class_table, confusion
 
 __all__ = ["class_sections", "prediction_sections"]

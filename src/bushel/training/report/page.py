@@ -8,9 +8,8 @@ from html import escape
 
 from bushel.checking import Finding
 from bushel.feeding.preparation import Target
-from bushel.printing import html_table
+from bushel.printing import bars, html_table, lines
 from bushel.training.predictions import Predictions
-from bushel.training.report.charts import bars, lines
 from bushel.training.report.diagnostics import class_sections, prediction_sections
 from bushel.training.report.mistakes import Fed, Mistake
 from bushel.training.run_folder import RunFile, Trained

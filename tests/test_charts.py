@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bushel.training.report.charts import Series, chart, lines, ticks
+from bushel.printing import Series, chart, lines, ticks
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,332 @@
+"""What was opened to be looked at: datasets whose records are found shard by shard, when they are asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.data.schema import Feature, Schema
+from bushel.errors import BushelError, Fault, MissingName, fault_words
+from bushel.reading.dataset import Dataset, Split
+from bushel.reading.dataset import open as open_dataset
+from bushel.records.files import FOOTER, HEADER, open_file
+from bushel.records.manifest import Manifest, has_manifest
+from bushel.records.manifest import Shard as Promised
+from bushel.records.scan import shape_value
+from bushel.storage import AnyPath, as_path, status_of
+
+__all__ = ["Opened", "Part", "Place", "Record", "open_all", "open_splits"]
+
+Ints: TypeAlias = NDArray[np.int64]
+
+_SHARDS_AT_HAND = 64
+_AHEAD = 256  # records that can be seen before their index is made
+_MOST_BYTES = 256 << 20  # of a record that is shown
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a record is."""
+
+    shard: str
+    record: int
+    byte: int
+    bytes: int
+    sha256: str  # of the shard, if it is known
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record to be shown: its values, or why there are none."""
+
+    row: int
+    values: dict[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+    framed: bytes = b""
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes between header and footer."""
+        return self.framed[HEADER:-FOOTER]
+
+
+class Part:
+    """A split whose records are numbered from 0, of which only the shards that are looked at are opened.
+
+    The manifest says how many records each shard has. Without one, indexes say it: they are made in the background,
+    and until then the part ends where the first missing one begins.
+    """
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.name = split.name
+        self.paths = split.paths
+        self.problems: list[str] = []
+        self._counts = list(split.counts) if split.counts is not None else []
+        self._is_whole = split.counts is not None
+        self.rows = split.rows  # those that were chosen; None: all
+        self._lock = threading.RLock()
+        self._ahead: list[bytes] = []  # the first records of the shard whose index is being made
+        self._at_hand: OrderedDict[int, Split] = OrderedDict()
+
+    def __len__(self) -> int:
+        return int(self.first[-1])
+
+    @property
+    def first(self) -> Ints:
+        """The number of the first record of each shard, and the end."""
+        with self._lock:
+            counts = [*self._counts, len(self._ahead)] if self._ahead else self._counts
+        return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all shards are counted."""
+        return self._is_whole
+
+    @cached_property
+    def schema(self) -> Schema:
+        """What the records hold; nothing if they are not Examples."""
+        try:
+            return self.split.schema
+        except BushelError as error:
+            self.problems.append(error.message)
+            return Schema(features={}, record="bytes")
+
+    @cached_property
+    def size(self) -> int:
+        """The size of all files."""
+        if self.split.promised is not None:
+            return sum(shard.bytes for shard in self.split.promised)
+        return sum(status_of(path).size for path in self.paths)
+
+    def count(self) -> None:
+        """Find the records of all files that no manifest counted. Runs in the background."""
+        if self._is_whole:
+            return
+        for number in range(len(self._counts), len(self.paths)):
+            try:
+                self._ahead = _first_records(self.paths[number], _AHEAD)
+                records = len(self.shard(number).shards)
+            except (BushelError, OSError) as error:
+                self.problems.append(str(error).splitlines()[0])
+                records = 0
+            with self._lock:
+                self._ahead = []
+                self._counts.append(records)
+        self._is_whole = True
+
+    def first_values(self, count: int) -> list[dict[str, Any]]:
+        """The values of some of the first records, found without an index."""
+        for path in self.paths[:4]:
+            if framed := _first_records(path, count):
+                return [self._parsed(row, record).values for row, record in enumerate(framed)]
+        return []
+
+    def shard(self, number: int) -> Split:
+        """One shard as a split of its own."""
+        with self._lock:
+            found = self._at_hand.pop(number, None)
+            if found is None:
+                told: Sequence[Promised] | None = self.split.promised
+                found = Split(
+                    self.name,
+                    [self.paths[number]],
+                    self.schema if number or told is not None or "schema" in self.__dict__ else self.split._schema,
+                    label=self.split.label,
+                    promised=[told[number]] if told is not None else None,
+                )
+                found.classes = self.split.classes
+            self._at_hand[number] = found
+            while len(self._at_hand) > _SHARDS_AT_HAND:
+                self._at_hand.popitem(last=False)
+            return found
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """The number of the shard of a record, and the record's number in it."""
+        if not 0 <= row < len(self):
+            raise MissingName("record", str(row), [], where=f"{self.name}, {len(self):,} records")
+        first = self.first
+        number = int(np.searchsorted(first, row, side="right")) - 1
+        return number, row - int(first[number])
+
+    def row_of(self, shard: str, record: int) -> int | None:
+        """The number of a record by its file and its number there; None if the file is not of this part."""
+        names = [str(path) for path in self.paths]
+        if shard not in names or not record >= 0:
+            return None
+        number = names.index(shard)
+        return int(self.first[number]) + record if number < len(self._counts) else None
+
+    def place(self, row: int) -> Place:
+        """Where a record is."""
+        number, record = self.locate(row)
+        told = self.split.promised[number] if self.split.promised is not None else None
+        index = self.shard(number).shards.shards[0].index
+        if record >= len(index):
+            return Place(str(self.paths[number]), record, -1, 0, told.sha256 if told else index.sha256)
+        return Place(
+            str(self.paths[number]),
+            record,
+            int(index.offsets[record]),
+            int(index.lengths[record]),
+            told.sha256 if told else index.sha256,
+        )
+
+    def record(self, row: int) -> Record:
+        """One record; a damaged one says what is wrong with it."""
+        try:
+            return self.record_of(*self.locate(row), row)
+        except (BushelError, OSError) as error:
+            return Record(row, problem=str(error).splitlines()[0])
+
+    def record_of(self, number: int, record: int, row: int) -> Record:
+        """One record of a shard, by its number there; `row` is the one that it goes by."""
+        try:
+            with self._lock:
+                if self._ahead and number == len(self._counts):
+                    return self._parsed(row, self._ahead[record])
+            shards = self.shard(number).shards
+            if record >= len(shards):
+                return Record(row, problem=f"{self.paths[number].name} ends before record {record}")
+            if int(shards.shards[0].index.lengths[record]) > _MOST_BYTES:
+                return Record(row, problem="the record is larger than 256 MiB")
+            framed = shards.framed(record)
+        except (BushelError, OSError) as error:
+            return Record(row, problem=str(error).splitlines()[0])
+        damage = shards.shards[0].damage
+        if record in damage:
+            return Record(row, problem=fault_words(damage[record].fault), framed=framed)
+        return self._parsed(row, framed)
+
+    def _parsed(self, row: int, framed: bytes) -> Record:
+        if len(framed) < HEADER + FOOTER:
+            return Record(row, problem=fault_words(Fault.TRUNCATED_HEADER), framed=framed)
+        extents = np.array([[0, len(framed) - HEADER - FOOTER]], np.uint64)
+        for _, fault, _ in _native.verify(framed, extents, 1):
+            if fault != Fault.MALFORMED:
+                return Record(row, problem=fault_words(Fault(fault)), framed=framed)
+        if self.schema.record == "bytes":
+            return Record(row, framed=framed)
+        message: Any = _native.parse(framed[HEADER:-FOOTER])
+        if message is None:
+            return Record(row, problem=fault_words(Fault.MALFORMED), framed=framed)
+        return Record(row, _values(message, self.schema), framed=framed)
+
+    def records(self, rows: Iterable[int]) -> list[Record]:
+        """Several records."""
+        return [self.record(row) for row in rows]
+
+    def each_shard(self) -> Iterator[tuple[int, Split]]:
+        """The shards that are counted, with the number of the first record of each."""
+        first = self.first
+        for number in range(len(self._counts)):
+            if self._counts[number]:
+                yield int(first[number]), self.shard(number)
+
+
+def _first_records(path: Path, most: int) -> list[bytes]:
+    """Records at the beginning of a file, with their framing."""
+    for chunk in open_file(path).chunks(on_fault=lambda _: None):
+        view = memoryview(chunk.memory)
+        extents = chunk.extents[:most].tolist()
+        return [bytes(view[at : at + HEADER + length + FOOTER]) for at, length in extents]
+    return []
+
+
+def _values(message: Any, schema: Schema) -> dict[str, Any]:
+    """The values of a message by the schema; those that do not fit it, or are not in it, as they are."""
+    features, lists = message
+    found: dict[str, Any] = {}
+    for name in schema.features:
+        feature = schema.features[name]
+        if feature.encoding == "sparse":
+            parts = {part: features.pop(f"{name}/{part}", None) for part in ("indices", "values")}
+            if any(part is not None for part in parts.values()):
+                found[name] = {part: values for part, values in parts.items() if values is not None}
+        elif name in lists:
+            found[name] = [_fitting(step, feature, name) for step in lists.pop(name)]
+        elif name in features:
+            found[name] = _fitting(features.pop(name), feature, name)
+    return {**found, **features, **lists}
+
+
+def _fitting(values: Any, feature: Feature, name: str) -> Any:
+    try:
+        return shape_value(values, feature, name)
+    except (BushelError, ValueError, TypeError, IndexError):
+        return values
+
+
+class Opened:
+    """One dataset, or some TFRecord files."""
+
+    def __init__(self, name: str, dataset: Dataset) -> None:
+        self.name = name
+        self.where = dataset.where
+        self.dataset = dataset
+        self.parts = {split: Part(found) for split, found in dataset.splits.items()}
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The manifest, if there is one."""
+        return self.dataset.manifest
+
+    @property
+    def classes(self) -> Sequence[str]:
+        """Names of the label's codes."""
+        return self.dataset.label.names if self.dataset.label else ()
+
+    @property
+    def label(self) -> str:
+        """The feature that holds the label, or would."""
+        return next(iter(self.parts.values())).split.label
+
+    @property
+    def schema(self) -> Schema:
+        """What the records of the first split hold."""
+        return next(iter(self.parts.values())).schema
+
+    def part(self, name: str | None) -> Part:
+        """A split by its name; the first without a name."""
+        if not name:
+            return next(iter(self.parts.values()))
+        if name not in self.parts:
+            raise MissingName("split", name, self.parts, where=self.where)
+        return self.parts[name]
+
+    def count(self) -> None:
+        """Find the records of all splits."""
+        for part in self.parts.values():
+            part.count()
+
+
+def open_all(paths: Sequence[AnyPath]) -> list[Opened]:
+    """Each finished dataset by itself, and all other files together."""
+    folders = [path for path in paths if has_manifest(path)]
+    others = [path for path in paths if path not in folders]
+    found = [open_dataset(folder) for folder in folders]
+    if others:
+        found.append(open_dataset(others))
+    names = _names([dataset.where for dataset in found])
+    return [Opened(name, dataset) for name, dataset in zip(names, found, strict=True)]
+
+
+def open_splits(splits: Sequence[Split], where: str) -> Opened:
+    """Splits that are open already."""
+    return Opened(Path(where).name or where, Dataset({split.name: split for split in splits}, where=where))
+
+
+def _names(folders: Sequence[str]) -> list[str]:
+    """A short name for each folder; its path where two would have the same."""
+    short = [as_path(folder).absolute().name or folder for folder in folders]
+    return [folder if short.count(name) > 1 else name for name, folder in zip(short, folders, strict=True)]

@@ -1,0 +1,144 @@
+// What values look like: pictures with boxes and masks, lines, heat maps, histograms.
+
+import { address, el, figure, plural, say } from "./dom.js";
+
+const WIDE = 240;
+const HIGH = 72;
+
+/** Bars of shares; `said` is the text for those who do not see them. */
+export function histogram(bins, said, { wide = 120, high = 28, kind = "one" } = {}) {
+  const most = Math.max(...bins, 1e-9);
+  const step = wide / bins.length;
+  return el("svg", { viewBox: `0 0 ${wide} ${high}`, class: `histogram ${kind}`, role: "img", "aria-label": said },
+    el("title", {}, said),
+    bins.map((share, at) => el("rect", {
+      x: (at * step).toFixed(2), y: (high - (high * share) / most).toFixed(2),
+      width: Math.max(0.5, step - 0.5).toFixed(2), height: ((high * share) / most).toFixed(2),
+    })));
+}
+
+export function bars(pairs, total, { most = 12, onto } = {}) {
+  const largest = Math.max(...pairs.map(([, value]) => value), 1);
+  const shown = pairs.slice(0, most);
+  const rest = pairs.length - shown.length;
+  return el("ul", { class: "bars" },
+    shown.map(([name, value]) => el("li", {},
+      el("span", { class: "name" }, onto ? onto(name) : name || "(empty)"),
+      el("span", { class: "bar", "aria-hidden": "true" }, el("i", { style: { width: `${(100 * value) / largest}%` } })),
+      el("span", { class: "figure" }, `${figure(value)}${total ? ` (${((100 * value) / total).toFixed(1)}%)` : ""}`))),
+    rest > 0 ? el("li", { class: "quiet" }, `and ${rest} more`) : null);
+}
+
+function lines(shown) {
+  const span = shown.high - shown.low || 1;
+  const paths = shown.lines.map((points, at) => {
+    const step = WIDE / Math.max(1, points.length - 1);
+    let path = "";
+    let pen = "M";
+    points.forEach((value, x) => {
+      if (value === null) { pen = "M"; return; }
+      path += `${pen}${(x * step).toFixed(1)} ${(HIGH - 4 - ((HIGH - 8) * (value - shown.low)) / span).toFixed(1)}`;
+      pen = "L";
+    });
+    return el("path", { d: path, class: `line line${at}` });
+  });
+  const said = `${plural(shown.steps, "step")} from ${figure(shown.low)} to ${figure(shown.high)}`;
+  return el("figure", { class: "plot" },
+    el("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": said }, el("title", {}, said), paths),
+    el("figcaption", {}, said));
+}
+
+function heat(shown) {
+  const [rows, columns] = [shown.cells.length, shown.cells[0].length];
+  const said = `${shown.shape.join(" × ")} values from ${figure(shown.low)} to ${figure(shown.high)}`;
+  const canvas = el("canvas", { width: columns, height: rows, class: "heat", role: "img", "aria-label": said });
+  const pixels = canvas.getContext("2d");
+  const image = pixels.createImageData(columns, rows);
+  shown.cells.flat().forEach((value, at) => {
+    const share = value / 255;
+    image.data.set([Math.round(68 + 185 * share), Math.round(1 + 230 * share), Math.round(84 + 60 * Math.sin(3.1 * share) - 50 * share), 255], 4 * at);
+  });
+  pixels.putImageData(image, 0, 0);
+  return el("figure", { class: "plot" }, canvas, el("figcaption", {}, said));
+}
+
+/** One picture of a record; if the server refuses it, the tile says why. */
+function picture(where, name, role, given) {
+  const source = address("api/image", { ...where, feature: name, role, ...given });
+  const image = el("img", { src: source, alt: given.alt || name, loading: "lazy", decoding: "async", class: role });
+  image.addEventListener("error", async () => {
+    let why = "it cannot be shown";
+    try { why = (await (await fetch(source)).json()).error || why; } catch { /* the server is gone */ }
+    image.replaceWith(el("span", { class: "broken", role: "img", "aria-label": `${name}: ${why}` }, why));
+  });
+  return image;
+}
+
+function boxes(found, wide, high) {
+  if (!found.length || !wide || !high) return null;
+  const inPixels = found.some(({ at }) => Math.max(...at.map(Math.abs)) > 2);
+  const [sx, sy] = inPixels ? [1, 1] : [wide, high];
+  return el("svg", { viewBox: `0 0 ${wide} ${high}`, class: "boxes", role: "img",
+    "aria-label": plural(found.length, "box").replace("boxs", "boxes") + (found.some((box) => box.bad) ? ", some of them impossible" : "") },
+    found.map(({ at, name, bad }) => {
+      const [left, top, right, bottom] = [at[0] * sx, at[1] * sy, at[2] * sx, at[3] * sy];
+      const outside = bad || Math.max(left, right) > wide * 1.001 || Math.max(top, bottom) > high * 1.001;
+      return el("g", { class: outside ? "bad" : "" },
+        el("title", {}, [name, bad || (outside ? "it is out of range" : "")].filter(Boolean).join(": ")),
+        el("rect", { x: Math.min(left, right), y: Math.min(top, bottom),
+          width: Math.max(1, Math.abs(right - left)), height: Math.max(1, Math.abs(bottom - top)) }));
+    }));
+}
+
+/** An image with its masks and boxes on it. */
+export function layered(where, name, shown, record, masks, side) {
+  return el("span", { class: "layers", style: { "aspect-ratio": `${shown.width} / ${shown.height}` } },
+    picture(where, name, "image", { side, alt: `${name}, ${shown.text}` }),
+    masks.map((mask) => picture(where, mask, "mask", { side, alt: `${mask}, a mask` })),
+    boxes(record.boxes || [], shown.width, shown.height));
+}
+
+function frames(where, name, shown, side) {
+  const last = Math.max(0, shown.count - 1);
+  const strip = el("span", { class: "strip" });
+  const many = Math.min(shown.count, 6);
+  for (let at = 0; at < many; at += 1) {
+    const frame = many > 1 ? Math.round((at * last) / (many - 1)) : 0;
+    strip.append(picture(where, name, "frames", { side: Math.min(side, 112), frame, alt: `${name}, frame ${frame}` }));
+  }
+  let timer = null;
+  const play = el("button", { type: "button", "aria-pressed": "false", onclick: (event) => {
+    event.preventDefault();
+    if (timer) { clearInterval(timer); timer = null; play.textContent = "Play"; play.setAttribute("aria-pressed", "false"); return; }
+    play.textContent = "Stop";
+    play.setAttribute("aria-pressed", "true");
+    let frame = 0;
+    const screen = strip.querySelector("img") || strip;
+    timer = setInterval(() => {
+      if (!strip.isConnected) { clearInterval(timer); return; }
+      frame = (frame + 1) % shown.count;
+      if (screen.tagName === "IMG") screen.src = address("api/image", { ...where, feature: name, role: "frames", frame, side: Math.min(side, 112) });
+    }, 125);
+  } }, "Play");
+  return el("span", { class: "frames" }, strip, el("span", { class: "quiet" }, shown.text), shown.count > 1 ? play : null);
+}
+
+function audio(where, name, shown) {
+  const player = el("audio", { controls: true, preload: "none", src: address("api/audio", { ...where, feature: name }), "aria-label": name });
+  player.addEventListener("error", () => { say(`${name} cannot be played.`); });
+  return el("span", { class: "sound" }, shown.lines ? lines(shown) : null, player, shown.lines ? null : el("span", { class: "quiet" }, shown.text));
+}
+
+/** Any value. */
+export function value(where, name, shown, record, { side = 224, masks = [] } = {}) {
+  if (shown.kind === "image") return layered(where, name, shown, record, masks, side);
+  if (shown.kind === "mask") return picture(where, name, "mask", { side, alt: `${name}, ${shown.text}` });
+  if (shown.kind === "frames") return frames(where, name, shown, side === "full" ? 224 : side);
+  if (shown.kind === "broken") return el("span", { class: "broken" }, shown.text);
+  if (shown.kind === "audio") return audio(where, name, shown);
+  if (shown.kind === "line") return lines(shown);
+  if (shown.kind === "heat") return heat(shown);
+  if (shown.kind === "bytes") return el("code", { class: "bytes" }, `${shown.text}${shown.bytes > 64 ? " …" : ""}`);
+  if (shown.kind === "text") return el("span", { class: "text" }, shown.text || "(empty)", shown.cut ? ` … ${shown.cut} more characters` : "");
+  return el("span", { class: "value" }, shown.text || "(empty)");
+}

@@ -1,0 +1,245 @@
+"""The local page: Starlette on 127.0.0.1, behind a token, showing what was opened and nothing else."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bushel.checking.report.findings import encodable
+from bushel.errors import BushelError, missing_package
+from bushel.viewing.showing import CannotShow
+from bushel.viewing.viewer import Viewer
+
+__all__ = ["PORT", "make_app", "make_token", "serve"]
+
+PORT = 8757
+_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_PAGES = ("", "browse", "record", "compare", "quarantine", "duplicates", "batches", "run", "runs")
+_KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+_FRAMES = "http://localhost:* http://127.0.0.1:* vscode-webview:"  # where notebooks show a page in a cell
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; frame-ancestors "
+)
+_MOST_POSTED = 1 << 20  # bytes
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def make_token() -> str:
+    """A secret that nobody guesses."""
+    return secrets.token_urlsafe(24)
+
+
+def require_server() -> None:
+    """Say what is missing before anything is opened."""
+    if not all(find_spec(name) for name in ("starlette", "uvicorn")):
+        raise missing_package("starlette and uvicorn", extra="view", purpose="bushel view")
+
+
+class _Guard:
+    """Lets through what comes from this machine's own names with the token, and forbids the page everything else.
+
+    The host header is checked, or any site could have its name point to this machine and read what is shown here. The
+    token is part of the path, so that links work in a frame of a notebook, which gets no cookies.
+    """
+
+    def __init__(self, app: App, token: str, *, in_frames: bool) -> None:
+        self._app = app
+        self._prefix = f"/{token}/"
+        policy = _POLICY + (_FRAMES if in_frames else "'none'")
+        self._headers = [
+            (b"content-security-policy", policy.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cross-origin-resource-policy", b"same-origin"),
+            (b"cross-origin-opener-policy", b"same-origin"),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if (refusal := self._refusal(scope["path"], headers)) is not None:
+            await self._refuse(send, *refusal)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", []), *self._headers]
+            await send(message)
+
+        inner = {**scope, "path": scope["path"][len(self._prefix) - 1 :], "raw_path": b""}
+        await self._app(inner, receive, send_with_headers)
+
+    def _refusal(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        if _name_of(headers.get("host", "")) not in _HOSTS:
+            return 421, "This page is only for this machine. Open it as http://127.0.0.1 or through an SSH tunnel."
+        origin = headers.get("origin")
+        if origin not in (None, "null") and _name_of(urlsplit(str(origin)).netloc) not in _HOSTS:
+            return 403, "This request comes from another site."
+        if not secrets.compare_digest(path[: len(self._prefix)].encode(), self._prefix.encode()):
+            return 403, "The link needs its token. Use the one that `bushel view` printed."
+        return None
+
+    async def _refuse(self, send: Send, status: int, why: str) -> None:
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), *self._headers]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": why.encode()})
+
+
+def _name_of(host: str) -> str:
+    """The name in a host header, without the port: a tunnel may have another one."""
+    return host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
+
+
+def make_app(viewer: Viewer, token: str, *, in_frames: bool = False) -> App:
+    """The page as an ASGI application."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    assets = {entry.name: entry.read_bytes() for entry in files("bushel.viewing").joinpath("page").iterdir()}
+
+    def page(_: Request) -> Response:
+        return Response(
+            assets["index.html"], media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"}
+        )
+
+    def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in assets or name.rpartition(".")[2] not in _KINDS:
+            return Response("There is no such file.", status_code=404, media_type="text/plain")
+        headers = {"cache-control": "no-cache"}
+        return Response(assets[name], media_type=_KINDS[name.rpartition(".")[2]], headers=headers)
+
+    def answer(request: Request) -> Response:
+        name, given = request.path_params["name"], dict(request.query_params)
+        if name not in viewer.answers:
+            return _json({"error": f"there is no {name}"}, 404)
+        try:
+            found = viewer.answers[name](given)
+        except CannotShow as error:
+            return _json({"error": error.message}, 422)
+        except LookupError as error:
+            return _json({"error": str(error).splitlines()[0]}, 404)
+        except (BushelError, ValueError, OSError) as error:
+            return _json({"error": str(error)}, 400)
+        if isinstance(found, tuple):
+            headers = {"cache-control": "private, max-age=3600"}
+            return Response(found[0], media_type=found[1], headers=headers)
+        return _json(found)
+
+    async def post(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return _json({"error": "send JSON"}, 415)
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > _MOST_POSTED:
+                return _json({"error": "that is too long"}, 413)
+        from starlette.concurrency import run_in_threadpool
+
+        name = request.path_params["name"]
+        if name not in viewer.changes:
+            return _json({"error": f"there is no {name} to change"}, 404)
+        try:
+            given = msgspec.json.decode(body, type=dict[str, Any])
+            return _json(await run_in_threadpool(viewer.changes[name], given))
+        except (msgspec.MsgspecError, BushelError, ValueError, LookupError, OSError) as error:
+            return _json({"error": str(error)}, 400)
+
+    def _json(value: Any, status: int = 200) -> Response:
+        return Response(_encoded(value), status, media_type="application/json", headers={"cache-control": "no-store"})
+
+    routes = [
+        *(Route(f"/{name}", page) for name in _PAGES),
+        Route("/page/{name}", asset),
+        Route("/api/{name}", answer, methods=["GET"]),
+        Route("/api/{name}", post, methods=["POST"]),
+    ]
+    return _Guard(Starlette(routes=routes), token, in_frames=in_frames)
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a name that is not UTF-8
+        return msgspec.json.encode(encodable(msgspec.to_builtins(value)))
+
+
+class Served:
+    """A page that is being served in the background."""
+
+    def __init__(self, viewer: Viewer, *, port: int, token: str, in_frames: bool = False) -> None:
+        import uvicorn
+
+        self.viewer = viewer
+        self.token = token
+        config = uvicorn.Config(
+            make_app(viewer, token, in_frames=in_frames),
+            host="127.0.0.1",
+            port=port,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=200,
+        )
+        self._server = uvicorn.Server(config)
+        self._socket = config.bind_socket() if port == 0 else _bound(port)
+        self.port: int = self._socket.getsockname()[1]
+
+    @property
+    def link(self) -> str:
+        """The address of the page, with its token."""
+        return f"http://127.0.0.1:{self.port}/{self.token}/"
+
+    def run(self) -> None:
+        """Serve until it is interrupted."""
+        self._server.run([self._socket])
+
+    def start(self) -> Served:
+        """Serve in the background, for as long as this process lives."""
+        threading.Thread(target=self.run, daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """End it."""
+        self._server.should_exit = True
+
+
+def _bound(port: int) -> Any:
+    """A socket at a port, or at one of the next ten if it is taken."""
+    import socket
+
+    for near in range(port, min(port + 10, 65536)):
+        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind(("127.0.0.1", near))
+        except OSError:
+            found.close()
+            continue
+        return found
+    raise BushelError(f"the ports from {port} to {port + 9} are taken", help=["Choose another: --port N"])
+
+
+def serve(viewer: Viewer, *, port: int = PORT, token: str | None = None, in_frames: bool = False) -> Served:
+    """Prepare to serve; `run` or `start` begins."""
+    require_server()
+    return Served(viewer, port=port, token=token or make_token(), in_frames=in_frames)

@@ -1,0 +1,328 @@
+"""Values as the page shows them: plain JSON, thumbnails, and sound. Data is untrusted: what is broken is an error."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import os
+import wave
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.errors import BushelError
+from bushel.pixels.codecs import decode_pixels, to_channels
+from bushel.pixels.headers import BadImage, parse_header
+from bushel.storage.cache import Cache
+from bushel.viewing.roles import box_sides
+
+__all__ = ["CannotShow", "audio_of", "boxes_of", "picture_of", "shown_value", "thumbnail"]
+
+MOST_PIXELS = 64_000_000  # of an image that is decoded for a thumbnail
+_TEXT = 2_000  # characters of a text on a page of many records
+_POINTS = 512  # of a line
+_VALUES = 64  # of a list that is written out
+_HEX = 64  # bytes
+_CELLS = 96  # on a side of a heat map
+_CACHE_BYTES = 256 << 20
+_SOUND = {b"RIFF": "audio/wav", b"fLaC": "audio/flac", b"OggS": "audio/ogg", b"ID3": "audio/mpeg"}
+_RATE = 16_000  # of samples whose rate nothing says
+_LOUDEST = 30 * 192_000  # samples of a sound that is played
+
+# Colours of classes in masks, readable on light and dark.
+_PALETTE = np.array(
+    [
+        [0, 0, 0, 0],
+        [230, 97, 1, 150],
+        [94, 60, 153, 150],
+        [27, 158, 119, 150],
+        [231, 41, 138, 150],
+        [55, 126, 184, 150],
+        [166, 118, 29, 150],
+        [228, 26, 28, 150],
+        [77, 175, 74, 150],
+    ],
+    np.uint8,
+)
+
+
+class CannotShow(BushelError):
+    """Why a value cannot be shown as what it is taken for."""
+
+
+def shown_value(value: Any, role: str, *, is_short: bool = True, names: Sequence[str] = ()) -> dict[str, Any]:
+    """One value as JSON: what it is, in words, and what is drawn of it."""
+    if role in ("image", "mask", "frames"):
+        return _shown_image(value, role)
+    if role == "label" and names and isinstance(value, int) and 0 <= value < len(names):
+        return {"kind": "text", "text": names[value], "code": value}
+    if isinstance(value, str | bytes):
+        return _shown_text(value, is_short=is_short)
+    if isinstance(value, dict):
+        return {"kind": "list", "text": _listed(value.get("values", ())), "count": len(value.get("values", ()))}
+    if role == "audio":
+        return {"kind": "audio", **_line(value)}
+    if isinstance(value, list):
+        return _shown_list(value, role)
+    if isinstance(value, np.ndarray):
+        return _shown_array(value, role)
+    return {"kind": "number", "text": _number(value)}
+
+
+def _shown_image(value: Any, role: str) -> dict[str, Any]:
+    if isinstance(value, bytes):
+        try:
+            header = parse_header(value)
+        except (BadImage, ValueError, IndexError, OverflowError) as error:
+            return {"kind": "broken", "text": str(error), "bytes": len(value)}
+        said = f"{header.width} x {header.height} {header.format}"
+        return {"kind": role, "width": header.width, "height": header.height, "text": said, "bytes": len(value)}
+    if isinstance(value, list):
+        return {"kind": "frames", "count": len(value), "text": f"{len(value):,} frames"}
+    shape = np.shape(value)
+    if role == "frames" and len(shape) == 4:
+        return {"kind": "frames", "count": shape[0], "text": " x ".join(map(str, shape))}
+    if len(shape) >= 2:
+        return {"kind": role, "width": shape[1], "height": shape[0], "text": " x ".join(map(str, shape))}
+    return {"kind": "broken", "text": "it is not an image"}
+
+
+def _shown_text(value: str | bytes, *, is_short: bool) -> dict[str, Any]:
+    if isinstance(value, bytes):
+        for signature, kind in _SOUND.items():
+            if value.startswith(signature):
+                return {"kind": "audio", "text": f"{kind}, {len(value):,} bytes", "bytes": len(value)}
+        data = value
+        try:
+            value = data.decode()
+        except UnicodeDecodeError:
+            return {"kind": "bytes", "text": data[:_HEX].hex(" "), "bytes": len(data)}
+    cut = value[:_TEXT] if is_short else value
+    return {"kind": "text", "text": cut, "cut": len(value) - len(cut)}
+
+
+def _shown_list(value: list[Any], role: str) -> dict[str, Any]:
+    if value and all(isinstance(item, str | bytes) for item in value):
+        texts = [_shown_text(item, is_short=True)["text"] for item in value[:_VALUES]]
+        more = len(value) - len(texts)
+        return {"kind": "texts", "texts": texts, "text": " · ".join(texts), "count": len(value), "more": more}
+    try:
+        return _shown_array(np.asarray(value), role)
+    except ValueError:
+        return {"kind": "list", "text": f"{len(value):,} steps of different lengths", "count": len(value)}
+
+
+def _shown_array(value: NDArray[Any], role: str) -> dict[str, Any]:
+    facts = {"shape": list(value.shape), "text": _listed(value), "count": int(value.size)}
+    if value.dtype.kind not in "iufb" or not value.size:
+        return {"kind": "list", **facts}
+    if role in ("series", "embedding") or (value.ndim == 1 and value.size >= 8 and role != "tokens"):
+        return {"kind": "line", **facts, **_line(value)}
+    if value.ndim >= 2 and min(value.shape[:2]) > 1:
+        return {"kind": "heat", **facts, **_heat(value)}
+    return {"kind": "list", **facts}
+
+
+def _line(value: Any) -> dict[str, Any]:
+    """At most `_POINTS` points of each channel; of more, the lowest and highest of each stretch."""
+    array = np.asarray(value, np.float64)
+    array = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
+    channels = []
+    for channel in array.T[:8]:
+        channels.append([_finite(point) for point in _thinned(channel)])
+    found = array[np.isfinite(array)]
+    low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
+    return {"lines": channels, "low": low, "high": high, "steps": len(array)}
+
+
+def _thinned(channel: NDArray[np.float64]) -> NDArray[np.float64]:
+    if len(channel) <= _POINTS:
+        return channel
+    stretches = np.array_split(channel, _POINTS // 2)
+    return np.array([point for part in stretches for point in (part.min(), part.max())])
+
+
+def _heat(value: NDArray[Any]) -> dict[str, Any]:
+    flat = np.asarray(value, np.float64).reshape(value.shape[0], value.shape[1], -1).mean(axis=2)
+    rows = flat[np.linspace(0, len(flat) - 1, min(_CELLS, len(flat))).astype(int)]
+    cells = rows[:, np.linspace(0, rows.shape[1] - 1, min(_CELLS, rows.shape[1])).astype(int)]
+    found = cells[np.isfinite(cells)]
+    low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
+    scaled = np.nan_to_num((cells - low) / ((high - low) or 1.0), nan=0.0, posinf=1.0, neginf=0.0)
+    return {"cells": np.rint(scaled * 255).astype(int).tolist(), "low": low, "high": high}
+
+
+def _finite(value: float) -> float | None:
+    return float(f"{value:.5g}") if math.isfinite(value) else None
+
+
+def _listed(values: Any) -> str:
+    flat = np.ravel(np.asarray(values))
+    return ", ".join(map(_number, flat[:_VALUES].tolist())) + (" …" if len(flat) > _VALUES else "")
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def boxes_of(values: Mapping[str, Any], roles: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The boxes of a record, in shares of width and height or in pixels; impossible ones are marked."""
+    found: list[NDArray[np.float64]] = []
+    for sides in box_sides(values).values():
+        lists = [np.ravel(np.asarray(values[sides[side]], np.float64)) for side in ("xmin", "ymin", "xmax", "ymax")]
+        if len({len(one) for one in lists}) == 1:
+            found.append(np.stack(lists, axis=1))
+    for name, value in values.items():
+        if roles.get(name) == "boxes" and np.ndim(value) >= 1 and np.shape(value)[-1] == 4:
+            # TensorFlow Datasets has ymin, xmin, ymax, xmax.
+            found.append(np.asarray(value, np.float64).reshape(-1, 4)[:, [1, 0, 3, 2]])
+    names = _box_names(values)
+    return [
+        _box(corners, names[number] if number < len(names) else "")
+        for boxes in found
+        for number, corners in enumerate(boxes.tolist()[:200])
+    ]
+
+
+def _box(corners: list[float], name: str) -> dict[str, Any]:
+    left, top, right, bottom = corners
+    is_finite = all(map(math.isfinite, corners))
+    why = "" if is_finite else "not a number"
+    if is_finite and (left >= right or top >= bottom):
+        why = "its sides are swapped"
+    elif is_finite and min(corners) < 0:
+        why = "it is out of range"
+    return {"at": [value if math.isfinite(value) else 0.0 for value in corners], "name": name, "bad": why}
+
+
+def _box_names(values: Mapping[str, Any]) -> list[str]:
+    for name, value in values.items():
+        if name.endswith(("class/text", "object/class", "objects/label", "class/label", "bbox/label")):
+            items = value if isinstance(value, list) else np.ravel(value).tolist()
+            return [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in items]
+    return []
+
+
+def picture_of(value: Any, role: str, frame: int = 0, side: int | None = 256) -> NDArray[np.uint8]:
+    """A value as pixels: an encoded image, pixels of any type, one frame of several, or classes of a mask."""
+    if isinstance(value, list | np.ndarray) and role == "frames":
+        if not 0 <= frame < len(value):
+            raise CannotShow(f"there is no frame {frame}")
+        value = value[frame]
+        while isinstance(value, list) and len(value) == 1:
+            value = value[0]
+    if isinstance(value, bytes):
+        pixels = _decoded(value, side)
+        return _coloured(pixels[..., 0]) if role == "mask" and pixels.shape[2] == 1 else pixels
+    array = np.asarray(value)
+    if array.ndim not in (2, 3) or array.dtype.kind not in "iufb" or not array.size:
+        raise CannotShow("it is not an image")
+    if array.size > MOST_PIXELS * 4:
+        raise CannotShow(f"it has more than {MOST_PIXELS:,} pixels")
+    if role == "mask" and (array.ndim == 2 or array.shape[2] == 1):
+        return _coloured(array.reshape(array.shape[:2]))
+    array = array[..., None] if array.ndim == 2 else array
+    return _as_bytes(array[..., :3] if array.shape[2] not in (1, 3, 4) else array)
+
+
+def _decoded(data: bytes, side: int | None) -> NDArray[np.uint8]:
+    try:
+        header = parse_header(data)
+        if header.width * header.height > MOST_PIXELS:
+            raise CannotShow(f"{header.width} x {header.height} is more than {MOST_PIXELS:,} pixels")
+        return decode_pixels(data, at_least=(side, side) if side else None, most_pixels=MOST_PIXELS)
+    except BadImage as error:
+        raise CannotShow(str(error)) from None
+    except (ValueError, OSError, SyntaxError, IndexError, OverflowError, MemoryError) as error:
+        raise CannotShow(f"it cannot be decoded: {str(error).splitlines()[0] if str(error) else 'damaged'}") from None
+
+
+def _coloured(classes: NDArray[Any]) -> NDArray[np.uint8]:
+    codes = np.asarray(np.nan_to_num(classes.astype(np.float64)), np.int64)
+    kept: NDArray[np.uint8] = _PALETTE[np.where(codes <= 0, 0, (codes - 1) % (len(_PALETTE) - 1) + 1)]
+    return kept
+
+
+def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Pixels in the range of bytes, from whatever range they are in."""
+    if array.dtype == np.uint8:
+        return array
+    values = np.asarray(array, np.float64)
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    elif low >= 0 and high <= 255:
+        low, high = 0.0, 255.0
+    scaled = np.nan_to_num((values - low) / ((high - low) or 1.0) * 255)
+    return np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
+
+
+def encoded(pixels: NDArray[np.uint8], side: int | None) -> tuple[bytes, str]:
+    """Pixels as a file for the browser, no larger than `side`; small ones are left as they are."""
+    from PIL import Image
+
+    has_alpha = pixels.shape[2] == 4
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else np.ascontiguousarray(pixels))
+    if side is not None and max(image.size) > side:
+        scale = side / max(image.size)
+        size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+        image = image.resize(size, Image.Resampling.NEAREST if has_alpha else Image.Resampling.BILINEAR)
+    file = io.BytesIO()
+    if has_alpha or image.width * image.height <= 4096:
+        image.save(file, "PNG")
+        return file.getvalue(), "image/png"
+    image.save(file, "JPEG", quality=82)
+    return file.getvalue(), "image/jpeg"
+
+
+@lru_cache(maxsize=1)
+def thumbnails() -> Cache:
+    """Where thumbnails are kept: in the user's cache, up to a limit."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "bushel" / "thumbnails"
+    folder.mkdir(parents=True, exist_ok=True)
+    return Cache(folder, _CACHE_BYTES)
+
+
+def thumbnail(value_of: Callable[[], Any], role: str, side: int | None, frame: int, identity: str) -> tuple[bytes, str]:
+    """A picture of a value as a file: from the cache if it is there, where `identity` is the name of the value."""
+    kept = hashlib.sha256(f"1\0{identity}\0{role}\0{side}\0{frame}".encode("utf-8", "replace")).hexdigest()[:40]
+    if (found := thumbnails().find(kept)) is not None:
+        data = bytes(found)
+        return data, "image/png" if data.startswith(b"\x89PNG") else "image/jpeg"
+    made, kind = encoded(picture_of(value_of(), role, frame, side), side)
+    thumbnails().add(kept, made)
+    return made, kind
+
+
+def brightness(value: Any, role: str) -> float:
+    """How bright an image is, from 0 to 255."""
+    pixels = picture_of(value, role)
+    return float(to_channels(pixels, 1).mean()) if pixels.shape[2] in (1, 3, 4) else float(pixels.mean())
+
+
+def audio_of(value: Any, rate: int | None = None) -> tuple[bytes, str]:
+    """A sound as a file that a browser plays."""
+    if isinstance(value, bytes):
+        for signature, kind in _SOUND.items():
+            if value.startswith(signature):
+                return value, kind
+        raise CannotShow("it is not a sound that a browser plays")
+    samples = np.asarray(value)
+    samples = samples.reshape(len(samples), -1) if samples.ndim else samples.reshape(1, 1)
+    if samples.size > _LOUDEST or samples.dtype.kind not in "iuf" or samples.shape[1] > 2:
+        raise CannotShow("it is not a sound that a browser plays")
+    if samples.dtype.kind == "f":
+        loudest = float(np.nanmax(np.abs(samples), initial=0.0))
+        samples = np.nan_to_num(samples) / max(1.0, loudest) * 32767
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setparams((samples.shape[1], 2, rate or _RATE, 0, "NONE", ""))
+        sound.writeframes(np.clip(samples, -32768, 32767).astype("<i2").tobytes())
+    return file.getvalue(), "audio/wav"

@@ -1,0 +1,164 @@
+"""Who may see the page, and that data on it stays data."""
+
+from pathlib import Path
+
+import pytest
+from looking import EVIL, TOKEN, Page, page_of
+from support import flip
+
+import bushel
+from bushel.viewing.server import make_token, require_server
+
+
+@pytest.fixture(scope="module")
+def pictures(images: Path) -> Page:
+    return page_of(images)
+
+
+@pytest.fixture(scope="module")
+def mixed(everything: Path) -> Page:
+    return page_of(everything)
+
+
+def test_the_page_and_its_parts_come_from_here_with_a_strict_policy(pictures: Page) -> None:
+    page = pictures.get("")
+    assert page.status_code == 200
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "//" not in page.text.replace("http://www.w3.org", "")
+    for name in ("page/app.js", "page/style.css", "browse", "record"):
+        answer = pictures.get(name)
+        assert answer.status_code == 200
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_a_wrong_token_sees_nothing(pictures: Page) -> None:
+    for path in (
+        "/",
+        "/wrong/",
+        "/wrong/api/overview",
+        f"/{TOKEN}",
+        f"/{TOKEN[:-1]}/",
+        "/api/overview",
+        "/page/app.js",
+    ):
+        answer = pictures.http.get(path)
+        assert answer.status_code == 403, path
+        assert "bushel view" in answer.text
+    assert make_token() != make_token()
+    assert len(make_token()) >= 32
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example:8757", "localhost.evil.example", "", "10.0.0.1:8757"]
+)
+def test_a_foreign_host_header_sees_nothing(pictures: Page, host: str) -> None:
+    answer = pictures.http.get(f"/{TOKEN}/api/overview", headers={"host": host})
+    assert answer.status_code == 421
+    assert "images" not in answer.text
+
+
+@pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1:1", "[::1]:8757", "localhost"])
+def test_a_tunnel_may_have_another_port(pictures: Page, host: str) -> None:
+    assert pictures.http.get(f"/{TOKEN}/api/overview", headers={"host": host}).status_code == 200
+
+
+def test_a_request_from_another_site_is_refused(pictures: Page) -> None:
+    answer = pictures.http.get(f"/{TOKEN}/api/overview", headers={"origin": "http://evil.example"})
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["page/../server.py", "page/..%2fserver.py", "page/%2e%2e/%2e%2e/errors.py", "page/index.html", "page//etc/passwd"],
+)
+def test_a_path_outside_the_page_is_not_found(pictures: Page, path: str) -> None:
+    answer = pictures.http.get(f"/{TOKEN}/{path}")
+    assert answer.status_code in (403, 404)
+    assert "import" not in answer.text
+
+
+def test_no_request_names_a_file(pictures: Page, tmp_path: Path) -> None:
+    other = tmp_path / "secret.tfrecord"
+    with bushel.Writer(other) as writer:
+        writer.write({"text": "secret"})
+    for name in pictures.viewer.answers:
+        for given in ({"d": str(other)}, {"split": str(other)}, {"feature": str(other)}, {"list": str(other)}):
+            answer = pictures.get(f"api/{name}", **given)
+            assert answer.status_code in (200, 400, 404, 422), (name, given)
+            assert "secret" not in answer.text.replace("secret.tfrecord", "")
+
+
+def test_text_of_the_data_arrives_as_text(mixed: Page) -> None:
+    answer = mixed.get("api/record", row=5)
+    assert answer.headers["content-type"] == "application/json"
+    texts = {field["name"]: field.get("text") for field in answer.json()["fields"]}
+    assert texts["text"] == EVIL
+
+
+def test_the_page_never_makes_html_of_strings() -> None:
+    import bushel.viewing
+
+    folder = Path(bushel.viewing.__file__).parent / "page"
+    for path in folder.glob("*.js"):
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"):
+            assert word not in path.read_text().replace("http://www.w3.org/2000/svg", ""), (path.name, word)
+
+
+def test_broken_pictures_and_bombs_are_refused_with_the_reason(mixed: Page) -> None:
+    broken = mixed.get("api/image", row=3, feature="image")
+    assert broken.status_code == 422
+    bomb = mixed.get("api/image", row=4, feature="image")
+    assert bomb.status_code == 422
+    assert bomb.json()["error"] == "60000 x 60000 is more than 64,000,000 pixels"
+    assert mixed.get("api/image", row=2, feature="image").headers["content-type"] == "image/png"
+
+
+def test_numbers_that_are_none_are_refused(pictures: Page) -> None:
+    answer = pictures.get("api/records", start="-1")
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "start must be a whole number of at least 0, got '-1'"
+    assert pictures.get("api/record", row=10**17).status_code == 404
+    assert pictures.get("api/nothing").status_code == 404
+
+
+def test_a_post_must_be_json_and_short(pictures: Page) -> None:
+    assert pictures.http.post(f"/{TOKEN}/api/marks", data={"a": "b"}).status_code == 415
+    long = pictures.http.post(f"/{TOKEN}/api/marks", json={"a": "b" * (2 << 20)})
+    assert long.status_code == 413
+
+
+def test_damaged_records_say_what_is_wrong_and_the_rest_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "x.tfrecord"
+    with bushel.Writer(path) as writer:
+        for number in range(6):
+            writer.write({"x": number, "text": f"line {number}"})
+    flip(path, at=path.stat().st_size // 2)
+    page = page_of(path)
+    records = page.ask("records")["records"]
+    bad = [record for record in records if record["problem"]]
+    assert len(records) == 6
+    assert [record["problem"] for record in bad] == ["checksum of the data does not match"]
+    assert page.ask("record", row=bad[0]["row"])["problem"] == "checksum of the data does not match"
+    assert page.ask("statistics")["damaged"] == 1
+    found = page.ask("records", where="x >= 0")
+    assert found["total"] == 5
+    assert found["problem"] is None
+
+
+def test_nothing_is_written_into_the_dataset(images: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in sorted(images.rglob("*"))}
+    page = page_of(images)
+    for name in ("overview", "statistics", "records", "record"):
+        page.ask(name)
+    page.get("api/image", feature="image")
+    assert {path: path.stat().st_mtime_ns for path in sorted(images.rglob("*"))} == before
+
+
+def test_what_is_missing_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bushel.viewing.server.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'bushel view needs starlette and uvicorn: pip install "bushel\[view\]"'):
+        require_server()

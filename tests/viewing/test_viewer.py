@@ -1,0 +1,191 @@
+"""What the page is told: the overview, records by number, and finding them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from looking import Page, page_of
+from support import write_records
+
+import bushel
+from bushel.viewing import opened as viewing_opened
+from bushel.viewing.opened import open_all
+from bushel.viewing.viewer import Viewer
+
+
+@pytest.fixture(scope="module")
+def pictures(images: Path) -> Page:
+    return page_of(images)
+
+
+@pytest.fixture(scope="module")
+def mixed(everything: Path) -> Page:
+    return page_of(everything)
+
+
+def test_the_overview_counts_by_the_manifest(pictures: Page) -> None:
+    (dataset,) = pictures.ask("overview")["datasets"]
+    assert sum(split["records"] for split in dataset["splits"]) == 90
+    assert dataset["classes"] == ["cat", "dog", "owl"]
+    assert {feature["name"]: feature["role"] for feature in dataset["features"]}["image"] == "image"
+    numbers = pictures.ask("statistics", split="train")
+    assert sum(numbers["classes"].values()) == numbers["records"] == numbers["of"]
+    assert numbers["features"]["image"]["widths"]["low"] == 32
+
+
+def test_roles_are_guessed_from_names_types_and_values(mixed: Page) -> None:
+    (dataset,) = mixed.ask("overview")["datasets"]
+    roles = {feature["name"]: feature["role"] for feature in dataset["features"]}
+    assert roles == {
+        "audio": "audio",
+        "blob": "bytes",
+        "image": "image",
+        "image/object/bbox/xmax": "boxes",
+        "image/object/bbox/xmin": "boxes",
+        "image/object/bbox/ymax": "boxes",
+        "image/object/bbox/ymin": "boxes",
+        "image/object/class/text": "text",
+        "label": "label",
+        "series": "series",
+        "text": "text",
+        "tokens": "tokens",
+    }
+
+
+def test_a_role_can_be_changed_in_the_address(mixed: Page) -> None:
+    (field,) = [f for f in mixed.ask("record", row=1, roles="series:embedding")["fields"] if f["name"] == "series"]
+    assert field["role"] == "embedding"
+    assert mixed.ask("record", row=1, roles="series:nonsense,none:image")["fields"]
+
+
+def test_swapped_boxes_are_marked(mixed: Page) -> None:
+    good, bad = mixed.ask("record", row=0)["boxes"]
+    assert good["bad"] == ""
+    assert good["name"] == "cat"
+    assert bad["bad"] == "its sides are swapped"
+
+
+def test_sound_plays_as_a_wav(mixed: Page) -> None:
+    answer = mixed.get("api/audio", row=0, feature="audio")
+    assert answer.headers["content-type"] == "audio/wav"
+    assert answer.content.startswith(b"RIFF")
+    assert mixed.get("api/audio", row=0, feature="text").status_code == 422
+
+
+def test_a_record_has_its_place_its_checksum_and_code_that_opens_it(pictures: Page, images: Path) -> None:
+    found = pictures.ask("record", split="train", row=40)
+    train = bushel.open(images)["train"]
+    shard, record = train.shards.locate(40)
+    assert found["place"]["shard"] == str(shard.path)
+    assert found["place"]["record"] == record
+    assert found["place"]["byte"] == int(shard.index.offsets[record])
+    assert found["key"] == train[40]["key"]
+    assert eval(found["code"]["python"])["key"] == found["key"]
+    raw = bytes.fromhex(pictures.ask("hex", split="train", row=40)["hex"])
+    assert shard.path.read_bytes()[found["place"]["byte"] :].startswith(raw)
+    assert found["place"]["checksum"] == f"{int.from_bytes(raw_footer(shard, record), 'little'):08x}"
+
+
+def raw_footer(shard: object, record: int) -> bytes:
+    end = int(shard.index.offsets[record]) + 12 + int(shard.index.lengths[record])
+    return shard.path.read_bytes()[end : end + 4]
+
+
+def test_records_are_paged_and_only_their_shard_is_opened(images: Path) -> None:
+    page = page_of(images)
+    part = page.viewer.opened[0].parts["train"]
+    last = page.ask("records", split="train", start=len(part) - 2)
+    assert [record["row"] for record in last["records"]] == [len(part) - 2, len(part) - 1]
+    assert list(part._at_hand) == [1]
+
+
+def test_conditions_texts_and_orders_find_records(pictures: Page, images: Path) -> None:
+    train = bushel.open(images)["train"]
+    cats = pictures.ask("records", split="train", where="label == 'cat'")
+    assert cats["total"] == len(train.filter("label == 'cat'"))
+    keys = pictures.ask("records", split="train", text="CAT/00")
+    assert {record["fields"]["key"]["text"][:6] for record in keys["records"]} == {"cat/00"}
+    sized = pictures.ask("records", split="train", sort="size", desc=1)["records"]
+    sizes = [record["bytes"] for record in sized]
+    assert sizes == sorted(sizes, reverse=True)
+    named = pictures.ask("records", split="train", sort="key")["records"]
+    texts = [record["fields"]["key"]["text"] for record in named]
+    assert texts == sorted(texts)
+    high = pictures.ask("records", split="train", where="label != 'owl'", sort="image/height")["records"]
+    heights = [int(record["fields"]["image/height"]["text"]) for record in high]
+    assert heights == sorted(heights)
+    long = pictures.ask("records", split="train", sort="length(key)")
+    assert long["total"] == len(train)
+
+
+def test_records_are_sorted_by_brightness(pictures: Page, images: Path) -> None:
+    from io import BytesIO
+
+    from PIL import Image
+
+    train = bushel.open(images)["train"]
+    rows = [record["row"] for record in pictures.ask("records", split="train", sort="brightness")["records"]]
+    light = [np.asarray(Image.open(BytesIO(train[row]["image"])).convert("L")).mean() for row in rows]
+    assert np.all(np.diff(light) > -1)
+
+
+def test_a_condition_that_is_not_understood_shows_where(pictures: Page) -> None:
+    answer = pictures.get("api/records", split="train", where="label = 'cat'")
+    assert answer.status_code == 400
+    assert "write '=='" in answer.json()["error"]
+    assert pictures.get("api/records", split="train", sort="nothing").status_code == 400
+
+
+def test_files_without_an_index_can_be_seen_before_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        with bushel.Writer(tmp_path / f"{name}.tfrecord") as writer:
+            for number in range(300):
+                writer.write({"x": number, "name": name})
+    page = Page(Viewer(open_all([tmp_path])))
+    part = page.viewer.opened[0].part(None)
+    seen: list[dict] = []
+    original = viewing_opened.Split
+
+    def looking(*args: object, **kwargs: object) -> object:
+        seen.append(page.ask("records", count=10))
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(viewing_opened, "Split", looking)
+    part.count()
+    assert [(found["total"], found["is_whole"]) for found in seen] == [(256, False), (556, False)]
+    assert seen[0]["records"][3]["fields"]["x"]["text"] == "3"
+    assert page.ask("records")["total"] == 600
+
+
+def test_records_that_are_not_examples_are_shown_as_bytes(tmp_path: Path) -> None:
+    page = page_of(write_records(tmp_path / "x.tfrecord", [b"\xff\xfe any bytes", b"\xff others"]))
+    (dataset,) = page.ask("overview")["datasets"]
+    assert "not Examples" in dataset["problems"][0]
+    assert page.ask("records")["records"][0]["preview"].startswith("ff fe 20")
+    assert page.ask("record", row=1)["fields"] == []
+
+
+def test_compressed_files_are_shown(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "x.tfrecord.gz", compression="gzip") as writer:
+        for number in range(20):
+            writer.write({"x": number})
+    page = page_of(tmp_path / "x.tfrecord.gz")
+    assert page.ask("records", start=15)["records"][0]["fields"]["x"]["text"] == "15"
+    assert page.ask("records", where="x > 17")["total"] == 2
+
+
+def test_values_that_do_not_fit_the_schema_are_shown_as_they_are(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "a.tfrecord") as writer:
+        for number in range(1100):
+            writer.write({"x": number})
+    with bushel.Writer(tmp_path / "b.tfrecord") as writer:
+        writer.write({"x": ["other", "kind"], "y": 1.5})
+    page = page_of(tmp_path)
+    assert page.ask("record", row=1100)["fields"][0]["texts"] == ["other", "kind"]
+
+
+def test_several_datasets_are_open_at_once(images: Path, everything: Path) -> None:
+    page = page_of(images, everything)
+    assert [dataset["name"] for dataset in page.ask("overview")["datasets"]] == ["data", everything.parent.name]
+    assert page.ask("records", d=1)["total"] == 12
+    assert page.get("api/records", d=2).status_code == 404
