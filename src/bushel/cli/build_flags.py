@@ -42,6 +42,7 @@ BUILD_FLAGS = [
         },
         rare={
             "--rename OLD=NEW...": "Rename a column",
+            "--marks FILE": "Leave out and relabel samples as marked in bushel view",
             "--constrain COL:min=0,max=9...": "Refuse samples with other values",
         },
     ),
@@ -179,7 +180,7 @@ def changes_of(given: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
 
 _AS_GIVEN = (
     *("kind", "key", "verify", "keep_bytes", "images", "bad_boxes", "masks", "overlap", "stride", "time", "series"),
-    *("every", "gap", "label_from", "frames", "fps"),
+    *("every", "gap", "label_from", "frames", "fps", "marks"),
 )
 
 

@@ -26,6 +26,7 @@ from bushel.sources.detection.yolo import is_yolo
 from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_folder import images
 from bushel.sources.images.tiles import tiles
+from bushel.sources.marked import marked
 from bushel.sources.memory.arrays import arrays, is_arrow
 from bushel.sources.memory.iterables import iterable
 from bushel.sources.memory.values import is_sparse
@@ -77,7 +78,8 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     """Open the source that a path, or a table from `describe()`, stands for.
 
     Options are those of the source. Every source accepts `label`, and uses it if it needs to know the label: images
-    with a table of labels, windows of a series. `helpers` share the work of scanning many files.
+    with a table of labels, windows of a series; and `marks`, a file that `bushel view` wrote: samples that it drops are
+    left out, and labels that it changes are changed. `helpers` share the work of scanning many files.
     """
     told = {**source, **options} if isinstance(source, Mapping) else {"path": source, **options}
     kind = told.pop("kind", None)
@@ -88,6 +90,7 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     if "path" not in told:
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
     path = told.pop("path")
+    marks = told.pop("marks", None)
     if isinstance(path, str | os.PathLike) and as_path(path).exists():
         refuse_special(as_path(path), stat.S_IFDIR)
     make = SOURCES[kind or kind_of(path)]
@@ -100,7 +103,7 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     if helpers is not None and "helpers" in inspect.signature(make).parameters:
         told["helpers"] = helpers
     opened: Source = make(path, **told)
-    return opened
+    return opened if marks is None else cast("Source", marked(opened, str(marks)))
 
 
 def open_any(given: Any, helpers: Helpers = None) -> Source:
