@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-__all__ = ["Series", "bars", "chart", "html_table", "lines", "text_table", "ticks"]
+__all__ = ["Series", "bars", "chart", "html_page", "html_table", "lines", "text_table", "ticks"]
 
 Row = Sequence[str]
 
@@ -29,6 +29,37 @@ def html_table(head: Row, rows: Sequence[Row], *, title: str = "") -> str:
     top = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
     return f"<table>{caption}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #2e7d32; --bad: #b3261e; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+.verdict { border-left: 5px solid var(--bad); padding: .5rem 1rem; background: var(--soft); margin: 1rem 0; }
+.verdict.learned { border-color: var(--good); }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
+svg { width: 100%; max-width: 32rem; height: auto; background: var(--soft); }
+svg text { font-size: 11px; fill: currentColor; }
+svg .title { font-size: 13px; font-weight: 600; } svg .grid { stroke: var(--line); }
+svg .mark { stroke: var(--good); stroke-dasharray: 3 3; }
+pre { overflow-x: auto; background: var(--soft); padding: .6rem; font-size: .8rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }
+th:first-child, td:first-child { text-align: left; } .confusion td { text-align: center; min-width: 2rem; }
+.finding { border-left: 4px solid var(--line); padding-left: .8rem; margin: .8rem 0; }
+.finding.error { border-color: var(--bad); } .finding.warning { border-color: #c98a00; }
+.mistakes { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .8rem; }
+.mistakes.text { grid-template-columns: 1fr; }
+.mistakes figure { margin: 0; padding: .5rem; background: var(--soft); font-size: .82rem; overflow-wrap: anywhere; }
+.mistakes img { display: block; margin: 0 auto .4rem; } .quiet { opacity: .7; font-size: .85rem; }
+.small { width: 120px; height: 28px; background: none; } .small rect { fill: #2563a8; }
+""".strip()
+
+
+def html_page(title: str, body: Sequence[str]) -> str:
+    """A whole page without scripts or links, for a report that is one file. The parts of the body are HTML already."""
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    return f"<!doctype html><html lang=en><head>{head}<style>{_STYLE}</style></head><body>{''.join(body)}</body></html>"
 
 
 # Charts: no script, nothing fetched, and a text for those who cannot see them.

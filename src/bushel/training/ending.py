@@ -21,7 +21,7 @@ from bushel.training.predictions import Predictions
 from bushel.training.preflight import Preflight
 from bushel.training.report.mistakes import fed_samples, worst_mistakes
 from bushel.training.report.page import Shown, report_page
-from bushel.training.run_folder import RunFile, Trained, write_json, write_table
+from bushel.training.run_folder import RunFile, Trained, save_predictions, write_json, write_table
 from bushel.training.setup import Setup
 from bushel.training.verdict.baselines import Baselines
 from bushel.training.verdict.metrics import class_table, confusion, measure_of, metrics
@@ -140,6 +140,7 @@ def _summary(trained: Trained, run: RunFile) -> dict[str, Any]:
 def _write(training: Training, trained: Trained, run: RunFile, found: Predictions) -> None:
     folder, target, state = trained.folder, training.setup.target, training.state
     training.save_model()
+    save_predictions(folder, training.setup.splits.judged, target, found)
     more = {
         "best_epoch": state.best_epoch,
         "epochs": state.epoch,

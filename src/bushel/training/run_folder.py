@@ -20,14 +20,17 @@ from bushel.checking import Finding
 from bushel.errors import FileProblem, FormatError
 from bushel.feeding.preparation import Target
 from bushel.printing import html_table
+from bushel.reading import Split
 from bushel.storage import write_whole
 from bushel.training.options import Options
+from bushel.training.predictions import Predictions
 from bushel.training.verdict.metrics import metric_table
 from bushel.training.verdict.verdict import Verdict
 
 __all__ = [
     "CHECKPOINT",
     "MODEL",
+    "PREDICTIONS",
     "RUN",
     "TREES",
     "RunFile",
@@ -41,6 +44,7 @@ __all__ = [
     "read_run",
     "same_run",
     "save_checkpoint",
+    "save_predictions",
     "write_json",
     "write_table",
 ]
@@ -50,6 +54,7 @@ RUN = "run.json"
 MODEL = "model.keras"
 TREES = "model.npz"
 CHECKPOINT = "checkpoint.npz"
+PREDICTIONS = "predictions.npz"
 FORMAT = 1
 
 
@@ -86,7 +91,7 @@ def begin_folder(out: Path, *, resume: bool, overwrite: bool) -> None:
 def make_folder(out: Path) -> None:
     """Make the folder, and remove what an earlier run left there."""
     out.mkdir(parents=True, exist_ok=True)
-    for name in (RUN, MODEL, TREES, CHECKPOINT, "contract.json", "report.html"):
+    for name in (RUN, MODEL, TREES, CHECKPOINT, PREDICTIONS, "contract.json", "report.html"):
         (out / name).unlink(missing_ok=True)
     for path in [*out.glob("metrics.*"), *out.glob("history.*"), *out.glob("classes.*"), *out.glob("confusion.*")]:
         path.unlink()
@@ -238,6 +243,22 @@ def save_checkpoint(folder: Path, model: Any, state: State, best: list[NDArray[A
     arrays |= {f"best/{i}": array for i, array in enumerate(best or [])}
     arrays["state"] = np.frombuffer(msgspec.json.encode(state), np.uint8)
     with write_whole(folder / CHECKPOINT) as file:
+        np.savez(cast("Any", file), **cast("Any", arrays))
+
+
+def save_predictions(folder: Path, split: Split, target: Target, found: Predictions) -> None:
+    """Write what was predicted for each record that judged the model: the answer, its probability and the loss."""
+    first = split.shards.first
+    shard = np.searchsorted(first, found.rows, side="right") - 1
+    arrays = {"shard": shard.astype(np.int32), "record": found.rows - first[shard], "loss": found.losses}
+    if target.is_classes:
+        predicted = found.outputs.argmax(axis=1)
+        arrays |= {"label": found.labels, "predicted": predicted, "probability": found.outputs.max(axis=1)}
+    elif target.kind == "regression":
+        arrays |= {"label": found.labels[:, 0], "predicted": found.outputs[:, 0]}
+    about = {"split": split.name, "shards": [str(shard.path) for shard in split.shards.shards]}
+    arrays["about"] = np.frombuffer(msgspec.json.encode(about), np.uint8)
+    with write_whole(folder / PREDICTIONS, sync=False) as file:
         np.savez(cast("Any", file), **cast("Any", arrays))
 
 

@@ -306,15 +306,15 @@ def drift(one: FeatureSummary, other: FeatureSummary) -> float:
     Of values that are counted one by one, half the sum of the differences of their shares; of numbers, the largest
     difference of the shares below any value.
     """
-    if one.is_open and other.is_open and one.counts and other.counts and max(len(one.counts), len(other.counts)) <= 100:
+    if one.is_open and other.is_open and one.counts and other.counts and max(len(one.counts), len(other.counts)) <= 20:
         totals = [max(1, sum(side.counts.values())) for side in (one, other)]
         names = {*one.counts, *other.counts}
         apart = (abs(one.counts[name] / totals[0] - other.counts[name] / totals[1]) for name in names)
         return sum(apart) / 2
-    for name in ("values", "widths", "lengths"):
-        left, right = getattr(one, name), getattr(other, name)
-        if left.count and right.count:
-            return _steps_apart(left.kept, right.kept)
+    for names in (("values",), ("widths", "heights"), ("lengths",)):
+        pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+        if found := [_steps_apart(left.kept, right.kept) for left, right in pairs if left.count and right.count]:
+            return max(found)
     return 0.0
 
 

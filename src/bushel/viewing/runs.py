@@ -1,0 +1,134 @@
+"""Runs of `bushel train`: their results as they were written, compared, and the records that they were judged by."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.errors import FormatError
+from bushel.storage import AnyPath, as_path
+
+__all__ = ["LoadedRun", "Predicted", "differing_options", "is_run", "load_run"]
+
+RUN = "run.json"
+_MOST_BYTES = 64 << 20  # of a file of a run
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a run predicted for each record that judged it."""
+
+    split: str
+    shards: list[str]
+    columns: dict[str, NDArray[Any]]  # shard, record, loss; label, predicted and probability where there are
+
+    def __len__(self) -> int:
+        return len(self.columns["loss"])
+
+
+@dataclass
+class LoadedRun:
+    """One run."""
+
+    folder: Path
+    name: str
+    facts: dict[str, Any]  # run.json
+    metrics: dict[str, Any] = field(default_factory=dict)  # metrics.json
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes."""
+        return [str(name) for name in self.facts.get("task", {}).get("classes", [])]
+
+    @property
+    def summary(self) -> str:
+        """The verdict in a line."""
+        return str(self.metrics.get("verdict", {}).get("summary", "the run is not finished"))
+
+    @cached_property
+    def predicted(self) -> Predicted | None:
+        """What it predicted, if it was written."""
+        path = self.folder / "predictions.npz"
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                columns = {name: file[name] for name in file.files}
+            about = msgspec.json.decode(columns.pop("about").tobytes())
+            found = Predicted(str(about["split"]), [str(shard) for shard in about["shards"]], columns)
+            count = len(found)
+        except (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(path, f"not the predictions of a run: {error}") from None
+        if any(column.shape != (count,) for column in columns.values()) or not {"shard", "record"} <= set(columns):
+            raise FormatError(path, "not the predictions of a run: its columns differ in length")
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """What a page shows of it."""
+        verdict = self.metrics.get("verdict", {})
+        return {
+            "name": self.name,
+            "folder": str(self.folder),
+            "data": self.facts.get("data", []),
+            "task": self.facts.get("task", {}).get("kind", ""),
+            "label": self.facts.get("task", {}).get("label", ""),
+            "classes": self.classes,
+            "records": self.facts.get("records", {}),
+            "summary": self.summary,
+            "learned": bool(verdict.get("learned")),
+            "metrics": self.metrics.get("metrics", {}),
+            "findings": self.metrics.get("findings", []),
+            "history": self.history,
+            "options": self.facts.get("options", {}),
+            "best_epoch": self.metrics.get("best_epoch"),
+            "has_predictions": (self.folder / "predictions.npz").is_file(),
+        }
+
+
+def is_run(path: AnyPath) -> bool:
+    """Whether a path is the folder of a run."""
+    return (as_path(path) / RUN).is_file()
+
+
+def load_run(folder: AnyPath, name: str = "") -> LoadedRun:
+    """Read the results of a run; those of one that is not finished are empty."""
+    place = as_path(folder)
+    facts = _read(place / RUN)
+    if not isinstance(facts, dict):
+        raise FormatError(place / RUN, "not a run")
+    metrics, history = (_read(place / name) if (place / name).is_file() else None for name in _RESULTS)
+    return LoadedRun(
+        place,
+        name or place.absolute().name,
+        facts,
+        metrics if isinstance(metrics, dict) else {},
+        [row for row in history if isinstance(row, dict)] if isinstance(history, list) else [],
+    )
+
+
+_RESULTS = ("metrics.json", "history.json")
+
+
+def _read(path: Path) -> Any:
+    if path.stat().st_size > _MOST_BYTES:
+        raise FormatError(path, "is too large to be part of a run")
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, f"not JSON: {error}") from None
+
+
+def differing_options(runs: list[LoadedRun]) -> dict[str, list[Any]]:
+    """Options that are not the same in all runs, and their values."""
+    names = dict.fromkeys(name for run in runs for name in run.facts.get("options", {}))
+    values = {name: [run.facts.get("options", {}).get(name) for run in runs] for name in names}
+    return {name: found for name, found in values.items() if any(value != found[0] for value in found)}
