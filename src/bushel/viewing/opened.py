@@ -167,6 +167,13 @@ class Part:
         number = names.index(shard)
         return int(self.first[number]) + record if number < len(self._counts) else None
 
+    def starts_of(self, shards: Sequence[str]) -> dict[int, int]:
+        """The number of the first record of those of some files that are of this part, by their places in the list."""
+        own = {str(path.absolute()): number for number, path in enumerate(self.paths)}
+        first = self.first
+        found = {at: own.get(str(as_path(shard).absolute())) for at, shard in enumerate(shards)}
+        return {at: int(first[n]) for at, n in found.items() if n is not None and n < len(first) - 1}
+
     def place(self, row: int) -> Place:
         """Where a record is."""
         number, record = self.locate(row)

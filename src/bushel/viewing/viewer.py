@@ -6,21 +6,28 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
-from bushel import __version__
-from bushel.errors import BushelError, MissingName
-from bushel.records.files import FOOTER, HEADER
-from bushel.records.index import load_keys
-from bushel.records.survey import tf_description
-from bushel.storage import status_of
-from bushel.viewing.opened import Opened, Part, Record
-from bushel.viewing.roles import guess_roles, parse_roles
-from bushel.viewing.search import Query, Search
-from bushel.viewing.showing import CannotShow, audio_of, boxes_of, shown_value, thumbnail
-from bushel.viewing.statistics import Summary, summarise
+import msgspec
+import numpy as np
 
-__all__ = ["Viewer"]
+from bushel import __version__
+from bushel.data.marks import Mark, add_mark, last_marks
+from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.records.files import FOOTER, HEADER
+from bushel.records.index import load_keys, sha256_of
+from bushel.records.survey import tf_description
+from bushel.storage import AnyPath, as_path, status_of
+from bushel.viewing.findings import CheckJob, DuplicateJob, quarantined
+from bushel.viewing.opened import Opened, Part, Record, open_all
+from bushel.viewing.roles import guess_roles, parse_roles
+from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
+from bushel.viewing.search import Query, Search
+from bushel.viewing.showing import CannotShow, audio_of, boxes_of, encoded, picture_of, shown_value, thumbnail
+from bushel.viewing.statistics import FeatureSummary, Summary, drift, summarise
+
+__all__ = ["Viewer", "class_counts", "open_viewer"]
 
 Given: TypeAlias = Mapping[str, str]
 
@@ -29,16 +36,39 @@ _SEARCHES = 8  # that are kept
 _LOOKED_AT = 2_000  # records of each split, for the overview
 _GUESSED_FROM = 3  # records
 _HEX_BYTES = 4096
+_CHECKED_AT_ONCE = 64 << 20  # bytes of a dataset that is checked without being asked
 _DECODING = threading.Semaphore(4)  # images at a time: each may be large
+
+
+def open_viewer(paths: Sequence[AnyPath], *, marks: AnyPath | None = None) -> Viewer:
+    """Open datasets and runs; the data of runs is opened too, where it is still there."""
+    runs = [load_run(path) for path in paths if is_run(path)]
+    data = [path for path in paths if not is_run(path)]
+    known = {str(as_path(path).absolute()) for path in data}
+    for told in dict.fromkeys(str(path) for run in runs for path in run.facts.get("data", [])):
+        if str(as_path(told).absolute()) not in known and as_path(told).exists():
+            data.append(told)
+    if marks is not None and any(as_path(marks).absolute().is_relative_to(as_path(path).absolute()) for path in data):
+        raise FileProblem(marks, "is inside the dataset, which is never changed; keep marks elsewhere")
+    return Viewer(open_all(data) if data else [], runs=runs, marks=marks)
 
 
 class Viewer:
     """Everything that was opened, and what was found out about it since."""
 
-    def __init__(self, opened: Sequence[Opened]) -> None:
+    def __init__(
+        self, opened: Sequence[Opened], *, runs: Sequence[LoadedRun] = (), marks: AnyPath | None = None
+    ) -> None:
         self.opened = list(opened)
+        self.runs = list(runs)
+        self.marks_path = None if marks is None else Path(marks)
+        self._marks = _marks_in(self.marks_path)
+        self._checks = [CheckJob(one) for one in self.opened]
+        self._duplicates = [DuplicateJob(one, lambda one=one: _guessed(one)) for one in self.opened]  # type: ignore[misc]
+        self._fed: OrderedDict[str, Any] = OrderedDict()
         self._searches: OrderedDict[tuple[int, str, Query], Search] = OrderedDict()
         self._summaries: dict[tuple[int, str], Summary] = {}
+        self._digests: dict[str, str] = {}
         self._lock = threading.Lock()
         self.answers: dict[str, Callable[[Given], Any]] = {
             "overview": self.overview,
@@ -48,8 +78,21 @@ class Viewer:
             "image": self.image,
             "audio": self.audio,
             "hex": self.hex,
+            "findings": self.findings,
+            "duplicates": self.duplicates,
+            "quarantine": self.quarantine,
+            "compare": self.compare,
+            "batches": self.batches,
+            "fed": self.fed,
+            "runs": self.show_runs,
+            "run": self.run,
+            "marks": self.marks,
         }
-        self.changes: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        self.changes: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "check": self.start_check,
+            "duplicates": self.start_duplicates,
+            "marks": self.mark,
+        }
 
     def start(self) -> Viewer:
         """Find records that no manifest counts, in the background."""
@@ -57,8 +100,10 @@ class Viewer:
         return self
 
     def _count(self) -> None:
-        for opened in self.opened:
+        for opened, job in zip(self.opened, self._checks, strict=True):
             opened.count()
+            if sum(part.size for part in opened.parts.values()) <= _CHECKED_AT_ONCE:
+                job.start()
 
     def _dataset(self, given: Given) -> tuple[int, Opened]:
         number = _whole(given, "d", 0)
@@ -75,7 +120,12 @@ class Viewer:
 
     def overview(self, _: Given) -> dict[str, Any]:
         """What there is: datasets, their splits and features; no record is counted for it."""
-        return {"version": __version__, "datasets": [self._described(opened) for opened in self.opened]}
+        return {
+            "version": __version__,
+            "datasets": [self._described(opened) for opened in self.opened],
+            "runs": [run.name for run in self.runs],
+            "marks": str(self.marks_path) if self.marks_path else "",
+        }
 
     def _described(self, opened: Opened) -> dict[str, Any]:
         roles, manifest = _guessed(opened), opened.manifest
@@ -110,7 +160,7 @@ class Viewer:
                 with self._lock:
                     self._summaries[number, part.name] = known
         found = known.to_json()
-        found["classes"] = _class_counts(opened, part, known)
+        found["classes"] = class_counts(opened, part, known)
         found["of"] = len(part)
         return found
 
@@ -142,7 +192,11 @@ class Viewer:
             rows = found[start : start + count].tolist()
             facts |= {"total": len(found), "is_done": search.is_done, "seen": search.seen}
             facts |= {"problem": search.problem, "note": search.note}
-        facts["records"] = [self._tile(opened, record, roles) for record in part.records(rows)]
+        facts["records"] = [self._tile(opened, part, record, roles) for record in part.records(rows)]
+        if self.runs and given.get("run", "0").isdecimal():
+            answers = self._answers_for(int(given.get("run", "0")), part, list(rows))
+            for record in facts["records"]:
+                record["predicted"] = answers.get(record["row"])
         return facts
 
     def _search(self, number: int, part: Part, query: Query, roles: Mapping[str, str]) -> Search:
@@ -162,9 +216,243 @@ class Viewer:
         """The records of a list by its name; None if no list is asked for."""
         if not name:
             return None
+        kind, _, rest = name.partition(":")
+        numbers = [int(text) for text in rest.split(":") if text.isdecimal()]
+        if kind == "finding" and numbers:
+            return self._checks[number].places(numbers[0]).get(part.name, [])
+        if kind == "duplicates":
+            groups = self._duplicates[number].groups
+            picked = groups if not numbers else groups[numbers[0] : numbers[0] + 1]
+            return [row for group in picked for split, row in group if split == part.name]
+        if kind == "marked":
+            return [row for row in self._marked_rows(number, part) if not rest or self._mark_at(part, row) == rest]
+        if kind == "run" and numbers and numbers[0] < len(self.runs):
+            return self._predicted_rows(numbers[0], part, numbers[1:])
         raise MissingName("list", name, [], where=f"{part.name} of {self.opened[number].name}")
 
-    def _tile(self, opened: Opened, record: Record, roles: Mapping[str, str]) -> dict[str, Any]:
+    def _predicted_rows(self, number: int, part: Part, cell: Sequence[int]) -> list[int]:
+        """Records that judged a run, those with the largest loss first; of one cell of its confusions, if asked for."""
+        found = self.runs[number].predicted
+        if found is None:
+            return []
+        order = np.argsort(-found.columns["loss"], kind="stable")
+        if len(cell) == 2 and "predicted" in found.columns:
+            label, predicted = found.columns["label"][order], found.columns["predicted"][order]
+            order = order[(label == cell[0]) & (predicted == cell[1])]
+        elif len(cell) == 1 and "predicted" in found.columns:  # all mistakes
+            order = order[found.columns["label"][order] != found.columns["predicted"][order]]
+        firsts = part.starts_of(found.shards)
+        shards, records = found.columns["shard"][order].tolist(), found.columns["record"][order].tolist()
+        rows = [firsts[shard] + record for shard, record in zip(shards, records, strict=True) if shard in firsts]
+        return [row for row in rows if row < len(part)]
+
+    def _answers_for(self, number: int, part: Part, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """What a run predicted for records, by their numbers."""
+        found = self.runs[number].predicted if number < len(self.runs) else None
+        if found is None:
+            return {}
+        firsts = part.starts_of(found.shards)
+        known = np.array([firsts.get(shard, -1) for shard in range(len(found.shards))], np.int64)
+        starts = known[found.columns["shard"]]
+        places = np.where(starts >= 0, starts + found.columns["record"], -1)
+        classes, answers = self.runs[number].classes, {}
+        for at in np.flatnonzero(np.isin(places, np.asarray(rows, np.int64))).tolist():
+            said = {name: found.columns[name][at].item() for name in found.columns if name not in ("shard", "record")}
+            for name in ("label", "predicted"):
+                if classes and name in said and 0 <= int(said[name]) < len(classes):
+                    said[name] = classes[int(said[name])]
+            answers[int(places[at])] = said
+        return answers
+
+    def findings(self, given: Given) -> dict[str, Any]:
+        """Findings of the check, and how far it is."""
+        return self._checks[self._dataset(given)[0]].to_json()
+
+    def start_check(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Check a dataset in the background."""
+        job = self._checks[self._dataset(_texts(given))[0]]
+        job.start()
+        return job.to_json()
+
+    def duplicates(self, given: Given) -> dict[str, Any]:
+        """Records with the same content, and how far the search for them is."""
+        return self._duplicates[self._dataset(given)[0]].to_json()
+
+    def start_duplicates(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Look for duplicates in the background."""
+        job = self._duplicates[self._dataset(_texts(given))[0]]
+        job.start()
+        return job.to_json()
+
+    def quarantine(self, given: Given) -> dict[str, Any]:
+        """What the build refused."""
+        _, opened = self._dataset(given)
+        return quarantined(opened, _whole(given, "start", 0), min(_whole(given, "count", 100), MOST_AT_ONCE))
+
+    def compare(self, given: Given) -> dict[str, Any]:
+        """Two splits, of one dataset or of two, feature by feature."""
+        sides = [
+            self._part({"d": given.get(d, "0"), "split": given.get(split, "")})
+            for d, split in (("d", "split"), ("e", "other"))
+        ]
+        one, other = (self._summary(number, part) for number, _, part in sides)
+        names = [*one.features, *(name for name in other.features if name not in one.features)]
+        rows = [_compared(name, one.features.get(name), other.features.get(name)) for name in names]
+        classes = [
+            class_counts(opened, part, found) for (_, opened, part), found in zip(sides, (one, other), strict=True)
+        ]
+        return {
+            "sides": [
+                {"dataset": opened.name, "split": part.name, "records": found.records, "of": len(part)}
+                for (_, opened, part), found in zip(sides, (one, other), strict=True)
+            ],
+            "features": sorted(rows, key=lambda row: -row["drift"]),
+            "classes": [
+                [name, classes[0].get(name, 0), classes[1].get(name, 0)] for name in {**classes[0], **classes[1]}
+            ],
+            "shared": self._shared(sides[0], sides[1]),
+        }
+
+    def _shared(self, one: tuple[int, Opened, Part], other: tuple[int, Opened, Part]) -> dict[str, Any]:
+        """How many contents are in both sides, if duplicates were looked for."""
+        job = self._duplicates[one[0]]
+        if one[0] != other[0]:
+            return {"state": "apart"}
+        names = {one[2].name, other[2].name}
+        both = [at for at, group in enumerate(job.groups) if names <= {split for split, _ in group}]
+        return {"state": job.state, "count": len(both), "groups": both[:20]}
+
+    def _summary(self, number: int, part: Part) -> Summary:
+        with self._lock:
+            known = self._summaries.get((number, part.name))
+        if known is None:
+            known = summarise(part, _LOOKED_AT)
+            if part.is_whole:
+                with self._lock:
+                    self._summaries[number, part.name] = known
+        return known
+
+    def batches(self, given: Given) -> dict[str, Any]:
+        """Some images as a model is fed them; `fed` has the pictures."""
+        from bushel.viewing.fed import LIGHT, RANGES, feed_images
+
+        number, opened, part = self._part(given)
+        images = [name for name, role in self._roles(opened, given).items() if role == "image"]
+        if not images:
+            raise CannotShow("there are no images here, and only these are shown as a model sees them")
+        told = {name: given[name] for name in ("size", "augment", "range", "seed", "start") if name in given}
+        if self.runs and not {"size", "augment", "range"} & set(told):
+            told = {**_options_of(self.runs[0]), **told}
+        found = feed_images(part, images[0], told)
+        name = f"{number}:{part.name}:{sorted(told.items())}"
+        with self._lock:
+            self._fed[name] = found
+            while len(self._fed) > 4:
+                self._fed.popitem(last=False)
+        return {
+            **found.to_json(),
+            "id": name,
+            "options": {"size": "96", "augment": LIGHT, "range": "0..1", "seed": "0", **told},
+            "ranges": list(RANGES),
+        }
+
+    def fed(self, given: Given) -> tuple[bytes, str]:
+        """A picture of `batches`."""
+        found = self._fed.get(given.get("id", ""))
+        at = _whole(given, "at", 0)
+        if found is None or at >= len(found.rows):
+            raise MissingName("picture", given.get("id", ""), [], where="this page")
+        pixels = (found.plain if given.get("form") == "plain" else found.changed)[at]
+        return encoded(picture_of(pixels, "image"), None)
+
+    def show_runs(self, _: Given) -> dict[str, Any]:
+        """All runs, and the options in which they differ."""
+        return {"runs": [run.to_json() for run in self.runs], "options": differing_options(self.runs)}
+
+    def run(self, given: Given) -> dict[str, Any]:
+        """One run: its confusions, and where its records are."""
+        number = _whole(given, "run", 0)
+        if number >= len(self.runs):
+            raise MissingName("run", str(number), [str(n) for n in range(len(self.runs))], where="this page")
+        run = self.runs[number]
+        found = run.predicted
+        places = []
+        for d, opened in enumerate(self.opened):
+            for part in opened.parts.values():
+                if found is not None and part.starts_of(found.shards):
+                    places.append({"d": d, "split": part.name})
+        confusion: list[list[int]] = []
+        if found is not None and run.classes and "predicted" in found.columns and len(run.classes) <= 50:
+            table = np.zeros((len(run.classes), len(run.classes)), int)
+            np.add.at(table, (found.columns["label"].astype(int), found.columns["predicted"].astype(int)), 1)
+            confusion = table.tolist()
+        return {**run.to_json(), "places": places, "confusion": confusion, "judged": len(found) if found else 0}
+
+    def marks(self, _: Given) -> dict[str, Any]:
+        """The marks that count."""
+        found = list(self._marks.values())
+        return {
+            "path": str(self.marks_path) if self.marks_path else "",
+            "count": len(found),
+            "marks": [msgspec.to_builtins(mark) for mark in found[-500:]],
+        }
+
+    def mark(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Put a mark on a record; it goes to the file of marks at once."""
+        if self.marks_path is None:
+            raise BushelError("no file for marks was chosen: start with --marks FILE")
+        _, opened, part = self._part(_texts(given))
+        row = _whole(_texts(given), "row", 0)
+        kind, label = given.get("mark"), given.get("label", "")
+        if kind not in ("drop", "label", "look", "none") or not isinstance(label, str) or len(label) > 1000:
+            raise ValueError(f"mark must be drop, label, look or none; got {str(kind)[:40]!r}")
+        if kind == "label" and not label:
+            raise ValueError("label must say the right label, got none")
+        place = part.place(row)
+        key = self.key_of(part, row)
+        digest = place.sha256 or ("" if key else self._digest(place.shard))
+        made = Mark(
+            mark=kind,
+            key=key,
+            sha256=digest,
+            record=place.record,
+            feature=opened.label,
+            label=label if kind == "label" else "",
+            shard=Path(place.shard).name,
+            split=part.name,
+            row=row,
+        )
+        with self._lock:
+            add_mark(self.marks_path, made)
+            self._marks.pop(made.place, None)
+            if kind != "none":
+                self._marks[made.place] = made
+        return {"mark": "" if kind == "none" else kind, "label": made.label, "count": len(self._marks)}
+
+    def _digest(self, shard: str) -> str:
+        """The SHA-256 of a file, computed once."""
+        if shard not in self._digests:
+            self._digests[shard] = sha256_of(as_path(shard))
+        return self._digests[shard]
+
+    def _mark_of(self, part: Part, row: int) -> Mark | None:
+        if not self._marks:
+            return None
+        place = part.place(row)
+        key = self.key_of(part, row)
+        digest = place.sha256 or self._digests.get(place.shard, "")
+        return self._marks.get((key, "", -1) if key else ("", digest, place.record))
+
+    def _mark_at(self, part: Part, row: int) -> str:
+        found = self._mark_of(part, row)
+        return found.mark if found else ""
+
+    def _marked_rows(self, number: int, part: Part) -> list[int]:
+        """Records with a mark, as far as the marks say where they are."""
+        rows = [mark.row for mark in self._marks.values() if mark.split == part.name and 0 <= mark.row < len(part)]
+        return [row for row in sorted(set(rows)) if number < len(self.opened) and self._mark_of(part, row) is not None]
+
+    def _tile(self, opened: Opened, part: Part, record: Record, roles: Mapping[str, str]) -> dict[str, Any]:
         fields = {
             name: shown_value(value, roles.get(name, "bytes"), names=_names_for(opened, name))
             for name, value in record.values.items()
@@ -175,6 +463,7 @@ class Viewer:
             "bytes": len(record.payload),
             "fields": fields,
             "boxes": boxes_of(record.values, roles),
+            "mark": _marked(self._mark_of(part, record.row)),
             "preview": record.payload[:48].hex(" ") if not record.values and not record.problem else "",
         }
 
@@ -205,6 +494,12 @@ class Viewer:
             "missing": missing,
             "boxes": boxes_of(record.values, roles),
             "key": self.key_of(part, row),
+            "mark": _marked(self._mark_of(part, row)),
+            "predicted": [
+                {"run": run.name, **answer}
+                for number, run in enumerate(self.runs)
+                for answer in self._answers_for(number, part, [row]).values()
+            ],
             "place": {
                 "shard": place.shard,
                 "record": place.record,
@@ -221,7 +516,12 @@ class Viewer:
         number, record = part.locate(row)
         try:
             keys = load_keys(part.paths[number])
-            return keys[record].decode("utf-8", "backslashreplace") if keys is not None and record < len(keys) else ""
+            if keys is None or record >= len(keys):
+                return ""
+            key = keys[record].decode("utf-8", "backslashreplace")
+            repeats = part.shard(number).shards.shards[0].index.values.get("repeat")
+            times = int(repeats[record]) if repeats is not None else 0
+            return key.removesuffix(f"#{times}") if times > 0 else key
         except (BushelError, OSError):
             return ""
 
@@ -252,6 +552,45 @@ class Viewer:
         record, begin = part.record(_whole(given, "row", 0)), _whole(given, "begin", 0)
         data = record.framed[begin : begin + _HEX_BYTES]
         return {"begin": begin, "hex": data.hex(), "of": len(record.framed)}
+
+
+def _texts(given: Mapping[str, Any]) -> dict[str, str]:
+    """What was posted, as an address would say it."""
+    return {name: str(value) for name, value in given.items() if isinstance(value, str | int)}
+
+
+def _marks_in(path: Path | None) -> dict[tuple[str, str, int], Mark]:
+    return last_marks(path) if path is not None and path.exists() else {}
+
+
+def _marked(mark: Mark | None) -> dict[str, str]:
+    return {"mark": mark.mark, "label": mark.label} if mark is not None else {"mark": "", "label": ""}
+
+
+def _compared(name: str, one: FeatureSummary | None, other: FeatureSummary | None) -> dict[str, Any]:
+    """One feature of both sides; numbers in the same steps, so that their histograms can be compared."""
+    found = [side for side in (one, other) if side is not None]
+    told: dict[str, Any] = {"name": name, "drift": drift(one, other) if one and other else 1.0}
+    for kind in ("values", "widths", "lengths"):
+        numbers = [getattr(side, kind) for side in found if getattr(side, kind).count]
+        if numbers:
+            low, high = min(n.low for n in numbers), max(n.high for n in numbers)
+            told |= {"kind": kind, "low": low, "high": high}
+            told["bins"] = [getattr(s, kind).histogram(low, high) if s is not None else [] for s in (one, other)]
+            told["means"] = [getattr(s, kind).mean if s is not None else None for s in (one, other)]
+            break
+    told["present"] = [side.present if side is not None else 0 for side in (one, other)]
+    return told
+
+
+def _options_of(run: LoadedRun) -> dict[str, str]:
+    """How a run fed images, as an address would say it."""
+    options = run.facts.get("options", {})
+    size = options.get("image_size")
+    told = {"augment": options.get("augment") or "", "range": options.get("range") or ""}
+    if isinstance(size, list) and size:
+        told["size"] = str(size[0])
+    return {name: str(value) for name, value in told.items() if value or name == "augment"}
 
 
 def _whole(given: Given, name: str, default: int) -> int:
@@ -309,7 +648,7 @@ def _split(part: Part, opened: Opened) -> dict[str, Any]:
     }
 
 
-def _class_counts(opened: Opened, part: Part, summary: Summary) -> dict[str, int]:
+def class_counts(opened: Opened, part: Part, summary: Summary) -> dict[str, int]:
     """How many records each class has: of all records if the manifest says, otherwise of those looked at."""
     told = opened.manifest.splits.get(part.name) if opened.manifest else None
     if told and told.label_counts:

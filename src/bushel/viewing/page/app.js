@@ -3,10 +3,20 @@
 import { ask, choice, el, go, here, link, onMove, say } from "./dom.js";
 import { overview } from "./overview.js";
 import { browse } from "./browse.js";
+import { batches, compare } from "./compare.js";
+import { duplicates, quarantine } from "./findings.js";
 import { record } from "./record.js";
+import { run, runs } from "./runs.js";
 
-export const views = { "": overview, browse, record };
-const tabs = [["", "Overview"], ["browse", "Browse"]];
+const views = { "": overview, browse, record, compare, batches, duplicates, quarantine, runs, run };
+const hasImages = (_, dataset) => dataset && dataset.features.some((feature) => feature.role === "image");
+// The address of each view, its name, and when there is something to see.
+const tabs = [
+  ["", "Overview", (_, dataset) => dataset], ["browse", "Browse", (_, dataset) => dataset],
+  ["duplicates", "Duplicates", (_, dataset) => dataset], ["compare", "Compare", (_, dataset) => dataset],
+  ["batches", "What the model sees", hasImages], ["quarantine", "Quarantine", (_, dataset) => dataset && dataset.has_manifest],
+  ["runs", "Runs", (known) => known.runs.length],
+];
 
 const main = document.getElementById("main");
 let known = null;
@@ -14,12 +24,14 @@ let current = null;
 
 async function render() {
   const { page, params } = here();
-  const view = views[page] || overview;
+  const start = known && !known.datasets.length ? runs : overview;
+  const view = page ? views[page] || start : start;
   const turn = Symbol(page);
   current = { turn, keys: {}, stop: new AbortController() };
   const mine = current;
   try {
     known = known || await ask("overview");
+    if (!page && !known.datasets.length && view !== runs) { current = null; return render(); }
     header(page, params);
     const context = {
       known, params, dataset: known.datasets[Number(params.d || 0)], stop: mine.stop.signal,
@@ -53,7 +65,7 @@ function header(page, params) {
 
 const KEYS = [
   ["/", "search for text"], ["← → ↑ ↓", "move between records"], ["Enter", "open the record"],
-  ["n, p", "next and previous page"], ["g", "grid or table"], ["Escape", "back to the records"], ["?", "this help"],
+  ["n, p", "next and previous page"], ["g", "grid or table"], ["d", "mark: drop"], ["r", "mark: wrong label"], ["l", "mark: look again"], ["u", "remove the mark"], ["Escape", "back to the records"], ["?", "this help"],
 ];
 
 function help() {

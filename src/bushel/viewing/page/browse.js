@@ -2,7 +2,7 @@
 
 import { ask, choice, count, el, go, link, plural, size } from "./dom.js";
 import { layered, value } from "./drawing.js";
-import { marking } from "./marks.js";
+import { badge, marking } from "./marks.js";
 import { condition } from "./overview.js";
 
 const PAGES = { grid: 60, table: 30 };
@@ -29,7 +29,7 @@ export async function browse(context) {
   const fill = async () => {
     const found = await ask("records", {
       d, split, start, count: PAGES[form], where: params.where, text: params.text, sort: params.sort,
-      desc: params.desc, list: params.list, roles: params.roles,
+      desc: params.desc, list: params.list, roles: params.roles, run: params.run,
     }, stop);
     if (!isCurrent()) return;
     const opens = (record) => ({ d, split, row: record.row, roles: params.roles, from: location.search.slice(1) });
@@ -118,8 +118,18 @@ function grid(tiles, roles, dataset) {
     const name = title(record, roles);
     return el("li", {}, link("record", opens, { class: "tile", "data-row": record.row, "aria-label": `Record ${record.row}${name ? `, ${name}` : ""}${record.problem ? `, ${record.problem}` : ""}` },
       tile(record, where, pictures, masks, roles),
-      el("span", { class: "caption" }, el("span", { class: "name" }, name), el("span", { class: "number" }, count(record.row)))));
+      el("span", { class: "caption" }, el("span", { class: "name" }, name), el("span", { class: "number" }, count(record.row))),
+      predicted(record), badge(record.mark)));
   }));
+}
+
+/** What the run that the address names said of a record. */
+function predicted(record) {
+  const said = record.predicted;
+  if (!said) return null;
+  const wrong = said.predicted !== said.label;
+  const sure = said.probability === undefined ? "" : ` ${(100 * said.probability).toFixed(0)}%`;
+  return el("span", { class: "caption said" }, said.predicted === undefined ? "" : el("span", { class: wrong ? "far" : "good" }, `${typeof said.predicted === "number" ? said.predicted.toPrecision(4) : said.predicted}${sure}`), el("span", { class: "number" }, `loss ${said.loss.toPrecision(3)}`));
 }
 
 function tile(record, where, pictures, masks, roles) {
@@ -142,7 +152,7 @@ function rows(tiles, roles, dataset) {
   return el("div", { class: "scroll", tabindex: "-1", role: "region", "aria-label": "Records" }, el("table", { class: "records" },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "record"), shown.map((name) => el("th", { scope: "col" }, name)), el("th", { scope: "col" }, "bytes"))),
     el("tbody", {}, tiles.map(({ record, where, opens }) => el("tr", {},
-      el("th", { scope: "row" }, link("record", opens, { "data-row": record.row, "aria-label": `Record ${record.row}` }, count(record.row))),
+      el("th", { scope: "row" }, link("record", opens, { "data-row": record.row, "aria-label": `Record ${record.row}` }, count(record.row), badge(record.mark)), predicted(record)),
       record.problem ? el("td", { colspan: Math.max(1, shown.length), class: "broken" }, record.problem) : shown.map((name) =>
         el("td", {}, record.fields[name] ? value(where, name, record.fields[name], record, { side: 112, masks: roles[name] === "image" ? masks.filter((mask) => record.fields[mask]) : [] }) : el("span", { class: "quiet" }, "missing"))),
       !record.problem && !shown.length ? el("td", {}, el("code", { class: "bytes" }, record.preview)) : null,

@@ -2,10 +2,9 @@
 
 import { ask, choice, copyable, count, el, figure, go, link, plural, size, table } from "./dom.js";
 import { bars, histogram } from "./drawing.js";
+import { findings } from "./findings.js";
 
 const ROLES = ["image", "frames", "mask", "boxes", "keypoints", "label", "text", "tokens", "audio", "series", "embedding", "array", "number", "bytes"];
-
-export const extras = [];
 
 export async function overview({ dataset, params, put, stop, isCurrent, refresh, keys }) {
   if (!dataset) return put(el("p", {}, "No dataset is open."));
@@ -21,7 +20,7 @@ export async function overview({ dataset, params, put, stop, isCurrent, refresh,
     el("details", {}, el("summary", {}, "Copy as code"), copyable(dataset.code.python), copyable(dataset.code.tensorflow)),
   );
   keys({ "/": () => go("browse", { d }) });
-  for (const extra of extras) extra({ dataset, d, place: more, stop, isCurrent });
+  findings({ dataset, d, place: more, stop, isCurrent });
   for (const { split, numbers } of parts) {
     try { numbers.replaceChildren(...shown(await ask("statistics", { d, split: split.name }, stop), dataset, split, params)); }
     catch (error) { if (error.name === "AbortError") return; numbers.replaceChildren(el("p", { class: "problem" }, error.message)); }
@@ -90,7 +89,7 @@ function distribution(feature, facts) {
     return el("span", { class: "cell" }, histogram(facts.widths.bins, `Widths: ${said}`), el("small", {}, said));
   }
   if (facts.top.length && facts.distinct <= 12 && facts.is_open) {
-    const said = facts.top.slice(0, 4).map(([value, times]) => `${value || "(empty)"} ${count(times)}`).join(", ");
+    const said = facts.top.slice(0, 4).map(([value, times]) => `${value || "(empty)"}: ${count(times)}`).join(", ");
     return el("span", { class: "cell" }, histogram(facts.top.map(([, times]) => times), said), el("small", {}, said));
   }
   if (facts.values.count) return el("span", { class: "cell" }, histogram(facts.values.bins, range(facts.values)), el("small", {}, range(facts.values), facts.values.odd ? `, ${count(facts.values.odd)} not finite` : ""));

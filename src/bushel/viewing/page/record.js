@@ -23,7 +23,7 @@ export async function record({ dataset, params, put, stop, keys, known, isCurren
     ArrowRight: () => found.row + 1 < found.of && to(found.row + 1),
     Escape: () => go("browse", { d, split: found.split, ...back }),
   });
-  const marks = markBar({ known, where, dataset });
+  const marks = markBar({ known, where, dataset, mark: found.mark });
   keys(marking({ known, d, split: found.split, row: found.row, dataset, isCurrent, bar: marks }));
   const hex = el("div", { class: "hex" });
   put(
@@ -34,6 +34,7 @@ export async function record({ dataset, params, put, stop, keys, known, isCurren
     el("h1", {}, `Record ${count(found.row)}`, el("span", { class: "quiet" }, ` of ${count(found.of)} in ${found.split}`)),
     found.problem ? el("div", { class: "problem", role: "alert" }, found.problem) : null,
     marks,
+    found.predicted.map((said) => el("p", {}, `${said.run}: `, said.predicted === undefined ? "" : `predicted ${said.predicted}${said.probability === undefined ? "" : ` (${(100 * said.probability).toFixed(0)}%)`}, label ${said.label}, `, `loss ${said.loss.toPrecision(3)}`)),
     el("dl", { class: "features" }, found.fields.map((field) => [
       el("dt", {}, el("strong", {}, field.name), el("small", {}, field.type),
         choice(`Role of ${field.name}`, ROLES.map((one) => [one, one]), field.role, (next) => setRole(field.name, next))),

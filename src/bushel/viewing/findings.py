@@ -1,0 +1,240 @@
+"""What is wrong with a dataset, found in the background: findings of a check, duplicates, and what a build refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel import _native
+from bushel.data.columns import BytesColumn, Ragged
+from bushel.errors import BushelError
+from bushel.records.scan import to_column
+from bushel.storage import as_path
+from bushel.viewing.opened import Opened, Part
+
+__all__ = ["CheckJob", "DuplicateJob", "Job", "quarantined"]
+
+Hashes: TypeAlias = NDArray[np.uint64]
+
+_QUARANTINE = "_quarantine.jsonl"
+_MOST_COMPARED = 10_000_000  # records whose contents are compared
+_GROUPS = 1000  # that are kept
+_AT_A_TIME = 2048
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_IDENTITY = ("key", "id", "name", "filename", "file", "path", "url", "source_id", "uuid", "index", "timestamp")
+
+
+class Job:
+    """Work in the background whose progress can be asked for."""
+
+    def __init__(self) -> None:
+        self.state = "none"  # running, done, failed
+        self.done, self.of = 0, 0
+        self.problem = ""
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin, unless it has begun."""
+        with self._lock:
+            if self.state in ("running", "done"):
+                return
+            self.state = "running"
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.work()
+            self.state = "done"
+        except (BushelError, OSError, ValueError, MemoryError) as error:
+            self.problem, self.state = str(error).splitlines()[0] if str(error) else "it failed", "failed"
+
+    def work(self) -> None:
+        """Do it."""
+        raise NotImplementedError
+
+    def progress(self, done: int, of: int) -> None:
+        """Note how far it is."""
+        self.done, self.of = done, of
+
+    def to_json(self) -> dict[str, Any]:
+        """How far it is."""
+        return {"state": self.state, "done": self.done, "of": self.of, "problem": self.problem}
+
+
+class CheckJob(Job):
+    """Findings of `bushel check`, the worst first, with the records that they name."""
+
+    def __init__(self, opened: Opened) -> None:
+        super().__init__()
+        self.opened = opened
+        self.findings: list[Any] = []
+
+    def work(self) -> None:
+        """Check all files."""
+        from bushel.checking import check
+
+        opened = self.opened
+        files = [str(path) for part in opened.parts.values() for path in part.paths]
+        self.findings = check([opened.where] if opened.manifest else files, progress=self.progress).findings
+
+    def places(self, number: int) -> dict[str, list[int]]:
+        """The records that a finding names, by split."""
+        if not 0 <= number < len(self.findings):
+            return {}
+        found: dict[str, list[int]] = {}
+        for location in self.findings[number].locations:
+            if location.file is None or location.record is None:
+                continue
+            for name, part in self.opened.parts.items():
+                row = part.row_of(location.file, location.record)
+                if row is not None:
+                    found.setdefault(name, []).append(row)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """All findings."""
+        return {
+            **super().to_json(),
+            "findings": [
+                {
+                    "rule": finding.rule,
+                    "name": finding.name,
+                    "severity": finding.severity,
+                    "confidence": finding.confidence,
+                    "message": finding.message,
+                    "help": list(finding.help),
+                    "where": [str(location) for location in finding.locations[:5]],
+                    "places": {name: len(rows) for name, rows in self.places(number).items()},
+                }
+                for number, finding in enumerate(self.findings)
+            ],
+        }
+
+
+class DuplicateJob(Job):
+    """Records with the same content, over all splits; labels and keys are no content."""
+
+    def __init__(self, opened: Opened, roles: Callable[[], dict[str, str]]) -> None:
+        super().__init__()
+        self.opened = opened
+        self._roles = roles
+        self.groups: list[list[tuple[str, int]]] = []
+        self.count = 0  # of all groups
+        self.extra = 0  # records beyond the first of each group
+
+    def work(self) -> None:
+        """Hash the contents of all records and compare the hashes."""
+        parts = list(self.opened.parts.values())
+        total = sum(map(len, parts))
+        if total > _MOST_COMPARED:
+            raise BushelError(f"contents of {total:,} records are too many to compare here: run bushel check")
+        names = self._content()
+        if not names:
+            raise BushelError("there is nothing in the records but labels and keys")
+        hashes, owners, rows = [], [], []
+        for number, part in enumerate(parts):
+            for first, found, good in _contents(part, names):
+                hashes.append(found)
+                rows.append(good + first)
+                owners.append(np.full(len(found), number, np.int32))
+                self.progress(self.done + len(found), total)
+        if hashes:
+            self._group(np.concatenate(hashes), np.concatenate(owners), np.concatenate(rows))
+
+    def _content(self) -> list[str]:
+        roles = self._roles()
+        kept = [name for name in self.opened.schema.features if roles.get(name) != "label"]
+        telling = [name for name in kept if name.rpartition("/")[2].lower() not in _IDENTITY and "label" not in name]
+        large = [name for name in telling if roles.get(name) not in ("number", "boxes")]
+        return large or telling
+
+    def _group(self, hashes: Hashes, owners: NDArray[np.int32], rows: NDArray[np.int64]) -> None:
+        order = np.argsort(hashes, kind="stable")
+        same = hashes[order][1:] == hashes[order][:-1]
+        self.extra = int(same.sum())
+        starts = np.flatnonzero(same & ~np.concatenate([[False], same[:-1]]))
+        self.count = len(starts)
+        names = list(self.opened.parts)
+        for start in starts[:_GROUPS].tolist():
+            end = start + 1
+            while end < len(same) and same[end]:
+                end += 1
+            members = order[start : end + 1]
+            self.groups.append([(names[owners[at]], int(rows[at])) for at in members.tolist()])
+        self.groups.sort(key=lambda group: (len({split for split, _ in group}) == 1, -len(group)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The first groups; those that are in several splits come first."""
+        groups = [[{"split": split, "row": row} for split, row in group[:24]] for group in self.groups[:100]]
+        return {**super().to_json(), "groups": groups, "count": self.count, "extra": self.extra}
+
+
+def _contents(part: Part, names: list[str]) -> Iterator[tuple[int, Hashes, NDArray[np.int64]]]:
+    """The hashes of some records at a time, the number of the first of their shard, and their numbers in it."""
+    for first, shard in part.each_shard():
+        known = [name for name in names if name in shard.schema]
+        count = len(shard.shards)
+        for begin in range(0, count, _AT_A_TIME):
+            rows = np.arange(begin, min(begin + _AT_A_TIME, count), dtype=np.int64)
+            good = shard.usable(rows)
+            if not len(good):
+                continue
+            total: Hashes = np.zeros(len(good), np.uint64)
+            for column in shard.shards.decode(good, shard.wanted(known)).columns:
+                total = total * _FACTOR + _hashed(to_column(column))
+            yield first, total, good
+
+
+def _hashed(column: Any) -> Hashes:
+    if isinstance(column, Ragged):
+        if isinstance(column.values, np.ndarray):
+            width = column.values.itemsize * int(np.prod(column.values.shape[1:], dtype=np.int64))
+            return _rows_hashed(np.asarray(column.row_splits, np.int64) * width, column.values)
+        inner = _hashed(column.values)
+        return _rows_hashed(np.asarray(column.row_splits, np.int64) * 8, inner)
+    if isinstance(column, BytesColumn):
+        found: Any = _native.hash_column(np.ascontiguousarray(column.offsets, np.int64), column.data)
+        return np.asarray(found, np.uint64)
+    array = np.ascontiguousarray(column)
+    width = array.nbytes // max(1, len(array))
+    return _rows_hashed(np.arange(len(array) + 1, dtype=np.int64) * width, array)
+
+
+def _rows_hashed(offsets: NDArray[np.int64], values: NDArray[Any]) -> Hashes:
+    data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    found: Any = _native.hash_column(np.ascontiguousarray(offsets), data)
+    return np.asarray(found, np.uint64)
+
+
+def quarantined(opened: Opened, start: int, count: int) -> dict[str, Any]:
+    """What the build of a dataset refused, and why: a page of it, and how often each reason occurs."""
+    path = as_path(opened.where) / _QUARANTINE
+    entries = list(islice(_lines(path), start, start + count)) if opened.manifest else []
+    reasons: dict[str, int] = {}
+    for entry in islice(_lines(path) if opened.manifest else iter(()), 100_000):
+        reason = f"{entry.get('stage', '')}: {entry.get('reason', '')}"[:200]
+        reasons[reason] = reasons.get(reason, 0) + 1
+    ordered = sorted(reasons.items(), key=lambda pair: -pair[1])
+    return {
+        "total": opened.manifest.refused if opened.manifest else 0,
+        "entries": entries,
+        "reasons": [[reason, times] for reason, times in ordered[:50]],
+    }
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield msgspec.json.decode(line[: 1 << 20], type=dict[str, Any])
+            except msgspec.MsgspecError:
+                yield {"reason": "this line of the quarantine is damaged", "source": "", "stage": "", "key": ""}

@@ -1,0 +1,62 @@
+// Two splits, or two datasets, side by side; and images as a model sees them.
+
+import { address, ask, choice, count, el, figure, go, link, plural, table } from "./dom.js";
+import { histogram } from "./drawing.js";
+
+export async function compare({ known, params, put, stop }) {
+  const sides = known.datasets.flatMap((dataset, d) => dataset.splits.map((split) => [`${d}:${split.name}`, known.datasets.length > 1 ? `${dataset.name}: ${split.name}` : split.name]));
+  if (sides.length < 2) return put(el("h1", {}, "Compare"), el("p", {}, "There is one split. Open a second dataset to compare it with: bushel view ONE OTHER"));
+  const one = params.split ? `${params.d || 0}:${params.split}` : sides[0][0];
+  const second = params.other ? `${params.e || 0}:${params.other}` : (sides.find(([key]) => key !== one) || sides[0])[0];
+  const cut = (key) => [key.slice(0, key.indexOf(":")), key.slice(key.indexOf(":") + 1)];
+  const move = (left, right) => go("compare", { d: cut(left)[0], split: cut(left)[1], e: cut(right)[0], other: cut(right)[1] });
+  const bar = el("form", { class: "toolbar", onsubmit: (event) => event.preventDefault() },
+    choice("One", sides, one, (next) => move(next, second)), choice("Other", sides, second, (next) => move(one, next)));
+  put(el("h1", {}, "Compare"), bar, el("p", { class: "quiet" }, "Looking at some records…"));
+  const found = await ask("compare", { d: cut(one)[0], split: cut(one)[1], e: cut(second)[0], other: cut(second)[1] }, stop);
+  const names = found.sides.map((side) => (found.sides[0].dataset === found.sides[1].dataset ? side.split : `${side.dataset}: ${side.split}`));
+  const totals = [1, 2].map((at) => found.classes.reduce((sum, row) => sum + row[at], 0) || 1);
+  const share = (value, at) => `${count(value)} (${((100 * value) / totals[at]).toFixed(1)}%)`;
+  return put(el("h1", {}, "Compare"), bar,
+    el("p", { class: "quiet" }, found.sides.map((side, at) => `${names[at]}: from ${plural(side.records, "record")} of ${count(side.of)}. `)),
+    shared(found.shared, cut(one)[0]),
+    found.classes.length ? [el("h2", {}, "Classes"), table(["class", ...names, "difference"], found.classes.slice(0, 200).map(([name, left, right]) => {
+      const apart = (100 * right) / totals[1] - (100 * left) / totals[0];
+      return [name || "(empty)", share(left, 0), share(right, 1), `${apart > 0 ? "+" : ""}${apart.toFixed(1)} points`];
+    }), { label: "Classes" })] : null,
+    el("h2", {}, "Features, those that differ most first"),
+    table(["feature", "drift", ...names, "range"], found.features.map((feature) => [
+      feature.name, el("span", { class: feature.drift > 0.1 ? "far" : "" }, feature.drift.toFixed(3)),
+      ...[0, 1].map((at) => (feature.bins && feature.bins[at].length ? el("span", { class: "cell" }, histogram(feature.bins[at], `${feature.name} of ${names[at]}, mean ${figure(feature.means[at])}`, { kind: at ? "two" : "one" }), el("small", {}, `mean ${figure(feature.means[at])}`)) : `${count(feature.present[at])} records`)),
+      feature.bins ? `${figure(feature.low)} to ${figure(feature.high)}${feature.kind === "values" ? "" : ` (${feature.kind})`}` : "",
+    ]), { label: "Features" }),
+    el("p", { class: "quiet" }, "Drift is 0 where both are distributed alike and 1 where no value is shared."));
+}
+
+function shared(found, d) {
+  if (found.state === "apart") return null;
+  if (found.state !== "done") return el("p", {}, link("duplicates", { d }, {}, "Look for duplicates"), " to see which contents are in both.");
+  return el("p", {}, found.count ? el("strong", {}, `${plural(found.count, "content")} in both. `) : "No content is in both. ",
+    found.count ? link("duplicates", { d }, {}, "Show them") : null);
+}
+
+export async function batches({ dataset, params, put, stop }) {
+  const d = params.d || "0";
+  const split = params.split || dataset.splits[0].name;
+  const found = await ask("batches", { ...params, d, split }, stop);
+  const { options } = found;
+  const move = (changed) => go("batches", { ...params, ...options, d, split, ...changed });
+  const input = (name, label, type, wide) => el("label", { class: "field" }, el("span", {}, label),
+    el("input", { type, value: options[name], size: wide, onchange: (event) => move({ [name]: event.target.value }) }));
+  return put(el("h1", {}, "What the model sees"),
+    el("form", { class: "toolbar", onsubmit: (event) => event.preventDefault() },
+      choice("Split", dataset.splits.map((one) => [one.name, one.name]), split, (next) => move({ split: next, start: undefined })),
+      input("size", "Size", "number", 5), input("augment", "Augmentation", "text", 34),
+      choice("Range", found.ranges.map((one) => [one, one]), options.range, (next) => move({ range: next })),
+      el("button", { type: "button", onclick: () => move({ seed: String(Number(options.seed) + 1) }) }, "Draw again")),
+    el("p", { role: "status" }, `A batch of ${found.shape.join(" × ")} ${found.dtype} from ${figure(found.low)} to ${figure(found.high)}, mean ${figure(found.mean)}, deviation ${figure(found.deviation)}.`),
+    el("p", { class: "quiet" }, "Each record without augmentation, and with it."),
+    el("ul", { class: "grid pairs" }, found.rows.map((row, at) => el("li", {}, link("record", { d, split, row }, { class: "tile" },
+      el("span", { class: "pair" }, ["plain", "changed"].map((form) => el("img", { src: address("api/fed", { id: found.id, at, form }), alt: `record ${row}, ${form === "plain" ? "as it is" : "augmented"}` }))),
+      el("span", { class: "caption" }, el("span", { class: "number" }, count(row))))))));
+}

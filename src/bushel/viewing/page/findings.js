@@ -1,0 +1,87 @@
+// What is wrong: findings of a check, records that are there twice, and what a build refused.
+
+import { ask, count, el, link, plural, table, tell } from "./dom.js";
+import { layered, value } from "./drawing.js";
+import { named, rolesOf } from "./browse.js";
+
+/** The findings on the overview, filled in while the check runs. */
+export async function findings({ dataset, d, place, stop, isCurrent }) {
+  const show = async () => {
+    const found = await ask("findings", { d }, stop);
+    if (!isCurrent()) return;
+    const start = el("button", { type: "button", onclick: async () => { await tell("check", { d }); show(); } }, "Run the check");
+    const words = {
+      none: [el("p", { class: "quiet" }, "bushel check reads every record once."), start],
+      running: [el("p", { role: "status" }, found.of ? `Checking: ${Math.floor((100 * found.done) / found.of)}%` : "Checking…")],
+      failed: [el("p", { class: "problem" }, `The check could not be run: ${found.problem}`), start],
+      done: found.findings.length ? found.findings.map((one, at) => finding(one, at, d)) : [el("p", {}, "The check found nothing.")],
+    };
+    place.replaceChildren(el("h2", {}, `Findings${found.state === "done" ? ` (${found.findings.length})` : ""}`), ...words[found.state]);
+    if (found.state === "running") setTimeout(() => isCurrent() && show().catch(() => {}), 1000);
+  };
+  try { await show(); } catch (error) { if (error.name !== "AbortError") place.replaceChildren(el("p", { class: "problem" }, error.message)); }
+}
+
+function finding(one, at, d) {
+  const places = Object.entries(one.places);
+  return el("article", { class: `finding ${one.severity}` },
+    el("strong", {}, `${one.severity}: ${one.message}`),
+    el("div", { class: "quiet" }, `${one.rule} ${one.name} (${one.confidence})${one.where.length ? `, ${one.where[0]}` : ""}`),
+    one.help.map((line) => el("div", {}, line)),
+    places.map(([split, many]) => link("browse", { d, split, list: `finding:${at}` }, { class: "lead" }, `${plural(many, "record")} of ${split}`)));
+}
+
+export async function duplicates({ dataset, params, put, stop, isCurrent }) {
+  const d = params.d || "0";
+  const roles = rolesOf(dataset, params);
+  const show = async () => {
+    const found = await ask("duplicates", { d }, stop);
+    if (!isCurrent()) return;
+    const start = el("button", { type: "button", onclick: async () => { await tell("duplicates", { d }); show(); } }, "Look for duplicates");
+    const head = [el("h1", {}, "Duplicates"), el("p", { class: "quiet" }, "Records with the same content, whatever their labels and keys. Those in several splits come first.")];
+    if (found.state === "none") { put(...head, start); return; }
+    if (found.state === "failed") { put(...head, el("p", { class: "problem", role: "alert" }, found.problem), start); return; }
+    if (found.state === "running") {
+      put(...head, el("p", { role: "status" }, `${count(found.done)} of ${count(found.of)} records compared`));
+      setTimeout(() => isCurrent() && show().catch(() => {}), 1000);
+      return;
+    }
+    put(...head, el("p", { role: "status" }, found.count ? `${plural(found.count, "group")}, ${plural(found.extra, "record")} more than needed.` : "There are none."));
+    const place = document.getElementById("main");
+    for (const [at, group] of found.groups.slice(0, 30).entries()) {
+      const holder = el("section", { class: "group", "aria-label": `Group ${at + 1}` }, el("h2", {}, `${group.length} times the same`,
+        new Set(group.map((one) => one.split)).size > 1 ? el("span", { class: "badge drop" }, "in several splits") : null));
+      place.append(holder);
+      holder.append(await side(d, group, roles, stop));
+      if (!isCurrent()) return;
+    }
+  };
+  return show();
+}
+
+async function side(d, group, roles, stop) {
+  const shown = await Promise.all(group.slice(0, 8).map((one) => ask("records", { d, split: one.split, start: one.row, count: 1 }, stop)));
+  const [picture] = named(roles, "image");
+  return el("ul", { class: "grid" }, shown.map((found, at) => {
+    const record = found.records[0];
+    const where = { d, split: group[at].split, row: group[at].row };
+    const [label] = named(roles, "label").map((name) => record.fields[name]).filter(Boolean);
+    const first = picture && record.fields[picture] ? picture : Object.keys(record.fields).find((name) => roles[name] !== "label");
+    return el("li", {}, link("record", where, { class: "tile" },
+      first ? (record.fields[first].kind === "image" ? layered(where, first, record.fields[first], record, [], 224) : value(where, first, record.fields[first], record)) : el("span", { class: "text" }, "(empty)"),
+      el("span", { class: "caption" }, el("span", { class: "name" }, label ? label.text : ""), el("span", { class: "number" }, `${where.split} ${count(where.row)}`))));
+  }));
+}
+
+export async function quarantine({ dataset, params, put, stop }) {
+  const d = params.d || "0";
+  const start = Number(params.start || 0);
+  const found = await ask("quarantine", { d, start, count: 100 }, stop);
+  put(el("h1", {}, "Quarantine"), el("p", {}, `${plural(found.total, "sample")} refused when ${dataset.name} was built.`),
+    found.reasons.length ? [el("h2", {}, "Reasons"), table(["reason", "samples"], found.reasons.map(([reason, times]) => [reason, count(times)]), { label: "Reasons" })] : null,
+    found.entries.length ? [el("h2", {}, "Samples"), table(["source", "reason", "stage", "key", "split"],
+      found.entries.map((entry) => [entry.source || "", entry.reason || "", entry.stage || "", entry.key || "", entry.split || ""]), { label: "Refused samples" })] : null,
+    el("nav", { class: "paging", "aria-label": "Pages" },
+      start ? link("quarantine", { d, start: Math.max(0, start - 100) || undefined }, {}, "Previous") : null,
+      start + 100 < found.total ? link("quarantine", { d, start: start + 100 }, {}, "Next") : null));
+}
