@@ -311,8 +311,8 @@ def drift(one: FeatureSummary, other: FeatureSummary) -> float:
         names = {*one.counts, *other.counts}
         apart = (abs(one.counts[name] / totals[0] - other.counts[name] / totals[1]) for name in names)
         return sum(apart) / 2
-    for names in (("values",), ("widths", "heights"), ("lengths",)):
-        pairs = [(getattr(one, name), getattr(other, name)) for name in names]
+    for kinds in (("values",), ("widths", "heights"), ("lengths",)):
+        pairs = [(getattr(one, name), getattr(other, name)) for name in kinds]
         if found := [_steps_apart(left.kept, right.kept) for left, right in pairs if left.count and right.count]:
             return max(found)
     return 0.0
