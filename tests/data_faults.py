@@ -1,6 +1,7 @@
 """Datasets with a fault: one for each failure of files and records that was collected, and the rule that finds it."""
 
 import io
+import wave
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -526,3 +527,75 @@ def a_shard_in_centimetres(tmp: Path) -> dict[str, Any]:
 def utf_8_that_was_read_as_latin_1(tmp: Path) -> dict[str, Any]:
     texts = [f"das Café Nummer {i} hat für Gäste geöffnet" for i in range(50)]
     return {"data": write(tmp / "a.tfrecord", [{"text": t.encode().decode("latin-1")} for t in texts])}
+
+
+def speech(random: np.random.Generator, seconds: float = 0.25, rate: int = 16000) -> np.ndarray[Any, Any]:
+    """Something like a voice: harmonics that rise and fall, as loud as the range allows."""
+    time = np.arange(round(seconds * rate)) / rate
+    pitch = random.uniform(90, 220)
+    voice = sum(
+        random.uniform(0.1, 1) / n * np.sin(2 * np.pi * n * pitch * time + random.uniform(0, 6)) for n in range(1, 9)
+    )
+    voice = voice * np.hanning(len(time)) + random.normal(size=len(time)) * 0.01
+    return (voice / np.abs(voice).max()).astype(np.float32)
+
+
+def wav(samples: np.ndarray[Any, Any], rate: int = 16000) -> bytes:
+    channels = 1 if samples.ndim == 1 else samples.shape[1]
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setparams((channels, 2, rate, 0, "NONE", ""))
+        file.writeframes(np.clip(np.rint(samples * 32767), -32768, 32767).astype("<i2").tobytes())
+    return out.getvalue()
+
+
+def sounds(count: int = 40, seed: int = 0) -> list[dict[str, Any]]:
+    random = np.random.default_rng(seed)
+    return [{"audio": wav(speech(random)), "audio/rate": 16000, "label": i % 3} for i in range(count)]
+
+
+@shows("sound", "AUD001")
+def a_sound_file_cut_short(tmp: Path) -> dict[str, Any]:
+    samples = sounds()
+    samples[7]["audio"] = samples[7]["audio"][:30]
+    return {"data": write(tmp / "train.tfrecord", samples)}
+
+
+@shows("sound", "AUD002")
+def sounds_of_silence(tmp: Path) -> dict[str, Any]:
+    samples = sounds()
+    samples[3]["audio"] = wav(np.zeros(4000))
+    return {"data": write(tmp / "train.tfrecord", samples)}
+
+
+@shows("sound", "AUD003")
+def sounds_recorded_too_loud(tmp: Path) -> dict[str, Any]:
+    random = np.random.default_rng(5)
+    samples = sounds()
+    samples[3]["audio"] = wav(3 * speech(random))
+    return {"data": write(tmp / "train.tfrecord", samples)}
+
+
+@shows("sound", "AUD004")
+def sounds_of_two_rates(tmp: Path) -> dict[str, Any]:
+    random = np.random.default_rng(5)
+    samples = sounds()
+    samples[3] |= {"audio": wav(speech(random, rate=8000), 8000), "audio/rate": 8000}
+    return {"data": write(tmp / "train.tfrecord", samples)}
+
+
+@shows("sound", "AUD005")
+def mono_and_stereo(tmp: Path) -> dict[str, Any]:
+    random = np.random.default_rng(5)
+    samples = sounds()
+    samples[3]["audio"] = wav(np.stack([speech(random)] * 2, axis=1))
+    return {"data": write(tmp / "train.tfrecord", samples)}
+
+
+@shows("sound", "AUD006")
+def a_click_and_a_lecture_among_words(tmp: Path) -> dict[str, Any]:
+    random = np.random.default_rng(5)
+    samples = sounds()
+    samples[3]["audio"] = wav(speech(random, seconds=0.01))
+    samples[9]["audio"] = wav(speech(random, seconds=9.0))
+    return {"data": write(tmp / "train.tfrecord", samples)}

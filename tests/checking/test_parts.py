@@ -55,6 +55,8 @@ def sample(split: str, number: int) -> dict[str, object]:
         "x": np.float32(number if number % 7 else np.nan),
         "bbox/xmin": np.float32([0.5, 0.2]),
         "bbox/xmax": np.float32([0.4, 0.3]),
+        "speech": (np.sin(np.arange(300)) * (number % 8 > 0)).astype(np.float32),
+        "sample_rate": 16000 if number % 6 else 8000,
         "token_ids": np.array([5, 6, 7, 0, 0, 0, 0, 0][: 8 if number % 2 else 7]),
     }
 
@@ -93,7 +95,7 @@ def test_findings_and_counts_are_those_of_one_process(dataset):
     parts = bushel.check(dataset, engine=engine, progress=lambda *now: told.append(now))
     assert engine.done == -5  # every file, and it was closed
     assert told[-1][0] == told[-1][1] > 0
-    assert {finding.rule for finding in alone} >= {"FIL003", "SPL001", "IMG001", "VAL001", "SPL003"}
+    assert {finding.rule for finding in alone} >= {"FIL003", "SPL001", "IMG001", "VAL001", "SPL003", "AUD002", "AUD004"}
     assert to_json(parts.findings, parts.checked) == to_json(alone.findings, alone.checked)
 
 

@@ -202,6 +202,7 @@ class Data:
     looks: dict[str, Any] = field(default_factory=dict)  # of texts, by feature
     identity: set[str] = field(default_factory=set)  # features that tell records apart, labels and groups
     pictures: Any = None
+    sounds: Any = None
     texts: Any = None
     boxes: Any = None
     tokens: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from bushel import _native
 from bushel.checking.collect.duplicates import DuplicateFinder, Signatures, TextReader
 from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts, Plan, SplitFacts, split_of
 from bushel.checking.collect.image_facts import PictureReader, Pictures
+from bushel.checking.collect.sound_facts import FoundSounds, SoundReader, Sounds, find_sounds
 from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
 from bushel.checking.rules.registry import PARTS, Part
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
@@ -59,6 +60,7 @@ class FilePart:
     pairs: set[tuple[int, int]]
     contents: list[NDArray[Any]]  # hashes, to be joined
     pictures: tuple[Pictures, list[bytes], list[tuple[int, int]]] | None
+    sounds: Sounds | None
     texts: Signatures | None
     rows: RowReader
     looks: TextLooks
@@ -129,6 +131,7 @@ class Found:
     looks: list[str]  # bytes that may be text
     boxes: list[tuple[str, str]]
     tokens: list[str]
+    sounds: FoundSounds | None = None  # if they are asked for
 
 
 def found_in(facts: list[dict[str, Any]], label: str | None, group: str | None) -> Found:
@@ -245,7 +248,7 @@ def read_data(
     reader.open_all()
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
     declared = manifest.label.feature if manifest and manifest.label else None
-    found = reader.probe(label, group, declared=declared)
+    found = reader.probe(label, group, declared=declared, schema=schema)
     stopped = reader.read_all(found, progress) if engine is None else reader.read_on(engine, found, progress)
     data = reader.result(found, schema)
     data.manifest, data.plan = manifest, plan or Plan()
@@ -269,6 +272,7 @@ class _Reader:
         self.splits: dict[str, _Split] = {}
         self.duplicates: DuplicateFinder | None = None
         self.pictures: PictureReader | None = None
+        self.sounds: SoundReader | None = None
         self.texts: TextReader | None = None
         self.lists = ListReader([], [])
         self.rows = RowReader({})
@@ -298,13 +302,14 @@ class _Reader:
             except ValueError as error:
                 file.stale_index = FileProblem(file.path, f"its index cannot be read: {error}")
 
-    def probe(self, label: str | None, group: str | None, *, declared: str | None) -> Found:
+    def probe(self, label: str | None, group: str | None, *, declared: str | None, schema: Schema | None) -> Found:
         facts: list[dict[str, Any]] = []
+        first: Chunk | None = None
         for opened in self.opened.values():
             for chunk in opened.chunks(on_fault=lambda _: None):
                 survey = _native.Survey()
                 survey.add(chunk.memory, chunk.extents[:PROBE], True)
-                facts = survey.result()["features"]
+                facts, first = survey.result()["features"], chunk
                 break
             if facts:
                 break
@@ -312,7 +317,10 @@ class _Reader:
         for asked in (label, group):
             if facts and asked is not None and asked not in names:
                 raise MissingName("feature", asked, names, where=self.files[0].path)
-        return found_in(facts, label or declared, group)
+        found = found_in(facts, label or declared, group)
+        if "sounds" in self.wanted:
+            found.sounds = find_sounds(facts, schema, first)
+        return found
 
     def read_all(self, found: Found, progress: Callable[[int, int], None] | None) -> bool:
         """True if it was interrupted."""
@@ -348,6 +356,7 @@ class _Reader:
             if "images" in self.wanted and found.images
             else None
         )
+        self.sounds = SoundReader(found.sounds) if found.sounds is not None and found.sounds.features else None
         self.texts = TextReader(found.texts) if "near_texts" in self.wanted and found.texts else None
         self.lists = ListReader(found.boxes, found.tokens)
         self.rows = RowReader(found.rows if "rows" in self.wanted else {})
@@ -376,6 +385,8 @@ class _Reader:
                 self.duplicates.take(rows)
         if self.pictures is not None and part.pictures is not None:
             self.pictures.merge(part.pictures, name)
+        if self.sounds is not None and part.sounds is not None:
+            self.sounds.sounds.merge(part.sounds)
         if self.texts is not None and part.texts is not None:
             self.texts.merge(part.texts, name)
         self.lists.merge(part.lists)
@@ -394,6 +405,7 @@ class _Reader:
             pairs=split.pairs,
             contents=self.duplicates.taken() if self.duplicates is not None else [],
             pictures=self.pictures.taken() if self.pictures is not None else None,
+            sounds=self.sounds.result() if self.sounds is not None else None,
             texts=self.texts.taken() if self.texts is not None else None,
             lists=self.lists,
             rows=self.rows,
@@ -439,6 +451,8 @@ class _Reader:
             self.looks.add(chunk, file, bad)
             if self.pictures is not None:
                 self.pictures.add(chunk, file, bad)
+            if self.sounds is not None:
+                self.sounds.add(chunk, file, bad)
             if self.texts is not None:
                 self.texts.add(chunk, file, bad)
             if "values" in self.wanted and (self.lists.pairs or self.lists.token_names):
@@ -514,6 +528,7 @@ class _Reader:
             if not found.is_telling and (data.rows is None or data.rows.repeats_by_chance(data.identity)):
                 data.duplicates = None
         data.pictures = self.pictures.result(self.files) if self.pictures else None
+        data.sounds = self.sounds.result() if self.sounds else None
         data.texts = self.texts.result(self.files) if self.texts else None
         return data
 

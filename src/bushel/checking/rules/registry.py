@@ -17,11 +17,12 @@ from bushel.checking.report.findings import Finding, Severity, encodable
 from bushel.errors import MissingName
 
 Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]
-Part: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "texts", "near_texts"]  # of the pass
+# Of the pass over the data.
+Part: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts"]
 Need: TypeAlias = Literal[Subject, Part, "records"]
 Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
 
-PARTS: tuple[Part, ...] = ("values", "contents", "rows", "images", "near_images", "texts", "near_texts")
+PARTS: tuple[Part, ...] = ("values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts")
 # What the pass over the data must collect for a rule that needs this. `records` are read in any case.
 _PARTS_OF: dict[Need, tuple[Part, ...]] = {
     **{part: (part,) for part in PARTS},
@@ -51,6 +52,7 @@ FAMILIES = {
     "TFX": Family("schema.pbtxt", 20),
     "VAL": Family("values", 50, ("before",)),
     "IMG": Family("images"),
+    "AUD": Family("sound"),
     "TXT": Family("text"),
     "LBL": Family("labels", 30, ("before",)),
     "ORD": Family("order", 60, ("before",)),

@@ -60,7 +60,7 @@ def constant_feature(data: Data) -> Iterator[Finding]:
         if (
             feature.total < MIN_RECORDS
             or not feature.is_number
-            or re.search(r"height|width|channels|depth|segment|token_type", feature.name)
+            or re.search(r"height|width|channels|depth|segment|token_type|audio/rate|sample_rate", feature.name)
             or (feature.name.startswith(of_boxes) and not _BOX.match(feature.name))
         ):
             continue

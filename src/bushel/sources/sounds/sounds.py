@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, splits_of, take
 from bushel.data.schema import Feature, Schema
-from bushel.data.sound_decoding import BadSound, Sound, as_int16, decode_sound, load_av, sound_header
+from bushel.data.sound_decoding import BadSound, Loudness, Sound, as_int16, decode_sound, load_av, sound_header
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
@@ -29,8 +29,6 @@ Edge: TypeAlias = Literal["pad", "drop"]
 _FILES = 64  # per partition, if files are cut into clips
 _BLOCK_BYTES = 4 << 20
 _BLOCK_ROWS = 256
-_SILENT = 1e-4  # of the full range: 80 dB below it
-_LOUDEST, _CLIPPED = 0.999, 1e-3  # samples at the end of the range, and how many of them are too many
 
 
 def audio(
@@ -304,10 +302,11 @@ class _Made:
         """Count files that hold nothing to hear, or that were recorded too loud."""
         if clip.first:
             return
-        loudness = np.abs(sound.samples)
-        if loudness.max(initial=0.0) < _SILENT:
+        loudness = Loudness()
+        loudness.add(sound.samples)
+        if loudness.is_silent:
             self.counted["silent files"] += 1
-        elif (loudness >= _LOUDEST).mean() > _CLIPPED:
+        elif loudness.is_clipped:
             self.counted["files recorded too loud, whose peaks are cut off"] += 1
 
     def _cut(self, samples: NDArray[np.float32], clip: _Clip, source: AudioSource) -> tuple[NDArray[Any], float]:
