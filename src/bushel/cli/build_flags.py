@@ -113,6 +113,8 @@ BUILD_FLAGS = [
         rare={
             f"--fit {'|'.join(get_args(Fit))}": "How --resize fits images  [default: stretch]",
             f"--kernel {'|'.join(get_args(Kernel))}": "How --resize interpolates  [default: bilinear]",
+            "--background COLOUR": "Put transparent images on a colour: white, black, #ff8800 or 255,136,0  "
+            "[default: keep their alpha; white in JPEGs]",
             "--scaled": "Decode JPEGs at a smaller scale where --resize allows it: faster, not quite the same pixels",
         },
     ),
@@ -247,9 +249,17 @@ def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[st
     for name in ("fit", "kernel", "scaled"):
         if name in given and "resize" not in given:
             raise click.UsageError(f"--{name} needs --resize")
-    if "resize" not in given and "image_format" not in given:
+    if not given.keys() & {"resize", "image_format", "background"}:
         return []
     kind = str(source.get("kind") or kind_of(source["path"]))
+    feature = "image/encoded" if kind in _BOXED else "image"
+    first: list[dict[str, Any]] = []
+    if "background" in given:
+        if kind in ("video", "tiles"):
+            raise click.UsageError(f"--background cannot go with {kind}")
+        first = [{"transform": "on_background", "feature": feature, "background": _colour(given["background"])}]
+        if "resize" not in given and "image_format" not in given:
+            return first
     if kind == "tiles" and "resize" in given:
         raise click.UsageError("--resize cannot go with --tiles: tiles have the size that they are cut to")
     fields: dict[str, Any] = {name: given[name] for name in ("fit", "kernel", "scaled") if name in given}
@@ -265,10 +275,23 @@ def _image_tables(given: dict[str, Any], source: dict[str, Any]) -> list[dict[st
         source.setdefault("verify", "headers")
         if "dtype" in form:
             source.setdefault("allow", ["16-bit"])
-    feature = "image/encoded" if kind in _BOXED else "image"
     size: dict[str, Any] = {name: fields.pop(name) for name in ("height", "width") if name in fields}
     transform = "resize_encoded" if size else "reencode"
-    return [{"transform": transform, "feature": feature, **size, **fields, **form}]
+    return [*first, {"transform": transform, "feature": feature, **size, **fields, **form}]
+
+
+_COLOURS = {"white": "#ffffff", "black": "#000000", "grey": "#808080", "gray": "#808080"}
+
+
+def _colour(text: str) -> list[int]:
+    """Red, green and blue, from a name, as HTML has them, or as three numbers."""
+    code = _COLOURS.get(text.lower(), text)
+    if re.fullmatch(r"#[0-9a-fA-F]{6}", code):
+        return list(bytes.fromhex(code[1:]))
+    numbers = [int(part) for part in code.split(",") if part.strip().isdecimal()]
+    if len(numbers) == len(code.split(",")) == 3 and max(numbers) <= 255:
+        return numbers
+    raise click.UsageError(f"--background must be a colour such as white, #ff8800 or 255,136,0; got {text!r}")
 
 
 def _image_format(text: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from bushel.transforms.classes import encode as encode
 from bushel.transforms.classes import multi_hot as multi_hot
 from bushel.transforms.classes import one_hot as one_hot
 from bushel.transforms.encoded import encode_image as encode_image
+from bushel.transforms.encoded import on_background as on_background
 from bushel.transforms.encoded import reencode as reencode
 from bushel.transforms.encoded import resize_encoded as resize_encoded
 from bushel.transforms.image import center_crop as center_crop

@@ -11,17 +11,30 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel._native import Painting
-from bushel.data.columns import BytesColumn, Column
+from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.samples import Sample
 from bushel.errors import SchemaMismatch
-from bushel.pixels.codecs import ENCODED, as_pixels, encode_pixels, format_of, is_wide, orientation_of
+from bushel.pixels.codecs import (
+    ENCODED,
+    as_pixels,
+    encode_pixels,
+    format_of,
+    full_of,
+    is_wide,
+    orientation_of,
+)
+from bushel.pixels.codecs import (
+    on_background as put_on,
+)
 from bushel.pixels.geometry import KERNELS, Fit, Kernel, moved, place
 from bushel.pixels.headers import Codec, Headers, read_headers
 from bushel.transforms.canvas import decoded_sizes
 from bushel.transforms.image import (
+    WHITE,
     Depth,
     base_of,
     bytes_of,
+    check_colour,
     check_depth,
     check_size,
     decoded,
@@ -238,6 +251,80 @@ def _value(column: Any, row: int) -> Any:
     return column[row] if isinstance(column, BytesColumn) else int(column[row])
 
 
+_SHOWS = 16  # of 255, by which pixels of a drawing differ at least
+
+
+class OnBackground(msgspec.Struct, frozen=True, tag="on_background"):
+    """Put an encoded image that has transparent pixels on a colour: it keeps its format, and has no alpha then.
+
+    Other images stay as they are. Drawings that cannot be seen on this colour are counted.
+    """
+
+    feature: str = "image"
+    background: tuple[int, int, int] = WHITE
+
+    def __post_init__(self) -> None:
+        check_colour(self.background)
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Put the image on the colour, if it has an alpha."""
+        data = bytes_of(sample, self.feature)
+        if format_of(data) == "jpeg":
+            return sample
+        pixels = decoded(data, self.feature, draw, "uint16" if is_wide(data) else "uint8")
+        if pixels.shape[2] != 4:
+            return sample
+        made = put_on(pixels, self.background)
+        self._note(pixels, made, draw)
+        form = "png" if made.dtype == np.uint16 else own_form(data, self.feature)
+        out = encode_pixels(made, form)
+        sizes = sized(sample, self.feature, made.shape)
+        return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
+
+    def _note(self, pixels: NDArray[Any], made: NDArray[Any], draw: Draw) -> None:
+        full = full_of(pixels.dtype)
+        alpha, shows = pixels[..., 3], _SHOWS * (full // 255)
+        if int(alpha.min()) < full:
+            draw.note(f"transparent images put on a background ({self.feature})")
+        if int(np.ptp(alpha)) > shows and int(np.ptp(made.reshape(-1, 3), axis=0).max()) <= shows:
+            draw.note(f"drawings that cannot be seen on this background ({self.feature})")
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Change many images at once."""
+        return self.apply_counted(columns, None)
+
+    def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
+        """Change the images that may have an alpha, and leave the others alone."""
+        images = columns.get(self.feature)
+        base = base_of(self.feature)
+        names = [name for name in (f"{base}/format", *size_names(self.feature)) if name in columns]
+        if not isinstance(images, BytesColumn) or any(isinstance(columns[name], Ragged) for name in names):
+            raise NotImplementedError("samples have to be changed one by one")
+        headers = read_headers(images)
+        is_opaque = (headers.codec != Codec.OTHER) & np.isin(headers.channels, (1, 3))
+        for row in np.flatnonzero(is_opaque & (headers.codec == Codec.PNG)).tolist():
+            is_opaque[row] = not _has_clear_colour(images[row])
+        changed: dict[str, Any] = {name: _listed(columns[name]) for name in (self.feature, *names)}
+        for row in np.flatnonzero(~is_opaque).tolist():
+            sample = {name: values[row] for name, values in changed.items()}
+            for name, value in self.apply(sample, Draw(0, 0, 0, 0, counted)).items():
+                changed[name][row] = value
+        return {**columns, **{name: _as_before(values, columns[name]) for name, values in changed.items()}}
+
+
+def _has_clear_colour(png: bytes) -> bool:
+    """Whether one colour of a PNG without alpha is transparent: a chunk before its pixels says so."""
+    return png.find(b"tRNS", 0, max(0, png.find(b"IDAT"))) > 0
+
+
+def _listed(column: Column) -> list[Any]:
+    return column.to_list() if isinstance(column, BytesColumn) else np.asarray(column).tolist()
+
+
+def _as_before(values: list[Any], column: Column) -> Column:
+    return BytesColumn.of(values) if isinstance(column, BytesColumn) else np.asarray(values, np.asarray(column).dtype)
+
+
 class EncodeImage(msgspec.Struct, frozen=True, tag="encode_image"):
     """Pixels, as they come from `decode_image` and others, to encoded bytes; uint16 to a PNG of 16 bits per channel."""
 
@@ -302,4 +389,4 @@ def _named(sample: Sample, feature: str, out: Any) -> Sample:
     return found
 
 
-resize_encoded, reencode, encode_image = ResizeEncoded, Reencode, EncodeImage
+resize_encoded, reencode, encode_image, on_background = ResizeEncoded, Reencode, EncodeImage, OnBackground

@@ -160,8 +160,7 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
     def __post_init__(self) -> None:
         if self.channels not in MODES:
             raise ValueError(f"channels must be one of 1, 3, 4; got {self.channels}")
-        if len(self.background) != 3 or not all(0 <= value <= 255 for value in self.background):
-            raise ValueError(f"background must be red, green and blue from 0 to 255, got {self.background}")
+        check_colour(self.background)
         check_depth(self.dtype)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
@@ -191,6 +190,12 @@ class DecodeImage(msgspec.Struct, frozen=True, tag="decode_image"):
         return canvas.decode(
             self.channels, lambda data: decoded(data, self.feature, draw, channels=self.channels, **how), **how
         )
+
+
+def check_colour(background: Sequence[int]) -> None:
+    """Refuse what is not a colour."""
+    if len(background) != 3 or not all(0 <= value <= 255 for value in background):
+        raise ValueError(f"background must be red, green and blue from 0 to 255, got {background}")
 
 
 def check_depth(dtype: str) -> None:

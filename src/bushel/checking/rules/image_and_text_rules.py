@@ -164,7 +164,7 @@ def mixed_channels(data: Data) -> Iterator[Finding]:
             locations=[place for mode in hidden.counts for place in _places(data, hidden, mode)],
             evidence={"measured": drawn, "examined": _examined(data.pictures), "subject": "alpha"},
             help=[
-                "paste each onto a background where it is written: "
+                "paste each onto a background where it is written (bushel build photos/ out/ --background white): "
                 'Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")'
             ],
         )
