@@ -4,10 +4,10 @@ python benchmarks/sources.py                  all, at full size
 python benchmarks/sources.py csv flac         only these
 python benchmarks/sources.py --scale 0.1 --rounds 3
 
-`ratio` is the time of the library divided by ours: the rounds alternate, and the best of each counts. `open` is what it
-takes to open the source on top (types, names, sizes), which the libraries do while they read. `peak` is the memory that
-reading takes, RssAnon beyond what was taken before, in a process of its own; `peak x4` the same for four times as much
-data.
+`ratio` is the time of the library divided by ours: the rounds alternate, and the best of each counts. `of cores` is the
+same for the time of processors, which a busy machine changes less. `open` is what it takes to open the source on top
+(types, names, sizes), which the libraries do while they read. `peak` is the memory that reading takes, RssAnon beyond
+what was taken before, in a process of its own; `peak x4` the same for four times as much data.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from table import settings, show
@@ -437,10 +437,19 @@ def read_ours(source: Any) -> int:
     return rows
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    begun = time.perf_counter()
+class Took(NamedTuple):
+    seconds: float
+    cores: float  # seconds of processors, of all threads
+
+
+def timed(call: Callable[[], Any]) -> tuple[Took, Any]:
+    begun, worked = time.perf_counter(), time.process_time()
     result = call()
-    return time.perf_counter() - begun, result
+    return Took(time.perf_counter() - begun, time.process_time() - worked), result
+
+
+def best(takes: list[Took]) -> Took:
+    return Took(min(took.seconds for took in takes), min(took.cores for took in takes))
 
 
 def drain(values: Iterator[Any]) -> None:
@@ -452,10 +461,12 @@ def compare(name: str, options: argparse.Namespace, folder: Path) -> dict[str, o
     one = CASES[name]
     rows = max(4, round(one.rows * options.scale))
     path = one.make(folder, rows)
-    ours, theirs, opening = [], [], []
+    ours: list[Took] = []
+    theirs: list[Took] = []
+    opening: list[Took] = []
     for _ in range(options.rounds):
-        seconds, source = timed(lambda: opened(one, path))
-        opening.append(seconds)
+        took, source = timed(lambda: opened(one, path))
+        opening.append(took)
         ours.append(timed(lambda source=source: read_ours(source))[0])
         theirs.append(timed(lambda: drain(one.theirs(path)))[0])
     read = read_ours(one.ours(path))
@@ -464,10 +475,11 @@ def compare(name: str, options: argparse.Namespace, folder: Path) -> dict[str, o
         "source": name,
         "library": one.library,
         "rows": read,
-        "ours/s": round(read / min(ours)),
-        "library/s": round(read / min(theirs)),
-        "ratio": round(min(theirs) / min(ours), 2),
-        "open s": round(min(opening), 3),
+        "ours/s": round(read / best(ours).seconds),
+        "library/s": round(read / best(theirs).seconds),
+        "ratio": round(best(theirs).seconds / best(ours).seconds, 2),
+        "of cores": round(best(theirs).cores / max(best(ours).cores, 1e-4), 2),
+        "open s": round(best(opening).seconds, 3),
         "peak MB": peaks[0],
         "peak x4 MB": peaks[1],
     }

@@ -1,5 +1,6 @@
 """Sound files in class folders become samples of one rate, whole or in clips."""
 
+import sys
 import wave
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from gather import keys_of, listed
 
 import bushel
 from bushel import sources
-from bushel.data.sound_decoding import decode_sound, load_av
+from bushel.data.sound_decoding import BadSound, as_floats, decode_sound, load_av, sound_header
 
 av = pytest.importorskip("av")
 
@@ -193,3 +194,61 @@ def test_silent_and_overdriven_files_are_counted(tmp_path: Path) -> None:
     write_wav(tmp_path / "s" / "x" / "good.wav", tone(0.1, 8000), 8000)
     built = bushel.build(tmp_path / "s", tmp_path / "data", run=bushel.Run(workers=1))
     assert built.manifest.counted == {"silent files": 1, "files recorded too loud, whose peaks are cut off": 1}
+
+
+LOSSLESS = {
+    "WAV": ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW", "IMA_ADPCM"),
+    "WAVEX": ("PCM_16", "FLOAT"),
+    "RF64": ("PCM_16",),
+    "AIFF": ("PCM_16",),
+    "FLAC": ("PCM_S8", "PCM_16", "PCM_24"),
+}
+
+
+@pytest.mark.parametrize("form", LOSSLESS)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_samples_are_exactly_those_of_soundfile(form: str, channels: int, tmp_path: Path) -> None:
+    soundfile = pytest.importorskip("soundfile")
+    samples = np.random.default_rng(0).normal(size=(3000, channels)) * 0.2
+    for subtype in LOSSLESS[form]:
+        path = tmp_path / f"{subtype}.{form.lower()}"
+        soundfile.write(path, samples, 16000, format=form, subtype=subtype)
+        wanted, rate = soundfile.read(path, dtype="float32", always_2d=True)
+        for data in (path, path.read_bytes()):
+            found = decode_sound(data)
+            np.testing.assert_array_equal(as_floats(found.samples), wanted)
+            assert (found.rate, found.file_rate, found.file_channels) == (rate, rate, channels)
+            if subtype != "IMA_ADPCM":  # whose last block is filled up
+                assert sound_header(data).seconds == pytest.approx(3000 / 16000)
+
+
+def test_flac_has_the_same_samples_without_soundfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_encoded(tmp_path / "a.flac", tone(0.5, 16000, channels=2), 16000, "flac")
+    found = decode_sound(path).samples
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    np.testing.assert_array_equal(decode_sound(path).samples, found)
+
+
+@pytest.mark.parametrize("cut", [0, 11, 20, 43, 44, 45, 1000])
+def test_a_wav_file_that_ends_early_is_read_as_far_as_it_goes_or_refused(cut: int, tmp_path: Path) -> None:
+    path = write_wav(tmp_path / "a.wav", tone(0.5, 16000), 16000)
+    path.write_bytes(path.read_bytes()[:cut])
+    if cut == 1000:
+        assert len(decode_sound(path).samples) == (1000 - 44) // 2
+    else:
+        with pytest.raises(BadSound):
+            decode_sound(path)
+
+
+@pytest.mark.parametrize("at", [20, 22, 24, 32, 34, 40])
+def test_a_wav_file_whose_header_lies_does_no_harm(at: int, tmp_path: Path) -> None:
+    path = write_wav(tmp_path / "a.wav", tone(0.1, 16000), 16000)
+    for lie in (0, 1, 0xFFFF):
+        data = bytearray(path.read_bytes())
+        data[at : at + 2] = lie.to_bytes(2, "little")
+        try:
+            found = decode_sound(bytes(data))
+        except BadSound:
+            continue
+        assert found.rate > 0
+        assert 0 < found.samples.size <= 16000

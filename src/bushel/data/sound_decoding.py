@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import missing_package
+
+Samples: TypeAlias = NDArray[Any]  # int16, or float32 from -1 to 1; a row per moment and a column per channel
 
 INT16 = 32768.0
 _PIECE = 1 << 20  # moments
@@ -27,9 +31,9 @@ class BadSound(Exception):
 
 @dataclass(frozen=True)
 class Sound:
-    """Samples from -1 to 1, a row per moment and a column per channel; and what the file said of itself."""
+    """Samples, a row per moment; and what the file said of itself."""
 
-    samples: NDArray[np.float32]
+    samples: Samples
     rate: int  # of the samples
     file_rate: int
     file_channels: int
@@ -52,14 +56,14 @@ class Loudness:
     samples: int = 0
     flat: list[int] = field(default_factory=list)  # lengths of flat tops at the end of the range
 
-    def add(self, samples: NDArray[np.float32]) -> None:
-        """Take moments from -1 to 1, a column per channel."""
-        loudness = np.abs(samples)
+    def add(self, samples: Samples) -> None:
+        """Take some moments."""
         self.samples += samples.size
-        loudest = float(loudness.max(initial=0.0))
+        highest, lowest = samples.max(initial=0), samples.min(initial=0)
+        loudest = max(float(highest), -float(lowest)) / (INT16 if samples.dtype == np.int16 else 1.0)
         self.peak = max(self.peak, loudest)
         if loudest >= _FULL:
-            for channel in loudness.T:
+            for channel in np.abs(as_floats(samples)).T:
                 self.flat += _flat_tops(channel)
 
     @property
@@ -121,6 +125,8 @@ def _words(error: BaseException) -> str:
 
 def sound_header(data: bytes | Path) -> SoundHeader:
     """Rate, channels and length, from the header alone."""
+    if (plain := _plain_wave(data)) is not None:
+        return plain.header
     with _open(data) as container:
         return _header_of(container)
 
@@ -145,18 +151,100 @@ def decode_sound(data: bytes | Path, *, rate: int | None = None, channels: int |
 
 def sound_pieces(
     data: bytes | Path, *, rate: int | None = None, channels: int | None = None
-) -> tuple[SoundHeader, Iterator[NDArray[np.float32]]]:
+) -> tuple[SoundHeader, Iterator[Samples]]:
     """What a file says, and its samples as `decode_sound` has them, about a million moments at a time."""
+    plain = _plain_wave(data, is_whole=True)
+    if plain is not None and rate in (None, plain.header.rate) and channels in (None, plain.header.channels):
+        return plain.header, _of_wave(plain)
+    if (opened := _open_flac(data)) is not None:
+        header = SoundHeader(opened.samplerate, opened.channels, opened.frames / opened.samplerate)
+        if rate in (None, header.rate) and channels in (None, header.channels):
+            return header, _gathered(_of_flac(opened))
+        opened.close()
     container = _open(data)
     header = _header_of(container)
     if not header.rate or not header.channels:
         container.close()
         raise BadSound("it says neither rate nor channels")
-    return header, _gathered(_frames(container, rate or header.rate, channels))
+    is_as_wanted = rate in (None, header.rate) and channels in (None, header.channels)
+    frames = _frames(container) if is_as_wanted else _resampled(container, rate or header.rate, channels)
+    return header, _gathered(frames)
 
 
-def _frames(container: Any, rate: int, channels: int | None) -> Iterator[NDArray[np.float32]]:
-    """Samples as ffmpeg gives them: a row per channel."""
+def _open_flac(data: bytes | Path) -> Any:
+    """A FLAC file, opened by soundfile, which is faster than PyAV; None for other files, and without soundfile."""
+    try:
+        head = data[:4] if isinstance(data, bytes) else _first_bytes(data)
+        if head != b"fLaC":
+            return None
+        import soundfile
+
+        return soundfile.SoundFile(io.BytesIO(data) if isinstance(data, bytes) else str(data))
+    except (ImportError, OSError, RuntimeError):  # PyAV then says what is wrong with it
+        return None
+
+
+def _first_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(4)
+
+
+def _of_flac(file: Any) -> Iterator[Samples]:
+    """The same samples as PyAV has: nothing is lost in FLAC."""
+    dtype = "int16" if file.subtype in ("PCM_16", "PCM_S8") else "float32"
+    with file:
+        try:
+            for _ in range(0, max(file.frames, 1), _PIECE):
+                yield file.read(_PIECE, dtype=dtype, always_2d=True)
+        except RuntimeError as error:
+            raise BadSound(f"it cannot be decoded: {_words(error)}") from None
+
+
+def _frames(container: Any) -> Iterator[Samples]:
+    """Samples as they were stored, a row per moment: 16-bit integers, or floats."""
+    av = load_av()
+    with container:
+        stream = container.streams.audio[0]
+        decode = stream.codec_context.decode
+        try:
+            for packet in container.demux(stream):
+                for frame in decode(packet):
+                    yield _of_frame(frame)
+        except (av.FFmpegError, ValueError) as error:
+            raise BadSound(f"it cannot be decoded: {_words(error)}") from None
+
+
+# Formats of ffmpeg (a `p` after it means a plane per channel), their types, and what makes them reach from -1 to 1.
+_FORMATS: dict[str, tuple[str, float]] = {
+    "u8": ("u1", 1 / 128),
+    "s16": ("<i2", 1.0),
+    "s32": ("<i4", 2.0**-31),
+    "flt": ("<f4", 1.0),
+    "dbl": ("<f8", 1.0),
+}
+
+
+def _of_frame(frame: Any) -> Samples:
+    dtype, scale = _FORMATS[frame.format.name.removesuffix("p")]
+    channels, moments = frame.layout.nb_channels, frame.samples
+    if frame.format.is_planar:
+        planes = [np.frombuffer(plane, dtype, moments) for plane in frame.planes]
+        values = planes[0].reshape(-1, 1) if channels == 1 else np.stack(planes, axis=1)
+    else:
+        values = np.frombuffer(frame.planes[0], dtype, moments * channels).reshape(-1, channels)
+    return _scaled(values, scale).copy()  # the memory of a frame is used again
+
+
+def _scaled(values: NDArray[Any], scale: float) -> Samples:
+    if values.dtype in (np.int16, np.float32):
+        return values
+    if values.dtype == np.uint8:
+        return ((values.astype(np.float32) - 128) * scale).astype(np.float32)
+    return (values * scale).astype(np.float32)
+
+
+def _resampled(container: Any, rate: int, channels: int | None) -> Iterator[Samples]:
+    """Samples as ffmpeg resamples and mixes them."""
     av = load_av()
     with container:
         stream = container.streams.audio[0]
@@ -165,25 +253,109 @@ def _frames(container: Any, rate: int, channels: int | None) -> Iterator[NDArray
         try:
             for frame in container.decode(stream):
                 frame.pts = None  # what is missing between packets is not filled
-                yield from (part.to_ndarray() for part in resampler.resample(frame))
-            yield from (part.to_ndarray() for part in resampler.resample(None))
+                yield from (_of_frame(part) for part in resampler.resample(frame))
+            yield from (_of_frame(part) for part in resampler.resample(None))
         except (av.FFmpegError, ValueError) as error:
             raise BadSound(f"it cannot be decoded: {_words(error)}") from None
 
 
-def _gathered(frames: Iterator[NDArray[np.float32]]) -> Iterator[NDArray[np.float32]]:
-    held: list[NDArray[np.float32]] = []
+def _gathered(frames: Iterator[Samples]) -> Iterator[Samples]:
+    held: list[Samples] = []
     size, is_empty = 0, True
     for frame in frames:
         held.append(frame)
-        size += frame.shape[1]
+        size += len(frame)
         if size >= _PIECE:
-            yield np.ascontiguousarray(np.concatenate(held, axis=1).T)
+            yield held[0] if len(held) == 1 else np.concatenate(held)
             held, size, is_empty = [], 0, False
     if size:
-        yield np.ascontiguousarray(np.concatenate(held, axis=1).T)
+        yield held[0] if len(held) == 1 else np.concatenate(held)
     elif is_empty:
         raise BadSound("there are no samples in it")
+
+
+class _Wave(NamedTuple):
+    """A WAV file of plain samples, which needs no decoder."""
+
+    header: SoundHeader
+    file: bytes | Path
+    dtype: str  # of the samples
+    scale: float  # that makes them reach from -1 to 1
+    width: int  # bytes per sample
+    start: int
+    moments: int
+
+
+_HEAD = 4096  # bytes in which the header of a WAV file ends, unless there is much before its samples
+_SMALL = 16 << 20  # bytes that are read at once
+_PCM, _FLOATS, _EXTENSIBLE = 1, 3, 0xFFFE
+_TYPES = {(_PCM, 8): "u8", (_PCM, 16): "s16", (_PCM, 24): "s32", (_PCM, 32): "s32", (_FLOATS, 32): "flt"}
+
+
+def _plain_wave(file: bytes | Path, *, is_whole: bool = False) -> _Wave | None:
+    """What the header of a WAV file says; None if it is anything but plain samples of one or two channels."""
+    if isinstance(file, bytes):
+        head, size = file[:_HEAD], len(file)
+    else:
+        try:
+            with open(file, "rb", buffering=0) as opened:  # noqa: PTH123, of many small files it takes less time
+                head, size = opened.read(_HEAD), os.fstat(opened.fileno()).st_size
+                if head[:4] == b"RIFF" and is_whole and size <= _SMALL:
+                    file = head + opened.read()
+        except OSError as error:
+            raise BadSound(f"it cannot be opened: {_words(error)}") from None
+    if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
+        return None
+    at, told = 12, None
+    while at + 8 <= len(head):
+        name, length = head[at : at + 4], int.from_bytes(head[at + 4 : at + 8], "little")
+        if name == b"fmt " and at + 24 <= len(head):
+            told = _told(head[at + 8 : at + 8 + min(length, 40)])
+        elif name == b"data":
+            if told is None or not length:
+                return None
+            form, rate, channels, width = told
+            moments = min(length, size - at - 8) // (channels * width)
+            header = SoundHeader(rate, channels, moments / rate)
+            return _Wave(header, file, *_FORMATS[form], width, at + 8, moments) if moments else None
+        at += 8 + length + length % 2
+    return None
+
+
+def _told(fields: bytes) -> tuple[str, int, int, int] | None:
+    """The format of samples, their rate, channels, and bytes per sample."""
+    form, channels, rate, _, align, bits = struct.unpack_from("<HHIIHH", fields)
+    if form == _EXTENSIBLE and len(fields) >= 26:
+        form = int.from_bytes(fields[24:26], "little")
+    known = _TYPES.get((form, bits))
+    is_plain = known and rate and channels in (1, 2) and align * 8 == channels * bits
+    return (known, rate, channels, bits // 8) if known and is_plain else None
+
+
+def _of_wave(wave: _Wave) -> Iterator[Samples]:
+    for first in range(0, wave.moments, _PIECE):
+        size = wave.header.channels * wave.width
+        data = _part(wave.file, wave.start + first * size, min(_PIECE, wave.moments - first) * size)
+        values = _wide(np.frombuffer(data, np.uint8)) if wave.width == 3 else np.frombuffer(data, wave.dtype)
+        yield _scaled(values, wave.scale).reshape(-1, wave.header.channels)
+
+
+def _part(file: bytes | Path, at: int, size: int) -> bytes | memoryview:
+    if isinstance(file, bytes):
+        return memoryview(file)[at : at + size]
+    with file.open("rb") as opened:
+        opened.seek(at)
+        data = opened.read(size)
+    if len(data) < size:
+        raise BadSound("it became shorter while it was read")
+    return data
+
+
+def _wide(data: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Integers of 24 bits as the upper part of 32."""
+    filled = np.zeros((len(data) // 3, 4), np.uint8)
+    filled[:, 1:] = data.reshape(-1, 3)
+    return filled.view("<i4").reshape(-1)
 
 
 def as_floats(samples: NDArray[Any]) -> NDArray[np.float32]:
@@ -193,8 +365,10 @@ def as_floats(samples: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(samples, np.float32)
 
 
-def as_int16(samples: NDArray[np.float32]) -> tuple[NDArray[np.int16], int]:
+def as_int16(samples: Samples) -> tuple[NDArray[np.int16], int]:
     """Samples as 16-bit integers, and how many were beyond their range."""
+    if samples.dtype == np.int16:
+        return samples.astype(np.int16, copy=False), 0
     scaled = np.rint(samples * INT16)
     beyond = int(((scaled > INT16 - 1) | (scaled < -INT16)).sum())
     return np.clip(scaled, -INT16, INT16 - 1).astype(np.int16), beyond

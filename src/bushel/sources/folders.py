@@ -311,7 +311,11 @@ class FolderSource:
 
     def file_at(self, row: int) -> Path:
         """The path of a file."""
-        return as_path(self.root) / os.fsdecode(self.files.paths[row])
+        return self._folder / os.fsdecode(self.files.paths[row])
+
+    @cached_property
+    def _folder(self) -> Path:
+        return as_path(self.root)
 
     def key_at(self, row: int) -> bytes:
         """The path of a file as a key."""

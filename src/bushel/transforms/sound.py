@@ -41,7 +41,7 @@ class DecodeAudio(msgspec.Struct, frozen=True, tag="decode_audio"):
             sound = decode_sound(data, rate=self.rate, channels=self.channels)
         except BadSound as error:
             raise SchemaMismatch(str(error), at=self.feature) from None
-        samples = sound.samples[:, 0] if self.channels == 1 else sound.samples
+        samples = as_floats(sound.samples[:, 0] if self.channels == 1 else sound.samples)
         if self.length is not None:
             samples = _fitted(samples, self.length, self.feature, draw)
         return {**sample, self.feature: np.ascontiguousarray(samples)}

@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, splits_of, take
 from bushel.data.schema import Feature, Schema
-from bushel.data.sound_decoding import BadSound, Loudness, Sound, as_int16, decode_sound, load_av, sound_header
+from bushel.data.sound_decoding import (
+    BadSound,
+    Loudness,
+    Samples,
+    Sound,
+    as_floats,
+    as_int16,
+    decode_sound,
+    load_av,
+    sound_header,
+)
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
@@ -309,16 +319,16 @@ class _Made:
         elif loudness.is_clipped:
             self.counted["files recorded too loud, whose peaks are cut off"] += 1
 
-    def _cut(self, samples: NDArray[np.float32], clip: _Clip, source: AudioSource) -> tuple[NDArray[Any], float]:
+    def _cut(self, samples: Samples, clip: _Clip, source: AudioSource) -> tuple[NDArray[Any], float]:
         length = source.length or len(samples)
         part = samples[clip.first : clip.first + length]
         seconds = len(part) / source.rate
         if len(part) < length:
             self.counted["clips padded with silence"] += 1
-            part = np.concatenate([part, np.zeros((length - len(part), part.shape[1]), np.float32)])
+            part = np.concatenate([part, np.zeros((length - len(part), part.shape[1]), part.dtype)])
         part = part[:, 0] if source.channels == 1 else part
         if source.store == "float32":
-            return part, seconds
+            return as_floats(part), seconds
         stored, beyond = as_int16(part)
         if beyond:
             self.counted["samples beyond the range of 16 bits, which were clipped"] += beyond
