@@ -6,7 +6,7 @@ STAMPS := $(VENV)/stamps
 NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test test-slow test-frameworks check native tsan fuzz arm64 bench format clean
+.PHONY: demo test test-slow test-frameworks check docs native tsan fuzz arm64 bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -119,9 +119,22 @@ format: $(STAMPS)/check
 	$(BIN)/ruff format --quiet .
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 
+# The site has an environment of its own: it reads the sources, and needs nothing of what they need.
+DOCS := .venv-docs
+
+$(DOCS)/stamp: pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(DOCS)/bin/pip install --quiet --group docs
+	@touch $@
+
+docs: $(DOCS)/stamp
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	@echo "the site is in build/site: open build/site/index.html"
+
 # QUICK=1: so small that the figures say nothing, to see that each runs.
 bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/every.py $(if $(QUICK),--quick)
 
 clean:
-	rm -rf build $(VENV) $(FRAMEWORKS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build $(VENV) $(FRAMEWORKS) $(DOCS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 # The only reasons to leave out a block. The page gives one in a comment above the block: <!-- needs a network -->
 NEEDS = ("a network", "a cluster", "a GPU", "PyTorch", "JAX")
