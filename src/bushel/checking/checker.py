@@ -221,7 +221,7 @@ class _Checks:
         """Read the script, which may tell the plan, then the data, then follow the script over the data."""
         parsed = None
         if script is not None:
-            from bushel.checking.running.sandbox import resolve_script
+            from bushel.checking.running.execution import resolve_script
             from bushel.checking.script import follow, parse
 
             parsed = parse(resolve_script(script))

@@ -118,8 +118,8 @@ def _prepare(job: dict[str, Any]) -> None:
 
     tf.config.threading.set_intra_op_parallelism_threads(0)
     replacements.install_tensorflow()
+    from bushel.checking.running import keras_replacements as downloads
     from bushel.checking.running import links, training
-    from bushel.checking.running import network_replacements as downloads
 
     downloads.install()
     links.install()

@@ -30,10 +30,10 @@ from bushel.checking.script.known_values import (
     Value,
     Writer,
     each_tensor,
+    sizes_of,
     tensors_in,
     text_of,
 )
-from bushel.checking.script.shapes import sizes_of
 from bushel.checking.script.trace import Use
 
 if TYPE_CHECKING:

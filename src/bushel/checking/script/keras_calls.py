@@ -19,10 +19,13 @@ from bushel.checking.script.known_values import (
     Value,
     Writer,
     each_tensor,
+    followed,
+    layer_shape,
     layers_of,
+    shape_of,
+    sizes_of,
     tensors_in,
 )
-from bushel.checking.script.shapes import followed, layer_shape, shape_of, sizes_of
 from bushel.checking.script.trace import Use
 
 REMOVED_NAMES = {

@@ -29,9 +29,10 @@ from bushel.checking.script.known_values import (
     Text,
     Value,
     Writer,
+    reshaped,
+    sizes_of,
     tensors_in,
 )
-from bushel.checking.script.shapes import reshaped, sizes_of
 
 _SPECS = ("FixedLenFeature", "VarLenFeature", "RaggedFeature", "FixedLenSequenceFeature", "SparseFeature")
 _RANDOM = re.compile(

@@ -23,10 +23,13 @@ from bushel.checking.script.known_values import (
     Shape,
     Tensor,
     Value,
+    declared,
+    fits,
     flat_layers,
+    followed,
     layers_of,
+    shown,
 )
-from bushel.checking.script.shapes import declared, fits, followed, shown
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Event, Trace, Use
 from bushel.checking.script_rules.fixes import At, Edit, at, placed, replaced, with_argument, with_keyword
