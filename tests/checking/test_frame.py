@@ -71,11 +71,11 @@ def test_a_finding_that_explains_another_silences_it(tmp_path: Path) -> None:
 
 
 def test_the_pass_collects_only_what_the_selected_rules_need() -> None:
-    from bushel.checking.rules.registry import parts_needed, select
+    from bushel.checking.rules.registry import aspects_needed, select
 
-    assert parts_needed(select(["FIL", "SCH"], [])) == set()
-    assert parts_needed(select(["SPL002"], [])) == {"images", "near_images"}
-    assert "contents" in parts_needed(select(["LBL"], []))
+    assert aspects_needed(select(["FIL", "SCH"], [])) == set()
+    assert aspects_needed(select(["SPL002"], [])) == {"images", "near_images"}
+    assert "contents" in aspects_needed(select(["LBL"], []))
 
 
 def test_causes_come_before_what_they_explain() -> None:

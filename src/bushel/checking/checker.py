@@ -24,8 +24,8 @@ from bushel.checking.rules.registry import (
     FAMILIES,
     Rule,
     all_rules,
+    aspects_needed,
     find_rule,
-    parts_needed,
     rules_as_they_were,
     weighed_by_run,
     without_silenced,
@@ -268,7 +268,7 @@ class _Checks:
                 label=label,
                 group=group,
                 plan=self.plan,
-                parts=parts_needed(self.rules),
+                aspects=aspects_needed(self.rules),
                 progress=self.progress,
                 engine=engine,
             )

@@ -33,6 +33,9 @@ class Classes(msgspec.Struct, frozen=True):
 class _Coded(msgspec.Struct, frozen=True):
     """A transform of the categories of one feature, which are given or learned from the train split."""
 
+    def __post_init__(self) -> None:
+        _check(self)
+
     @property
     def is_given(self) -> bool:
         """Whether classes are given, so that there is nothing to learn."""
@@ -75,9 +78,6 @@ class Encode(_Coded, frozen=True, tag="encode"):
     min_count: int = 1
     fitted: Classes | None = None
 
-    def __post_init__(self) -> None:
-        _check(self)
-
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Encode the value, or the values."""
         if self.feature not in sample:
@@ -108,9 +108,6 @@ class OneHot(_Coded, frozen=True, tag="one_hot"):
     most: int | None = None
     min_count: int = 1
     fitted: Classes | None = None
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Make the vector."""
@@ -150,9 +147,6 @@ class MultiHot(_Coded, frozen=True, tag="multi_hot"):
     count: bool = False
     separator: str | None = None
     fitted: Classes | None = None
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Make the vector."""

@@ -48,7 +48,22 @@ from bushel.transforms.protocol import Draw, image_of
 Form: TypeAlias = Literal["jpeg", "png", "webp", "raw"]
 
 
-class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
+class _Remade(msgspec.Struct, frozen=True):
+    """A transform of encoded images that the core does for those that it knows."""
+
+    @property
+    def in_core(self) -> bool:
+        """Whether the core does it for the images that it knows."""
+        form, dtype = self.form, self.dtype  # type: ignore[attr-defined]
+        return dtype == "uint8" and (form is None or form in _CODECS)
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Change many images at once, in the core."""
+        made: dict[str, Column] = self.apply_counted(columns, None)  # type: ignore[attr-defined]
+        return made
+
+
+class ResizeEncoded(_Remade, frozen=True, tag="resize_encoded"):
     """Resize an encoded image and encode it again; `FEATURE/height` and so on, boxes and masks follow.
 
     It keeps its format (GIF, BMP and TIFF become PNG) unless `form` names another; "raw" stores pixels. Images
@@ -90,15 +105,6 @@ class ResizeEncoded(msgspec.Struct, frozen=True, tag="resize_encoded"):
         changed = moved_sample(sample, self, move, made)
         return {**changed, **_named(sample, self.feature, out), self.feature: out}
 
-    @property
-    def in_core(self) -> bool:
-        """Whether the core does it for the images that it knows."""
-        return _is_in_core(self.form, self.dtype)
-
-    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Change many images at once, in the core."""
-        return self.apply_counted(columns, None)
-
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
         """Change many images at once, and count those that lose bits."""
         headers = read_headers(_images_alone(columns, self))
@@ -129,7 +135,7 @@ def _size_of(data: bytes) -> tuple[int, int] | None:
     return (width, height) if orientation_of(data) >= 5 else (height, width)
 
 
-class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
+class Reencode(_Remade, frozen=True, tag="reencode"):
     """An encoded image in another format. One that is in it already keeps its bytes, unless `quality` is given.
 
     Images of 16 bits per channel are cut to 8 by a change, unless `dtype="uint16"`, for the forms "png" and "raw".
@@ -154,15 +160,6 @@ class Reencode(msgspec.Struct, frozen=True, tag="reencode"):
         sizes = sized(sample, self.feature, pixels.shape)
         return {**sample, **sizes, **_named(sample, self.feature, out), self.feature: out}
 
-    @property
-    def in_core(self) -> bool:
-        """Whether the core does it for the images that it knows."""
-        return _is_in_core(self.form, self.dtype)
-
-    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Change many images at once, in the core."""
-        return self.apply_counted(columns, None)
-
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
         """Change many images at once, and count those that lose bits."""
         headers = read_headers(_images_alone(columns, self))
@@ -186,10 +183,6 @@ class _Remaking(NamedTuple):
     codecs: NDArray[np.uint8]
     quality: int
     moves: NDArray[np.int32] | None = None
-
-
-def _is_in_core(form: str | None, dtype: str) -> bool:
-    return dtype == "uint8" and (form is None or form in _CODECS)
 
 
 def _codecs(headers: Headers, form: str | None) -> NDArray[np.uint8]:

@@ -58,7 +58,29 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
         return found
 
 
-class Tfidf(msgspec.Struct, frozen=True, tag="tfidf"):
+class _TermVector(msgspec.Struct, frozen=True):
+    """Text to a sparse vector of its terms; `_vectors` makes those of many texts."""
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """What it reads and writes."""
+        transform: Any = self
+        return (transform.feature, transform.out or transform.feature)
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
+        """Make the vector of the text."""
+        transform: Any = self
+        vectors = transform._vectors(BytesColumn.of([text_of(sample, transform.feature)]))
+        return {**sample, transform.out or transform.feature: vectors[0]}
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Make the vectors of all texts."""
+        transform: Any = self
+        vectors = transform._vectors(texts_of(columns, transform.feature))
+        return {**columns, transform.out or transform.feature: vectors}
+
+
+class Tfidf(_TermVector, frozen=True, tag="tfidf"):
     """Text to a sparse vector: how often each term occurs, times how rare it is in the train split.
 
     The terms are runs of `ngrams` tokens: the `size` most frequent of those in at least `min_texts` texts. They are
@@ -85,11 +107,6 @@ class Tfidf(msgspec.Struct, frozen=True, tag="tfidf"):
         if self.min_texts < 1:
             raise ValueError(f"min_texts must be at least 1, got {self.min_texts}")
 
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it reads and writes."""
-        return (self.feature, self.out or self.feature)
-
     def begin_fit(self) -> TermsFit:
         """Begin to count terms."""
         return TermsFit(self)
@@ -106,15 +123,6 @@ class Tfidf(msgspec.Struct, frozen=True, tag="tfidf"):
         except msgspec.MsgspecError as error:
             raise BushelError(f"{_FILE}: not a list of terms: {error}") from None
         return msgspec.structs.replace(self, fitted=terms)
-
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
-        """Weigh the terms of the text."""
-        return {**sample, self.out or self.feature: self._vectors(BytesColumn.of([text_of(sample, self.feature)]))[0]}
-
-    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Weigh the terms of all texts."""
-        made: Any = self._vectors(texts_of(columns, self.feature))
-        return {**columns, self.out or self.feature: made}
 
     def _vectors(self, texts: BytesColumn) -> SparseColumn:
         terms = self._terms()
@@ -175,7 +183,7 @@ class TermsFit:
         return msgspec.structs.replace(self.transform, fitted=fitted)
 
 
-class HashNgrams(msgspec.Struct, frozen=True, tag="hash_ngrams"):
+class HashNgrams(_TermVector, frozen=True, tag="hash_ngrams"):
     """Text to a sparse vector of `size`: how often terms occur, at the place of their hash. Nothing is learned.
 
     As scikit-learn's HashingVectorizer (MurmurHash3) with `token_pattern=r"\\w+"` and `lowercase=False`. With
@@ -198,23 +206,9 @@ class HashNgrams(msgspec.Struct, frozen=True, tag="hash_ngrams"):
         if self.size >= 1 << 31:
             raise ValueError(f"size must be below 2^31, got {self.size}")
 
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it reads and writes."""
-        return (self.feature, self.out or self.feature)
-
     def makes(self) -> dict[str, Feature]:
         """What the vectors are stored as."""
         return {self.out or self.feature: Feature(dtype="float32", shape=(self.size,), encoding="sparse")}
-
-    def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
-        """Hash the terms of the text."""
-        return {**sample, self.out or self.feature: self._vectors(BytesColumn.of([text_of(sample, self.feature)]))[0]}
-
-    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Hash the terms of all texts."""
-        made: Any = self._vectors(texts_of(columns, self.feature))
-        return {**columns, self.out or self.feature: made}
 
     def _vectors(self, texts: BytesColumn) -> SparseColumn:
         places, values, splits = _native.hash_terms(

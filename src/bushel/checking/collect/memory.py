@@ -15,7 +15,7 @@ import numpy as np
 from bushel import _native
 from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.collect.one_pass import read_data
-from bushel.checking.rules.registry import PARTS, Part
+from bushel.checking.rules.registry import ASPECTS, Aspect
 from bushel.data.columns import BytesColumn, Ragged, SparseColumn, count_of, part_sparse
 from bushel.data.encoding import Narrowings, Stored, store
 from bushel.data.samples import feature_of_column
@@ -60,8 +60,8 @@ def read_memory(data: Any, *, label: str | None, plan: Plan) -> Data:
             files.append(FileFacts(number=len(files), path=path, split=split.name))
         # What begins again without end repeats itself by design.
         repeats = any(split.is_endless for split in splits)
-        looked_at: frozenset[Part] = frozenset(PARTS) - ({"contents"} if repeats else set())
-        read = read_data(files, label=label, plan=plan, parts=looked_at)
+        looked_at: frozenset[Aspect] = frozenset(ASPECTS) - ({"contents"} if repeats else set())
+        read = read_data(files, label=label, plan=plan, aspects=looked_at)
     for facts in read.files:
         facts.path = Path(f"<{facts.split}>")
     return read

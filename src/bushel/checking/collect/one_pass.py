@@ -19,7 +19,7 @@ from bushel.checking.collect.facts import MISSING, Data, FeatureFacts, FileFacts
 from bushel.checking.collect.image_facts import PictureReader, Pictures
 from bushel.checking.collect.sound_facts import FoundSounds, SoundReader, Sounds, find_sounds
 from bushel.checking.collect.value_facts import ListReader, RowReader, TextLooks, find_lists, sampled_features
-from bushel.checking.rules.registry import PARTS, Part
+from bushel.checking.rules.registry import ASPECTS, Aspect
 from bushel.data.schema import BYTES_KIND, INT_KIND, Schema, read_sidecar
 from bushel.errors import Fault, FileProblem, MissingName
 from bushel.parallel import available_cores
@@ -50,7 +50,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True)
-class FilePart:
+class SeenFile:
     """All that was seen of one file, as it travels."""
 
     file: FileFacts
@@ -73,34 +73,30 @@ _MEMORY = 512 << 20  # that looking at one file takes, about
 def look_everywhere(
     engine: Engine,
     files: Sequence[FileFacts],
-    read: Callable[[FileFacts], FilePart],
+    read: Callable[[FileFacts], SeenFile],
     progress: Callable[[int, int], None] | None,
-) -> tuple[list[FilePart], bool]:
-    """Look at every file on the engine; the parts in the order of the files, and whether it was interrupted."""
+) -> tuple[list[SeenFile], bool]:
+    """Look at every file on the engine; what was seen, in the order of the files, and whether it was interrupted."""
     total, done = sum(file.size for file in files), 0
-    parts: list[FilePart] = []
+    seen: list[SeenFile] = []
     stopped = False
     try:
         # The largest first: so no worker is left alone with one at the end.
         tasks = sorted(files, key=lambda file: -file.size)
-        for part in engine.run(partial(_read, read), tasks, memory=_MEMORY):
-            parts.append(part)
-            done += part.file.size
+        for one in engine.run(read, tasks, memory=_MEMORY):
+            seen.append(one)
+            done += one.file.size
             if progress is not None:
                 progress(min(done, total), total)
     except KeyboardInterrupt:
         stopped = True
-    return sorted(parts, key=lambda part: part.file.number), stopped
+    return sorted(seen, key=lambda one: one.file.number), stopped
 
 
-def _read(read: Callable[[FileFacts], FilePart], file: FileFacts) -> FilePart:
-    return read(file)
-
-
-def take_over(files: list[FileFacts], parts: Iterable[FilePart]) -> None:
+def take_over(files: list[FileFacts], seen: Iterable[SeenFile]) -> None:
     """Put what was seen of files into those that were listed here."""
-    for part in parts:
-        files[part.file.number].__dict__.update(part.file.__dict__)
+    for one in seen:
+        files[one.file.number].__dict__.update(one.file.__dict__)
 
 
 LABEL_NAMES = ("label", "labels", "image/class/label", "class", "target", "y", "category", "class_id", "label_id")
@@ -239,12 +235,12 @@ def read_data(
     label: str | None = None,
     group: str | None = None,
     plan: Plan | None = None,
-    parts: Set[Part] = frozenset(PARTS),
+    aspects: Set[Aspect] = frozenset(ASPECTS),
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> Data:
     """Look at every record of every file once. A KeyboardInterrupt ends it early; what was seen until then is kept."""
-    reader = _Reader(files, parts)
+    reader = _Reader(files, aspects)
     reader.open_all()
     schema = manifest.schema if manifest else next((read_sidecar(f.path) for f in files if f.problem is None), None)
     declared = manifest.label.feature if manifest and manifest.label else None
@@ -265,7 +261,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Reader:
-    def __init__(self, files: list[FileFacts], wanted: Set[Part]) -> None:
+    def __init__(self, files: list[FileFacts], wanted: Set[Aspect]) -> None:
         self.files = files
         self.wanted = wanted
         self.opened: dict[int, RecordFile] = {}
@@ -366,38 +362,38 @@ class _Reader:
     def read_on(self, engine: Engine, found: Found, progress: Callable[[int, int], None] | None) -> bool:
         """As `read_all`, but each file is looked at by some worker of the engine."""
         self._prepare(found)
-        parts, stopped = look_everywhere(engine, self.files, partial(_read_part, self.wanted, found), progress)
-        take_over(self.files, parts)
-        for part in parts:
-            self._take_part(part)
+        seen, stopped = look_everywhere(engine, self.files, partial(_see_file, self.wanted, found), progress)
+        take_over(self.files, seen)
+        for one in seen:
+            self._take_file(one)
         return stopped
 
-    def _take_part(self, part: FilePart) -> None:
-        name = part.file.split
+    def _take_file(self, seen: SeenFile) -> None:
+        name = seen.file.split
         split = self.splits.setdefault(name, _Split())
-        split.profile.merge_saved(part.profile)
-        split.labels += part.labels
-        split.pairs |= part.pairs
-        for group, values in part.groups.items():
+        split.profile.merge_saved(seen.profile)
+        split.labels += seen.labels
+        split.pairs |= seen.pairs
+        for group, values in seen.groups.items():
             split.groups.setdefault(group, []).extend(values)
         if self.duplicates is not None:
-            for rows in part.contents:
+            for rows in seen.contents:
                 self.duplicates.take(rows)
-        if self.pictures is not None and part.pictures is not None:
-            self.pictures.merge(part.pictures, name)
-        if self.sounds is not None and part.sounds is not None:
-            self.sounds.sounds.merge(part.sounds)
-        if self.texts is not None and part.texts is not None:
-            self.texts.merge(part.texts, name)
-        self.lists.merge(part.lists)
-        self.rows.merge(part.rows)
-        self.looks.merge(part.looks)
+        if self.pictures is not None and seen.pictures is not None:
+            self.pictures.merge(seen.pictures, name)
+        if self.sounds is not None and seen.sounds is not None:
+            self.sounds.sounds.merge(seen.sounds)
+        if self.texts is not None and seen.texts is not None:
+            self.texts.merge(seen.texts, name)
+        self.lists.merge(seen.lists)
+        self.rows.merge(seen.rows)
+        self.looks.merge(seen.looks)
 
-    def part(self) -> FilePart:
+    def seen_file(self) -> SeenFile:
         """What was seen of the one file there is."""
         (file,) = self.files
         split = self.splits[file.split]
-        return FilePart(
+        return SeenFile(
             file=file,
             profile=split.profile.save(),
             labels=split.labels,
@@ -462,9 +458,9 @@ class _Reader:
     def _profile(
         self, file: FileFacts, chunk: Chunk, profiles: list[Any], pool: ThreadPoolExecutor
     ) -> tuple[Any, Any, Any]:
-        """Profile a chunk in as many parts as there are threads, and put the parts together again."""
+        """Profile a chunk in as many ranges as there are threads, and join the results."""
         cuts = np.linspace(0, len(chunk.extents), self.threads + 1).astype(int).tolist()
-        parts = list(
+        results = list(
             pool.map(
                 lambda i: profiles[i].add(
                     chunk.memory, chunk.extents[cuts[i] : cuts[i + 1]], file.number, chunk.first + cuts[i]
@@ -472,9 +468,11 @@ class _Reader:
                 range(self.threads),
             )
         )
-        faults = [(row + cuts[i], fault, column) for i, part in enumerate(parts) for row, fault, column in part[0]]
-        arrays = [np.concatenate(pieces) for pieces in zip(*(part[1] for part in parts), strict=True)]
-        return faults, arrays, np.concatenate([part[2] for part in parts])
+        faults = [
+            (row + cuts[i], fault, column) for i, result in enumerate(results) for row, fault, column in result[0]
+        ]
+        arrays = [np.concatenate(arrays_of) for arrays_of in zip(*(result[1] for result in results), strict=True)]
+        return faults, arrays, np.concatenate([result[2] for result in results])
 
     def _take_columns(self, file: FileFacts, split: _Split, columns: list[str], by_name: dict[str, Any]) -> None:
         if not columns:
@@ -533,13 +531,13 @@ class _Reader:
         return data
 
 
-def _read_part(wanted: Set[Part], found: Found, file: FileFacts) -> FilePart:
+def _see_file(wanted: Set[Aspect], found: Found, file: FileFacts) -> SeenFile:
     """Look at one file in a worker."""
     reader = _Reader([file], wanted)
     reader.threads = 1
     reader.open_all()
     reader.read_all(found, None)
-    return reader.part()
+    return reader.seen_file()
 
 
 def is_intact_now(skipped: Skipped) -> bool:
@@ -554,8 +552,8 @@ def _tell(progress: Callable[[int, int], None] | None, done: int, total: int) ->
         progress(min(done, total), total)
 
 
-def _tell_more(progress: Callable[[int, int], None] | None, before: int, total: int, part: int) -> None:
-    _tell(progress, before + part, total)
+def _tell_more(progress: Callable[[int, int], None] | None, before: int, total: int, more: int) -> None:
+    _tell(progress, before + more, total)
 
 
 def _features_of(result: dict[str, Any]) -> dict[str, FeatureFacts]:
@@ -573,5 +571,5 @@ def _facts_of(name: str, result: dict[str, Any], split: _Split) -> SplitFacts:
         malformed=result["malformed"],
         empty=result["empty"],
         signatures=(result["signatures"], result["signature_names"]),
-        groups={name: np.unique(np.concatenate(parts)) for name, parts in split.groups.items()},
+        groups={name: np.unique(np.concatenate(found)) for name, found in split.groups.items()},
     )

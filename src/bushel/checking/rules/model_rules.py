@@ -16,28 +16,10 @@ import numpy as np
 
 from bushel.checking.collect.facts import Data, FeatureFacts
 from bushel.checking.report.findings import Finding, Location
+from bushel.checking.rules.keras_expectations import network_range
 from bushel.checking.rules.label_rules import is_classification
 from bushel.checking.rules.registry import rule
 from bushel.keras import as_array, load_model
-
-# What applications of Keras want to be fed, by how their names begin.
-APPLICATIONS = {
-    "efficientnet": "0..255",
-    "mobilenetv3": "0..255",
-    "convnext": "0..255",
-    "regnet": "0..255",
-    "resnet50v2": "-1..1",
-    "resnet101v2": "-1..1",
-    "resnet152v2": "-1..1",
-    "resnet": "around 0, up to 151",
-    "vgg": "around 0, up to 151",
-    "densenet": "standardised",
-    "mobilenetv2": "-1..1",
-    "mobilenet": "-1..1",
-    "inception": "-1..1",
-    "xception": "-1..1",
-    "nasnet": "-1..1",
-}
 
 
 @dataclass
@@ -140,10 +122,8 @@ def _measured_range(model: Any) -> str | None:
 
 def _application_of(layer: Any) -> str | None:
     """The range of an application of Keras, by its name."""
-    name = str(getattr(layer, "name", "")).lower().replace("_", "")
-    if not hasattr(layer, "layers"):
-        return None
-    return next((span for known, span in APPLICATIONS.items() if name.startswith(known)), None)
+    span = network_range(str(getattr(layer, "name", ""))) if hasattr(layer, "layers") else None
+    return {"the means of ImageNet taken off": "around 0, up to 151"}.get(span or "", span)
 
 
 def _first_with_weights(model: Any) -> tuple[Any, bool]:
@@ -270,8 +250,7 @@ def _flat(model: Any) -> list[Any]:
     """Layers in order; an application inside a model stays one layer."""
     layers: list[Any] = []
     for layer in getattr(model, "layers", []):
-        is_application = any(str(layer.name).lower().replace("_", "").startswith(known) for known in APPLICATIONS)
-        layers += _flat(layer) if hasattr(layer, "layers") and not is_application else [layer]
+        layers += _flat(layer) if hasattr(layer, "layers") and network_range(layer.name) is None else [layer]
     return [layer for layer in layers if type(layer).__name__ != "InputLayer"]
 
 

@@ -18,15 +18,15 @@ from bushel.errors import MissingName
 
 Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]
 # Of the pass over the data.
-Part: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts"]
-Need: TypeAlias = Literal[Subject, Part, "records"]
+Aspect: TypeAlias = Literal["values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts"]
+Need: TypeAlias = Literal[Subject, Aspect, "records"]
 Moment: TypeAlias = Literal["before", "during"]  # of training; rules about a run are all asked after it
 
-PARTS: tuple[Part, ...] = ("values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts")
+ASPECTS: tuple[Aspect, ...] = ("values", "contents", "rows", "images", "near_images", "sounds", "texts", "near_texts")
 # What the pass over the data must collect for a rule that needs this. `records` are read in any case.
-_PARTS_OF: dict[Need, tuple[Part, ...]] = {
-    **{part: (part,) for part in PARTS},
-    "data": PARTS,
+_ASPECTS_OF: dict[Need, tuple[Aspect, ...]] = {
+    **{aspect: (aspect,) for aspect in ASPECTS},
+    "data": ASPECTS,
     "contents": ("contents", "rows"),
     "near_images": ("images", "near_images"),
     "script": ("values",),
@@ -231,9 +231,9 @@ def finding_of(check: Check, finding: Finding) -> Finding:
     return next(rule for rule in all_rules() if rule.check is check).signed(finding)
 
 
-def parts_needed(rules: Iterable[Rule]) -> frozenset[Part]:
+def aspects_needed(rules: Iterable[Rule]) -> frozenset[Aspect]:
     """What the pass over the data must collect for these rules."""
-    return frozenset(part for rule in rules for need in rule.needs for part in _PARTS_OF.get(need, ()))
+    return frozenset(aspect for rule in rules for need in rule.needs for aspect in _ASPECTS_OF.get(need, ()))
 
 
 def causes_first(findings: Iterable[Finding]) -> list[Finding]:

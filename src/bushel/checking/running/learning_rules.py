@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
-from bushel.checking.rules.pairing import CROSSENTROPIES, loss_called
+from bushel.checking.rules.keras_expectations import CROSSENTROPIES, loss_called
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.checking.running.failure_rules import NO_DERIVATIVE

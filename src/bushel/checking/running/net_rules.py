@@ -7,35 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from bushel.checking.report.findings import Finding
-from bushel.checking.rules.pairing import Pair, loss_called, misfits
+from bushel.checking.rules.keras_expectations import BINARY, CROSSENTROPIES, Pair, loss_called, misfits, network_range
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
-SPARSE = ("sparse_categorical_crossentropy", "SparseCategoricalCrossentropy")
-CATEGORICAL = ("categorical_crossentropy", "CategoricalCrossentropy", "CategoricalFocalCrossentropy")
-BINARY = ("binary_crossentropy", "BinaryCrossentropy", "BinaryFocalCrossentropy")
-SQUARED = (
-    "mse",
-    "mae",
-    "mean_squared_error",
-    "MeanSquaredError",
-    "mean_absolute_error",
-    "MeanAbsoluteError",
-    "Huber",
-    "huber",
-)
 SCALING = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "Lambda")
-# Models of keras.applications that scale 0..255 themselves.
-SCALE_THEMSELVES = (
-    "efficientnet",
-    "mobilenetv3",
-    "mobilenet_v3",
-    "MobilenetV3",
-    "convnext",
-    "regnet",
-    "resnet-rs",
-    "resnet_rs",
-)
 LAYERS_AHEAD = 6
 LARGEST, SMALLEST = 1e6, 1e-20  # of values that a model is given
 
@@ -137,7 +113,7 @@ def input_range(run: Execution) -> Iterator[Finding]:
 def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
     scaling = _scaling_layers(model)
     names = [model["name"], *(layer["name"] for layer in model["layers"][:LAYERS_AHEAD] if layer["is_model"])]
-    scales_itself = any(name.lower().startswith(SCALE_THEMSELVES) for name in names)
+    scales_itself = any(network_range(name) == "0..255" for name in names)
     custom = [layer for layer in _ahead(model) if not layer["builtin"]]
     rescaling = [layer for layer in scaling if layer["class"] == "Rescaling" and (layer.get("scale") or 1) < 0.02]
     weighted = [layer["class"] for layer in model["layers"] if layer["weights"] and not layer["is_model"]]
@@ -344,7 +320,7 @@ def logits_and_probabilities(run: Execution) -> Iterator[Finding]:
     for fit in _fits(run):
         model, outputs = fit["model"], (fit.get("probe") or {}).get("outputs") or {}
         loss = model.get("loss") or {}
-        if "min" not in outputs or loss.get("name") not in SPARSE + CATEGORICAL + BINARY:
+        if "min" not in outputs or loss_called(loss.get("name") or "") not in CROSSENTROPIES:
             continue
         yield from _logits(run, loss, outputs, [loss_spot(run, model), _last_spot(model)], model.get("last") or {})
     for event in run.of("loss"):
@@ -362,7 +338,7 @@ def logits_and_probabilities(run: Execution) -> Iterator[Finding]:
 
 
 def _logits(run: Execution, loss: Event, outputs: Event, spots: list[Spot], last: Event) -> Iterator[Finding]:
-    is_binary = loss["name"] in BINARY
+    is_binary = loss_called(loss["name"]) in BINARY
     inside = outputs["min"] >= 0 and outputs["max"] <= 1
     looks_like_probabilities = inside and (
         bool(outputs.get("sums_to_one")) if not is_binary else last.get("activation") == "sigmoid"
@@ -388,7 +364,7 @@ def _loss_call(run: Execution, event: Event) -> Iterator[Finding]:
     """The same for a loss that the user's code calls."""
     loss, outputs, labels = event["loss"], event["outputs"], event["labels"]
     name = str(loss.get("name", ""))
-    known = name in SPARSE + CATEGORICAL + BINARY or name.endswith("_with_logits")
+    known = loss_called(name) in CROSSENTROPIES or name.endswith("_with_logits")
     if not known:
         return
     spots: list[Spot] = [loss.get("place"), event["place"]] if loss.get("place") else [event["place"]]

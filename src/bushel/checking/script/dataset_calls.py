@@ -238,7 +238,7 @@ def files_of(call: Call, value: Value | None) -> Files:
     if isinstance(value, Const) and isinstance(value.value, str):
         return Files([value.value], node, source, is_expanded=False)
     if isinstance(value, Text):
-        has_pattern = any(glob.has_magic(piece) for piece in value.pieces if piece)
+        has_pattern = any(glob.has_magic(fragment) for fragment in value.fragments if fragment)
         return Files([value.pattern], node, source, is_expanded=not has_pattern, is_guessed=True)
     if not isinstance(value, Seq):
         return Files(None, node, source)
@@ -262,11 +262,11 @@ def glob_files(call: Call) -> Files:
 
 
 def join_path(parts: tuple[Value, ...]) -> Value:
-    """A path of pieces of which some are known."""
+    """A path of fragments of which some are known."""
     known = [part.value for part in parts if isinstance(part, Const) and isinstance(part.value, str)]
     if len(known) == len(parts) and known:
         return Const(posixpath.join(*known))
-    return text_of(*(piece for part in parts for piece in (Const("/"), part))) if known else UNKNOWN
+    return text_of(*(fragment for part in parts for fragment in (Const("/"), part))) if known else UNKNOWN
 
 
 # Methods of other values

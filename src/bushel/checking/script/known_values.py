@@ -33,27 +33,27 @@ class Const(Value):
 
 @dataclass(frozen=True)
 class Text(Value):
-    """Text of which only some pieces are known; None stands for the others."""
+    """Text of which only some fragments are known; None stands for the others."""
 
-    pieces: tuple[str | None, ...]
+    fragments: tuple[str | None, ...]
 
     @property
     def pattern(self) -> str:
         """With `*` for what is not known."""
-        return "".join("*" if piece is None else piece for piece in self.pieces)
+        return "".join("*" if fragment is None else fragment for fragment in self.fragments)
 
 
 def text_of(*parts: Value) -> Value:
     """The parts joined: a constant where all are known, nothing where none is."""
-    pieces: list[str | None] = []
+    fragments: list[str | None] = []
     for part in parts:
         if isinstance(part, Text):
-            pieces += part.pieces
+            fragments += part.fragments
         else:
-            pieces.append(str(part.value) if isinstance(part, Const) else None)
-    if None not in pieces:
-        return Const("".join(piece for piece in pieces if piece is not None))
-    return Text(tuple(pieces)) if any(pieces) else UNKNOWN
+            fragments.append(str(part.value) if isinstance(part, Const) else None)
+    if None not in fragments:
+        return Const("".join(fragment for fragment in fragments if fragment is not None))
+    return Text(tuple(fragments)) if any(fragments) else UNKNOWN
 
 
 @dataclass

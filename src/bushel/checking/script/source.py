@@ -83,7 +83,7 @@ class Source:
         """The text of one line."""
         return self.text.splitlines()[number - 1].strip()
 
-    def segment(self, node: ast.AST) -> str:
+    def code_of(self, node: ast.AST) -> str:
         """The text of one node, in one line."""
         return " ".join((ast.get_source_segment(self.text, node) or "").split())
 

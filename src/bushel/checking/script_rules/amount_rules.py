@@ -181,7 +181,7 @@ def _is_in_order(trace: Trace, dataset: Dataset) -> bool:
     plain = ("map", "shuffle", "batch", "padded_batch", "repeat", "cache", "prefetch", "with_options", "ignore_errors")
     if files is None or files.is_guessed or any(link.name not in plain for link in dataset.links):
         return False
-    text = files.source.segment(files.node)
+    text = files.source.code_of(files.node)
     mixed = any("num_parallel_reads" in one.text for one in trace.sources) or "list_files" in text
     matched = matched_files(trace, files)
     data = trace.data

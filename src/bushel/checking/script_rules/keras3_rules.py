@@ -144,7 +144,7 @@ def file_name_refused(trace: Trace) -> Iterator[Finding]:
 
 def _ending(path: Any) -> str | None:
     """The end of a path, as far as the code says it."""
-    text = path.value if isinstance(path, Const) else path.pieces[-1] if isinstance(path, Text) else None
+    text = path.value if isinstance(path, Const) else path.fragments[-1] if isinstance(path, Text) else None
     return text if isinstance(text, str) and text else None
 
 

@@ -301,7 +301,7 @@ def result_thrown_away(trace: Trace) -> Iterator[Finding]:
         receiver: ast.AST = event.node
         while isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute):
             receiver = receiver.func.value
-        kept = f"{event.source.segment(receiver)} = {event.source.segment(event.node)}"
+        kept = f"{event.source.code_of(receiver)} = {event.source.code_of(event.node)}"
         yield at(
             link,
             f"the result of .{link.name}(...) is thrown away",

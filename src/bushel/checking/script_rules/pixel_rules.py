@@ -6,26 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
+from bushel.checking.rules.keras_expectations import network_range
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Dataset, Made, Mapping, Model, Seq, Tensor, layers_of, tensors_in
 from bushel.checking.script.source import Source
 from bushel.checking.script.trace import Trace
 from bushel.checking.script_rules.fixes import At, Edit, at, placed, replaced, with_keyword
-
-# How pixels are to be scaled for the applications of Keras, by how their names begin, longest first.
-FAMILIES = {
-    "0..255": ("efficientnet", "mobilenetv3", "convnext", "regnet", "resnetrs"),
-    "-1..1": ("resnet50v2", "resnet101v2", "resnet152v2", "resnetv2", "mobilenet", "inception", "xception", "nasnet"),
-    "the means of ImageNet taken off": ("vgg", "resnet"),
-    "standardised": ("densenet",),
-}
-
-
-def _wanted(name: str) -> str | None:
-    """The range that an application, or the module of its `preprocess_input`, is made for."""
-    plain = name.lower().replace("_", "")
-    found = [(len(start), span) for span, starts in FAMILIES.items() for start in starts if plain.startswith(start)]
-    return max(found)[1] if found else None
 
 
 def inputs_of(dataset: Dataset) -> Tensor | None:
@@ -173,7 +159,7 @@ def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
 
 def _scaled(node: ast.AST, source: Source) -> list[Edit]:
     first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    return [replaced(source, node, f"{source.segment(first)} / 255.0")] if first is not None else []
+    return [replaced(source, node, f"{source.code_of(first)} / 255.0")] if first is not None else []
 
 
 @rule("PIP041", "scaled-twice", needs="script")
@@ -188,12 +174,12 @@ def scaled_twice(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("scaled-twice"):
         left = event.node.left if isinstance(event.node, ast.BinOp) else None
-        fix = [replaced(event.source, event.node, event.source.segment(left))] if left is not None else []
+        fix = [replaced(event.source, event.node, event.source.code_of(left))] if left is not None else []
         yield at(event, f"pixels of {event.info['span']} are scaled once more", *fix, help="remove one of the two")
     for use, dataset in trace.used("train"):
         tensor = inputs_of(dataset)
         for layer in layers_of(use.model)[:3]:
-            itself = layer.kind.startswith("application:") and _wanted(layer.kind.partition(":")[2]) == "0..255"
+            itself = layer.kind.startswith("application:") and network_range(layer.kind.partition(":")[2]) == "0..255"
             is_scaling = layer.kind == "Rescaling" and (layer.constant(0, "scale") or 1) < 0.02
             if tensor is not None and tensor.span in ("0..1", "-1..1") and (itself or is_scaling):
                 yield at(
@@ -217,7 +203,7 @@ def float64_images(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/42088
     """
     for event in trace.of("float64"):
-        text = event.source.segment(event.node)
+        text = event.source.code_of(event.node)
         fix = replaced(event.source, event.node, text.replace("float64", "float32"))
         yield at(event, "images are made float64", fix)
 
@@ -276,8 +262,8 @@ def _module_of(layer: Made) -> str:
 
 def _other_range(layer: Made, span: str | None, made: At | None) -> Iterator[Finding]:
     name = layer.kind.partition(":")[2]
-    wanted, weights = _wanted(name), layer.get(1, "weights")
-    given = _wanted(span.partition(":")[2]) if span and span.startswith("preprocessed:") else span
+    wanted, weights = network_range(name), layer.get(1, "weights")
+    given = network_range(span.partition(":")[2]) if span and span.startswith("preprocessed:") else span
     if wanted is None or given is None or (weights is not None and layer.constant(1, "weights") is None):
         return
     is_near = {given, wanted} in ({"0..1", "-1..1"}, {"0..255", "the means of ImageNet taken off"})

@@ -36,7 +36,7 @@ def pattern_handed_to_reader(trace: Trace) -> Iterator[Finding]:
         if magic and not files.is_expanded:
             given = event.node.args[0] if isinstance(event.node, ast.Call) and event.node.args else None
             name = event.source.imported_as("tensorflow", "tf")
-            expanded = f"{name}.io.gfile.glob({event.source.segment(given)})" if given is not None else ""
+            expanded = f"{name}.io.gfile.glob({event.source.code_of(given)})" if given is not None else ""
             yield at(
                 event,
                 f"TFRecordDataset does not expand {magic[0]!r}",
@@ -120,7 +120,7 @@ def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
 def _with_compression(event: Event, real: str) -> list[Edit]:
     """The call that reads with the compression that the files have."""
     call = event.node
-    if not isinstance(call, ast.Call) or "TFRecordDataset" not in event.source.segment(call.func):
+    if not isinstance(call, ast.Call) or "TFRecordDataset" not in event.source.code_of(call.func):
         return []
     if len(call.args) > 1:
         return [replaced(event.source, call.args[1], f'"{real}"')]
@@ -487,5 +487,5 @@ def _decoded(event: Event, form: str) -> list[Edit]:
     """The bytes that a call decodes, decoded in another way."""
     if not isinstance(event.node, ast.Call) or not event.node.args:
         return []
-    names = {"tf": event.source.imported_as("tensorflow", "tf"), "bytes": event.source.segment(event.node.args[0])}
+    names = {"tf": event.source.imported_as("tensorflow", "tf"), "bytes": event.source.code_of(event.node.args[0])}
     return [replaced(event.source, event.node, form.format(**names))]

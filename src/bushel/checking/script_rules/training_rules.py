@@ -9,7 +9,7 @@ from typing import Any
 
 from bushel.checking.collect.facts import split_of
 from bushel.checking.report.findings import Finding
-from bushel.checking.rules.pairing import Misfit, Pair, loss_called, metric_misfit, misfits
+from bushel.checking.rules.keras_expectations import Misfit, Pair, loss_called, metric_misfit, misfits
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.keras_calls import FITTED, REMOVED_NAMES
 from bushel.checking.script.known_values import (
@@ -173,7 +173,7 @@ def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
             yield at(event, "the loss is given the outputs first and the labels second",
                      help="call it with (y_true, y_pred)")  # fmt: skip
     for site, misfit in _misfits(trace, "labels"):
-        text, node, source = site.loss.source.segment(site.loss.node), site.loss.node, site.loss.source
+        text, node, source = site.loss.source.code_of(site.loss.node), site.loss.node, site.loss.source
         other = text
         if site.pair.labels == "one_hot":
             other = text.replace("sparse_c", "c").replace("SparseC", "C")
@@ -373,11 +373,11 @@ def _renamed(event: Event, name: str, instead: str) -> list[Edit]:
     if name not in REMOVED_METHODS or not instead.isidentifier():
         return []
     if isinstance(node, ast.keyword):
-        return [replaced(source, node, f"{instead}={source.segment(node.value)}")]
+        return [replaced(source, node, f"{instead}={source.code_of(node.value)}")]
     function = node.func if isinstance(node, ast.Call) else node
     if not isinstance(function, ast.Attribute) or function.attr != name:
         return []
-    return [replaced(source, function, f"{source.segment(function.value)}.{instead}")]
+    return [replaced(source, function, f"{source.code_of(function.value)}.{instead}")]
 
 
 @rule("PIP052", "shapes-do-not-fit", needs="script", measured_by="EXE003")

@@ -67,7 +67,7 @@ def copy_shuffled(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("copy-shuffled"):
         argument = event.node.args[0]  # type: ignore[attr-defined]
         inner = argument.args[0] if isinstance(argument, ast.Call) and argument.args else None
-        text = f"order = {event.source.segment(argument)}; random.shuffle(order)"
+        text = f"order = {event.source.code_of(argument)}; random.shuffle(order)"
         if isinstance(inner, ast.Name):
             text = f"random.shuffle({inner.id})"
         fix = replaced(event.source, event.node, text)
@@ -86,7 +86,7 @@ def classes_in_any_order(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("any-order"):
         what = {"builtins.set()": "a set"}.get(event.info["of"], event.info["of"])
-        inner = event.source.segment(event.node.args[0])  # type: ignore[attr-defined]
+        inner = event.source.code_of(event.node.args[0])  # type: ignore[attr-defined]
         yield at(
             event,
             f"classes are numbered in the order of {what}",
@@ -112,7 +112,7 @@ def all_results_in_memory(trace: Trace) -> Iterator[Finding]:
         if returns or isinstance(function.node, ast.Lambda):
             call = event.node.func if isinstance(event.node, ast.Call) else None
             one_by_one = (
-                [replaced(event.source, call, f"{event.source.segment(call.value)}.imap")]
+                [replaced(event.source, call, f"{event.source.code_of(call.value)}.imap")]
                 if isinstance(call, ast.Attribute) and call.attr == "map"
                 else []
             )
@@ -163,7 +163,7 @@ def _with_makers(event: Event) -> str:
         for node in ast.walk(event.source.tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names
     ]
-    return " ".join([event.source.segment(event.node), *made])
+    return " ".join([event.source.code_of(event.node), *made])
 
 
 def _scalings(trace: Trace) -> Iterator[Event]:

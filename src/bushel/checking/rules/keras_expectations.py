@@ -1,4 +1,7 @@
-"""What a loss takes, against the outputs and labels that it is given: by a saved model, by reading, by running."""
+"""What losses, metrics and pretrained networks of Keras take, against what they are given.
+
+Rules about saved models, about scripts that are read and about scripts that are run all judge by it.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,21 @@ SQUARED = ("mean_squared_error", "mean_absolute_error", "huber", "log_cosh")
 _SHORT = {"mse": "mean_squared_error", "mae": "mean_absolute_error", "logcosh": "log_cosh"}
 _UNBOUNDED = ("relu", "tanh", "gelu", "elu", "selu", "leaky_relu", "softplus")
 _RANGES = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, math.inf)}
+
+# How pixels are to be scaled for the applications of Keras, by how their names begin; the longest counts.
+_NETWORKS = {
+    "0..255": ("efficientnet", "mobilenetv3", "convnext", "regnet", "resnetrs"),
+    "-1..1": ("resnet50v2", "resnet101v2", "resnet152v2", "resnetv2", "mobilenet", "inception", "xception", "nasnet"),
+    "the means of ImageNet taken off": ("vgg", "resnet"),
+    "standardised": ("densenet",),
+}
+
+
+def network_range(name: str) -> str | None:
+    """The range that an application of Keras, or the module of its `preprocess_input`, is made for."""
+    plain = re.sub("[-_]", "", name.lower())
+    found = [(len(start), span) for span, starts in _NETWORKS.items() for start in starts if plain.startswith(start)]
+    return max(found)[1] if found else None
 
 
 def loss_called(name: str) -> str:
