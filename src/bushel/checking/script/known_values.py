@@ -6,9 +6,10 @@ import ast
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bushel.checking.script.source import Source
+if TYPE_CHECKING:
+    from bushel.checking.script.source import Source
 
 Shape: TypeAlias = tuple[int | None, ...]  # None: any size
 

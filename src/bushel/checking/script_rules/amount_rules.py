@@ -9,8 +9,8 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.rules.split_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.script.known_values import Const, Dataset, Link, layers_of
+from bushel.checking.script.source import At, at, inserted_before, with_argument, without_keyword
 from bushel.checking.script.trace import Trace, matched_files, records_of
-from bushel.checking.script_rules.fixes import At, at, inserted_before, with_argument, without_keyword
 
 ONE_SIDED = 0.6  # of the classes that a batch in random order would hold
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Const, Dataset, Link, Mapping, Seq, Spec, Tensor, Value, tensors_in
-from bushel.checking.script.source import Source
-from bushel.checking.script.trace import Trace, Use, matched_files
-from bushel.checking.script_rules.fixes import (
+from bushel.checking.script.source import (
     At,
     Edit,
+    Source,
     appended,
     at,
     moved,
@@ -21,6 +20,7 @@ from bushel.checking.script_rules.fixes import (
     replaced,
     with_keyword,
 )
+from bushel.checking.script.trace import Trace, Use, matched_files
 
 
 def _names(links: tuple[Link, ...]) -> list[str]:

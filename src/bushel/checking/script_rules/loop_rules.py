@@ -22,10 +22,9 @@ from bushel.checking.script.known_values import (
     flat_layers,
     layers_of,
 )
-from bushel.checking.script.source import Source
+from bushel.checking.script.source import At, Source, at, placed
 from bushel.checking.script.trace import Event, Trace
 from bushel.checking.script_rules.amount_rules import batches_of
-from bushel.checking.script_rules.fixes import At, at, placed
 from bushel.checking.script_rules.training_rules import in_training
 from bushel.errors import nearest
 

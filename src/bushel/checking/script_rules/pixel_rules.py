@@ -9,9 +9,8 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.keras_expectations import network_range
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Dataset, Made, Mapping, Model, Seq, Tensor, layers_of, tensors_in
-from bushel.checking.script.source import Source
+from bushel.checking.script.source import At, Edit, Source, at, placed, replaced, with_keyword
 from bushel.checking.script.trace import Trace
-from bushel.checking.script_rules.fixes import At, Edit, at, placed, replaced, with_keyword
 
 
 def inputs_of(dataset: Dataset) -> Tensor | None:

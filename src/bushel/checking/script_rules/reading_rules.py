@@ -13,10 +13,9 @@ from bushel.checking.collect.facts import FeatureFacts
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of, shown, tensors_in
-from bushel.checking.script.source import Source
+from bushel.checking.script.source import At, Edit, Source, at, replaced, with_argument, with_keyword, without_keyword
 from bushel.checking.script.tensorflow_calls import ITEM
 from bushel.checking.script.trace import Event, Trace, exists_on_disk, matched_files
-from bushel.checking.script_rules.fixes import At, Edit, at, replaced, with_argument, with_keyword, without_keyword
 from bushel.errors import nearest
 
 

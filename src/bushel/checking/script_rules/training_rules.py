@@ -30,9 +30,8 @@ from bushel.checking.script.known_values import (
     layers_of,
     shown,
 )
-from bushel.checking.script.source import Source
+from bushel.checking.script.source import At, Edit, Source, at, placed, replaced, with_argument, with_keyword
 from bushel.checking.script.trace import Event, Trace, Use
-from bushel.checking.script_rules.fixes import At, Edit, at, placed, replaced, with_argument, with_keyword
 from bushel.checking.script_rules.pixel_rules import inputs_of
 
 

@@ -10,9 +10,8 @@ from typing import Any
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Function, Writer
-from bushel.checking.script.source import Source
+from bushel.checking.script.source import Edit, Source, appended, at, replaced
 from bushel.checking.script.trace import Event, Trace
-from bushel.checking.script_rules.fixes import Edit, appended, at, replaced
 
 _ENCODER = re.compile(r"Label|Encoder|Binarizer|Tokenizer")  # which give names numbers, and learn nothing else
 
