@@ -14,395 +14,6 @@ BATCHING = ("batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_
 SEPARATING = ("take", "skip", "shard", "filter", "take_while")
 SAME_SHARE = 0.5  # of validation that is in training
 LEAST_RECORDS = 8
-
-
-def _place_in(chain: list[Event], *names: str) -> list[int]:
-    return [number for number, link in enumerate(chain) if link["name"] in names]
-
-
-@rule("EXE020", "one-class-per-batch", severity="warning", needs="execution", rank=40)
-def one_class_per_batch(run: Execution) -> Iterator[Finding]:
-    """Batches for training that hold one class each, or nearly.
-
-    Why: each step teaches the model to answer with one class; it forgets the one before.
-    Example: records sorted by class, and a `shuffle` after `batch`, or with a small buffer.
-    Fix: shuffle before batching, with a buffer as large as the dataset.
-    Ignore: where one batch per class is meant, as in some metric learning.
-    Reports: none collected.
-    """
-    for _, look in run.data_of("train"):
-        counts, classes = look.get("classes_per_batch") or [], look.get("label_counts") or {}
-        chain = run.chain(look)
-        sizes = [int(size) for size in look.get("sizes", {})]
-        if look.get("arrays") or len(counts) < 4 or not 2 <= len(classes) <= 200 or max(sizes, default=0) < 4:
-            continue
-        drawn = sum(classes.values())
-        expected = sum(1 - (1 - n / drawn) ** max(sizes) for n in classes.values())
-        mean = sum(counts) / len(counts)
-        if mean > max(1.35, expected * 0.45):
-            continue
-        shuffles = [link for link in chain if link["name"] == "shuffle"]
-        batches = _place_in(chain, *BATCHING)
-        late = [chain[i]["place"] for i in _place_in(chain, "shuffle") if batches and i > batches[0]]
-        small = [
-            f"a buffer of {link['arguments'].get('buffer_size'):,} records"
-            for link in shuffles
-            if isinstance(link["arguments"].get("buffer_size"), int)
-        ]
-        why = "shuffle comes after batch" if late else f"shuffle has {small[0]}" if small else "nothing shuffles them"
-        spot = (
-            late[-1] if late else shuffles[-1]["place"] if shuffles else chain[batches[0]]["place"] if batches else None
-        )
-        yield run.found(
-            f"batches for training hold {mean:.1f} of {len(classes)} classes on average, where {expected:.1f} are "
-            f"to be expected: {why}",
-            spot,
-            help="shuffle before batching, with a buffer as large as the dataset",
-            severity="error" if mean < 1.35 else None,
-        )
-
-
-@rule("EXE021", "shuffle-after-batch", severity="warning", needs="execution", rank=45, silences=("PIP001",))
-def shuffle_after_batch(run: Execution) -> Iterator[Finding]:
-    """`shuffle` after `batch`.
-
-    Why: whole batches change places, and the records in them stay together forever.
-    Example: `ds.batch(32).shuffle(1000)`
-    Fix: `ds.shuffle(1000).batch(32)`
-    Ignore: where records were shuffled before already.
-    Reports: none collected.
-    """
-    for _, look in run.data_of("train"):
-        chain = run.chain(look)
-        batches = _place_in(chain, *BATCHING)
-        shuffles = _place_in(chain, "shuffle")
-        unbatched = _place_in(chain, "unbatch")
-        early = [i for i in shuffles if not batches or i < batches[0]] or _shuffled_files(chain)
-        late = [i for i in shuffles if batches and i > batches[0] and not any(batches[0] < u < i for u in unbatched)]
-        late = [i for i in late if not batches[-1] > i]  # batches that are batched again are windows
-        if late and not early:
-            link = chain[late[0]]
-            buffer = link["arguments"].get("buffer_size")
-            yield run.found(
-                f"shuffle comes after batch: its buffer holds {buffer if isinstance(buffer, int) else 'whole'} "
-                "batches, "
-                "and records stay together",
-                link["place"],
-                help="shuffle before batching",
-            )
-
-
-def _shuffled_files(chain: list[Event]) -> list[Event]:
-    return [link for link in chain if link["name"] == "interleave"] and [
-        link for link in chain if link["name"] == "list_files" and link["arguments"].get("shuffle") is not False
-    ]
-
-
-@rule("EXE022", "batched-twice", needs="execution", rank=30)
-def batched_twice(run: Execution) -> Iterator[Finding]:
-    """A dataset that is batched twice.
-
-    Why: the model gets batches of batches, and errors that speak of shapes.
-    Example: `make_dataset(batch_size=32).batch(32)`
-    Fix: remove one of them.
-    Ignore: where windows are batched.
-    Reports: none collected.
-    """
-    for _, look in run.data_of("train", "val"):
-        shapes = [facts["shape"] for facts in look.get("inputs", {}).values()]
-        pairs = [(link, early) for link in run.chain(look) if (early := _batched_before(run, link)) is not None]
-        for link, early in pairs[-1:]:
-            yield run.found(
-                "the dataset is batched twice" + (f": an input has shape {shapes[0]}" if shapes else ""),
-                link["place"],
-                early["place"],
-                help="remove one of the two",
-                severity=None if run.failure is not None else "info",  # a model that takes it is made for it
-            )
-
-
-def _batched_before(run: Execution, link: Event) -> Event | None:
-    """The batch whose batches another one batches as they are."""
-    keeps = ("shuffle", "repeat", "cache", "prefetch", "take", "skip", "filter", "with_options")
-    before = link if link["name"] in BATCHING else None
-    while before is not None:
-        before = run.links.get(before["inputs"][0]) if len(before["inputs"]) == 1 else None
-        if before is not None and before["name"] in BATCHING:
-            return before
-        before = before if before is not None and before["name"] in keeps else None
-    return None
-
-
-@rule("EXE023", "augmentation-frozen", severity="warning", needs="execution", rank=50)
-def augmentation_frozen(run: Execution) -> Iterator[Finding]:
-    """Random changes that are the same in every epoch, or for every record.
-
-    Why: what is meant to be new each time is drawn once and kept.
-    Example: `ds.map(augment).cache()`; `np.random.uniform()` inside `map`; a stateless operation with a fixed seed
-    Fix: cache first, then augment; draw with `tf.random`, and with a seed of its own for each record.
-    Ignore: where fixed changes are meant.
-    Reports: none collected.
-    """
-    for _, look in run.data_of("train"):
-        chain = run.chain(look)
-        for number, link in enumerate(chain):
-            caches = [other for other in chain[number + 1 :] if other["name"] in ("cache", "snapshot")]
-            if link["random"] == "each time" and caches:
-                yield run.found(
-                    "random changes are made before cache: every epoch sees those of the first",
-                    caches[0]["place"],
-                    link["place"],
-                    help="cache first, then augment",
-                )
-            elif link["random"] == "always the same" and _is_augmenting(link):
-                yield run.found(
-                    "random changes are drawn from a fixed seed: they are the same for every record and epoch",
-                    link["function"] or link["place"],
-                    link["place"],
-                    help="draw a new seed for each record, as with a counter zipped to the records",
-                    confidence="likely",
-                )
-    in_maps = {tuple(link["function"][:1]) for link in run.links.values() if link["function"]}
-    for event in run.of("python_random"):
-        if (event["place"][0],) in in_maps or in_maps:
-            yield run.found(
-                f"{event['name']} runs once, when the function is traced: all records get the same number",
-                event["place"],
-                help="draw with tf.random.uniform",
-            )
-
-
-def _is_augmenting(link: Event) -> bool:
-    """Whether nothing that changes from record to record goes into the function besides the record."""
-    return bool(link["name"] == "map")
-
-
-@rule("EXE024", "augmented-validation", severity="warning", needs="execution", rank=50)
-def augmented_validation(run: Execution) -> Iterator[Finding]:
-    """Validation data that changes from pass to pass.
-
-    Why: each epoch measures something else, and not what the model will meet.
-    Example: one function with `random_flip` for training and validation
-    Fix: augment the training data alone.
-    Ignore: where predictions are averaged over changed copies on purpose.
-    Reports: none collected.
-    """
-    told: set[tuple[str, int]] = set()
-    for _, look in run.data_of("val", "evaluate"):
-        again = look.get("again")
-        chain = run.chain(look)
-        drawing = [link for link in chain if link["random"] == "each time"]
-        if not drawing or not again or not (again["complete"] or not _place_in(chain, "shuffle")):
-            continue
-        changes = again["same"] <= 0.7 * again["records"]
-        caches = _place_in(chain, "cache", "snapshot")
-        is_kept = look.get("seeded") or any(chain.index(link) < cache for link in drawing for cache in caches)
-        if not changes and not is_kept:
-            continue
-        place = drawing[-1]["place"]
-        if (place[0], place[1]) in told:
-            continue
-        told.add((place[0], place[1]))
-        told_of = again["records"] - again["same"]
-        shapes = [[facts["shape"] for facts in look.get(part, {}).values()] for part in ("inputs", "labels")]
-        is_task = any(shape in shapes[0] for shape in shapes[1] if len(shape) > 2)  # to take the noise out again
-        yield run.found(
-            f"{told_of:,} of {again['records']:,} validation records differ in a second pass: they are augmented"
-            if changes
-            else "validation data is changed at random",
-            place,
-            drawing[-1]["function"],
-            help="augment the training data alone",
-            confidence="proven" if changes else "likely",
-            severity="info" if is_task else None,
-        )
-
-
-@rule("EXE025", "reshuffled-split", needs="execution", rank=25)
-def reshuffled_split(run: Execution) -> Iterator[Finding]:
-    """`take` and `skip` on a dataset that is shuffled again in each pass.
-
-    Why: in every epoch other records are taken, so that validation holds what was trained on.
-    Example: `ds = ds.shuffle(1000); val = ds.take(200); train = ds.skip(200)`
-    Fix: `shuffle(1000, reshuffle_each_iteration=False)`, or split the files.
-    Ignore: never.
-    Reports: none collected.
-    """
-    takes = [link for link in run.links.values() if link["name"] == "take"]
-    skips = [link for link in run.links.values() if link["name"] == "skip"]
-    used = {id for role, look in run.data_of("train", "val", "evaluate") for id in look.get("chain", ())}
-    for take in takes:
-        for skip in skips:
-            if take["inputs"] != skip["inputs"] or not {take["id"], skip["id"]} <= used:
-                continue
-            before = _upstream(run, take)
-            shuffles = [
-                link
-                for link in before
-                if link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
-            ]
-            caches = [link for link in before if link["name"] in ("cache", "snapshot")]
-            shuffles = [link for link in shuffles if not any(cache["id"] > link["id"] for cache in caches)]
-            if shuffles:
-                yield run.found(
-                    "train and validation are taken from a dataset that is shuffled again in every pass: their "
-                    "records mix",
-                    shuffles[-1]["place"],
-                    take["place"],
-                    skip["place"],
-                    help="shuffle with reshuffle_each_iteration=False, or split before shuffling",
-                )
-                return
-
-
-def _upstream(run: Execution, link: Event) -> list[Event]:
-    found: dict[int, Event] = {}
-    pending = list(link["inputs"])
-    while pending:
-        id = pending.pop()
-        if id in run.links and id not in found:
-            found[id] = run.links[id]
-            pending += run.links[id]["inputs"]
-    return sorted(found.values(), key=lambda one: one["id"])
-
-
-@rule("EXE026", "validation-in-training", needs="execution", rank=25)
-def validation_in_training(run: Execution) -> Iterator[Finding]:
-    """Validation data that the model is trained on.
-
-    Why: validation measures what was memorised: it looks good while the model learns nothing that generalises.
-    Example: the same files for both, `validation_data=train_ds`, `skip` forgotten
-    Fix: give validation records of its own.
-    Ignore: where the data is only there to try things out.
-    Reports: none collected.
-    """
-    for fit in run.fits:
-        if fit["same"]:
-            yield run.found(
-                "fit validates on the dataset that it trains on",
-                run.keyword(fit["place"], "validation_data"),
-                help="give validation_data records that are not trained on",
-            )
-        elif fit.get("val") and fit.get("train"):
-            yield from _shared(run, fit["train"], fit["val"], fit.get("overlap"), fit)
-    if run.loop is not None:
-        for train in run.loop["train"][:1]:
-            for number, val in enumerate(run.loop["val"][:2]):
-                overlaps = run.loop["overlaps"]
-                yield from _shared(run, train, val, overlaps[number] if number < len(overlaps) else None, None)
-
-
-def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit: Event | None) -> Iterator[Finding]:
-    train_chain, val_chain = run.chain(train), run.chain(val)
-    if run.has_stand_ins:
-        return
-    files = [{name for link in chain for name in link["files"]} for chain in (train_chain, val_chain)]
-    common = files[0] & files[1]
-    only_train = [link for link in train_chain if link not in val_chain]
-    only_val = [link for link in val_chain if link not in train_chain]
-    separating = [link for link in (*only_train, *only_val) if link["name"] in SEPARATING]
-    readers = _own_lines(train_chain, val_chain)
-    by_replacement = _is_by_replacement(run, common)
-    place = fit["place"] if fit else None
-    share = overlap["shared"] / overlap["val"] if overlap and overlap["val"] >= LEAST_RECORDS else 0.0
-    if common and not separating and not by_replacement:
-        spot = readers[-1] if readers else None
-        if share > SAME_SHARE or _is_augmented(train_chain):
-            yield run.found(
-                f"train and validation read the same {'file' if len(common) == 1 else f'{len(common)} files'}",
-                spot
-                or (
-                    run.keyword(place, "validation_data") if place else (val_chain[-1]["place"] if val_chain else None)
-                ),
-                *readers[-1:],
-                *_globs(run, common),
-                help="give validation files of its own, or split with take and skip",
-                shared=sorted(common)[:3],
-            )
-            return
-    if share > SAME_SHARE and overlap and not by_replacement and overlap["val"] > LEAST_RECORDS:
-        reshuffling = any(
-            link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
-            for link in train_chain
-            if link in val_chain
-        )
-        if reshuffling and separating:
-            return  # EXE025 says it
-        spots = [link["place"] for link in separating[-2:]] or readers[-1:]
-        yield run.found(
-            f"{overlap['shared']:,} of {overlap['val']:,} records of validation are also trained on",
-            *spots,
-            run.keyword(place, "validation_data") if place else None,
-            help="give validation records that are not trained on",
-        )
-
-
-def _own_lines(train: list[Event], val: list[Event]) -> list[Spot]:
-    """Where validation data is read: of a function that both use, the line that calls it for validation."""
-    names = ("TFRecordDataset", "list_files", "from_tensor_slices")
-    stacks = [[link["place"], *link["callers"]] for link in train if link["name"] in names]
-    lines = {(spot[0], spot[1]) for stack in stacks for spot in stack}
-    found: list[Spot] = []
-    for link in val:
-        if link["name"] in names:
-            own = [spot for spot in (link["place"], *link["callers"]) if (spot[0], spot[1]) not in lines]
-            found += own[:1]
-    return found
-
-
-def _globs(run: Execution, common: set[str]) -> list[Spot]:
-    """The patterns that match files which train and validation share, those that match most first."""
-    found = [event for event in run.of("glob") if common & set(event["files"])]
-    return [event["place"] for event in sorted(found, key=lambda event: -len(event["files"]))][:2]
-
-
-def _is_augmented(chain: list[Event]) -> bool:
-    return any(link["random"] for link in chain)
-
-
-def _is_by_replacement(run: Execution, common: set[str]) -> bool:
-    """Whether files are common only because different paths of the script were replaced by the same files."""
-    meant = [(event["was"], set(event["by"])) for event in run.of("replaced")]
-    return bool(common) and sum(bool(by & common) for _, by in meant) > 1
-
-
-@rule("EXE027", "shuffled-prediction", severity="warning", needs="execution", rank=50)
-def shuffled_prediction(run: Execution) -> Iterator[Finding]:
-    """Predictions and labels from two passes over a dataset that is shuffled.
-
-    Why: each pass has another order, so that predictions are compared with the labels of other records.
-    Example: `model.predict(test)` and `[y for x, y in test]` where `test` is shuffled
-    Fix: do not shuffle data that is evaluated, or take both from one pass.
-    Ignore: where the two are never compared.
-    Reports: none collected.
-    """
-    loops = [event["link"] for event in run.of("use") if event["use"] in ("loop", "reduce")]
-    for event in run.of("predict"):
-        look = event.get("data")
-        chain = run.chain(look)
-        again = (look or {}).get("again")
-        shuffles = [
-            link
-            for link in chain
-            if link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
-        ]
-        if not shuffles or not again or again["same_order"]:
-            continue
-        also = [
-            id
-            for id in loops
-            if any(link["id"] == shuffles[-1]["id"] for link in (*_upstream(run, run.links[id]), run.links[id]))
-        ]
-        if also:
-            yield run.found(
-                "predict and the loop that collects labels see the records in a different order: the dataset is "
-                "shuffled in each pass",
-                shuffles[-1]["place"],
-                event["place"],
-                help="do not shuffle data that is evaluated",
-            )
-
-
 MOST_DROPPED = 0.2  # of the records
 FEW_BATCHES = 0.5  # of those that there are
 
@@ -649,3 +260,385 @@ def result_discarded(run: Execution) -> Iterator[Finding]:
 
 def _words(role: str) -> str:
     return {"train": "training", "val": "validation", "evaluate": "evaluation"}[role]
+
+
+def _place_in(chain: list[Event], *names: str) -> list[int]:
+    return [number for number, link in enumerate(chain) if link["name"] in names]
+
+
+@rule("EXE020", "one-class-per-batch", severity="warning", needs="execution", rank=40)
+def one_class_per_batch(run: Execution) -> Iterator[Finding]:
+    """Batches for training that hold one class each, or nearly.
+
+    Why: each step teaches the model to answer with one class; it forgets the one before.
+    Example: records sorted by class, and a `shuffle` after `batch`, or with a small buffer.
+    Fix: shuffle before batching, with a buffer as large as the dataset.
+    Ignore: where one batch per class is meant, as in some metric learning.
+    Reports: none collected.
+    """
+    for _, look in run.data_of("train"):
+        counts, classes = look.get("classes_per_batch") or [], look.get("label_counts") or {}
+        chain = run.chain(look)
+        sizes = [int(size) for size in look.get("sizes", {})]
+        if look.get("arrays") or len(counts) < 4 or not 2 <= len(classes) <= 200 or max(sizes, default=0) < 4:
+            continue
+        drawn = sum(classes.values())
+        expected = sum(1 - (1 - n / drawn) ** max(sizes) for n in classes.values())
+        mean = sum(counts) / len(counts)
+        if mean > max(1.35, expected * 0.45):
+            continue
+        shuffles = [link for link in chain if link["name"] == "shuffle"]
+        batches = _place_in(chain, *BATCHING)
+        late = [chain[i]["place"] for i in _place_in(chain, "shuffle") if batches and i > batches[0]]
+        small = [
+            f"a buffer of {link['arguments'].get('buffer_size'):,} records"
+            for link in shuffles
+            if isinstance(link["arguments"].get("buffer_size"), int)
+        ]
+        why = "shuffle comes after batch" if late else f"shuffle has {small[0]}" if small else "nothing shuffles them"
+        spot = (
+            late[-1] if late else shuffles[-1]["place"] if shuffles else chain[batches[0]]["place"] if batches else None
+        )
+        yield run.found(
+            f"batches for training hold {mean:.1f} of {len(classes)} classes on average, where {expected:.1f} are "
+            f"to be expected: {why}",
+            spot,
+            help="shuffle before batching, with a buffer as large as the dataset",
+            severity="error" if mean < 1.35 else None,
+        )
+
+
+@rule("EXE021", "shuffle-after-batch", severity="warning", needs="execution", rank=45, silences=("PIP001",))
+def shuffle_after_batch(run: Execution) -> Iterator[Finding]:
+    """`shuffle` after `batch`.
+
+    Why: whole batches change places, and the records in them stay together forever.
+    Example: `ds.batch(32).shuffle(1000)`
+    Fix: `ds.shuffle(1000).batch(32)`
+    Ignore: where records were shuffled before already.
+    Reports: none collected.
+    """
+    for _, look in run.data_of("train"):
+        chain = run.chain(look)
+        batches = _place_in(chain, *BATCHING)
+        shuffles = _place_in(chain, "shuffle")
+        unbatched = _place_in(chain, "unbatch")
+        early = [i for i in shuffles if not batches or i < batches[0]] or _shuffled_files(chain)
+        late = [i for i in shuffles if batches and i > batches[0] and not any(batches[0] < u < i for u in unbatched)]
+        late = [i for i in late if not batches[-1] > i]  # batches that are batched again are windows
+        if late and not early:
+            link = chain[late[0]]
+            buffer = link["arguments"].get("buffer_size")
+            yield run.found(
+                f"shuffle comes after batch: its buffer holds {buffer if isinstance(buffer, int) else 'whole'} "
+                "batches, "
+                "and records stay together",
+                link["place"],
+                help="shuffle before batching",
+            )
+
+
+def _shuffled_files(chain: list[Event]) -> list[Event]:
+    return [link for link in chain if link["name"] == "interleave"] and [
+        link for link in chain if link["name"] == "list_files" and link["arguments"].get("shuffle") is not False
+    ]
+
+
+@rule("EXE022", "batched-twice", needs="execution", rank=30)
+def batched_twice(run: Execution) -> Iterator[Finding]:
+    """A dataset that is batched twice.
+
+    Why: the model gets batches of batches, and errors that speak of shapes.
+    Example: `make_dataset(batch_size=32).batch(32)`
+    Fix: remove one of them.
+    Ignore: where windows are batched.
+    Reports: none collected.
+    """
+    for _, look in run.data_of("train", "val"):
+        shapes = [facts["shape"] for facts in look.get("inputs", {}).values()]
+        pairs = [(link, early) for link in run.chain(look) if (early := _batched_before(run, link)) is not None]
+        for link, early in pairs[-1:]:
+            yield run.found(
+                "the dataset is batched twice" + (f": an input has shape {shapes[0]}" if shapes else ""),
+                link["place"],
+                early["place"],
+                help="remove one of the two",
+                severity=None if run.failure is not None else "info",  # a model that takes it is made for it
+            )
+
+
+def _batched_before(run: Execution, link: Event) -> Event | None:
+    """The batch whose batches another one batches as they are."""
+    keeps = ("shuffle", "repeat", "cache", "prefetch", "take", "skip", "filter", "with_options")
+    before = link if link["name"] in BATCHING else None
+    while before is not None:
+        before = run.links.get(before["inputs"][0]) if len(before["inputs"]) == 1 else None
+        if before is not None and before["name"] in BATCHING:
+            return before
+        before = before if before is not None and before["name"] in keeps else None
+    return None
+
+
+@rule("EXE023", "augmentation-frozen", severity="warning", needs="execution", rank=50)
+def augmentation_frozen(run: Execution) -> Iterator[Finding]:
+    """Random changes that are the same in every epoch, or for every record.
+
+    Why: what is meant to be new each time is drawn once and kept.
+    Example: `ds.map(augment).cache()`; `np.random.uniform()` inside `map`; a stateless operation with a fixed seed
+    Fix: cache first, then augment; draw with `tf.random`, and with a seed of its own for each record.
+    Ignore: where fixed changes are meant.
+    Reports: none collected.
+    """
+    for _, look in run.data_of("train"):
+        chain = run.chain(look)
+        for number, link in enumerate(chain):
+            caches = [other for other in chain[number + 1 :] if other["name"] in ("cache", "snapshot")]
+            if link["random"] == "each time" and caches:
+                yield run.found(
+                    "random changes are made before cache: every epoch sees those of the first",
+                    caches[0]["place"],
+                    link["place"],
+                    help="cache first, then augment",
+                )
+            elif link["random"] == "always the same" and link["name"] == "map":
+                yield run.found(
+                    "random changes are drawn from a fixed seed: they are the same for every record and epoch",
+                    link["function"] or link["place"],
+                    link["place"],
+                    help="draw a new seed for each record, as with a counter zipped to the records",
+                    confidence="likely",
+                )
+    in_maps = any(link["function"] for link in run.links.values())
+    for event in run.of("python_random"):
+        if in_maps:
+            yield run.found(
+                f"{event['name']} runs once, when the function is traced: all records get the same number",
+                event["place"],
+                help="draw with tf.random.uniform",
+            )
+
+
+@rule("EXE024", "augmented-validation", severity="warning", needs="execution", rank=50)
+def augmented_validation(run: Execution) -> Iterator[Finding]:
+    """Validation data that changes from pass to pass.
+
+    Why: each epoch measures something else, and not what the model will meet.
+    Example: one function with `random_flip` for training and validation
+    Fix: augment the training data alone.
+    Ignore: where predictions are averaged over changed copies on purpose.
+    Reports: none collected.
+    """
+    told: set[tuple[str, int]] = set()
+    for _, look in run.data_of("val", "evaluate"):
+        again = look.get("again")
+        chain = run.chain(look)
+        drawing = [link for link in chain if link["random"] == "each time"]
+        if not drawing or not again or not (again["complete"] or not _place_in(chain, "shuffle")):
+            continue
+        changes = again["same"] <= 0.7 * again["records"]
+        caches = _place_in(chain, "cache", "snapshot")
+        is_kept = look.get("seeded") or any(chain.index(link) < cache for link in drawing for cache in caches)
+        if not changes and not is_kept:
+            continue
+        place = drawing[-1]["place"]
+        if (place[0], place[1]) in told:
+            continue
+        told.add((place[0], place[1]))
+        told_of = again["records"] - again["same"]
+        shapes = [[facts["shape"] for facts in look.get(part, {}).values()] for part in ("inputs", "labels")]
+        is_task = any(shape in shapes[0] for shape in shapes[1] if len(shape) > 2)  # to take the noise out again
+        yield run.found(
+            f"{told_of:,} of {again['records']:,} validation records differ in a second pass: they are augmented"
+            if changes
+            else "validation data is changed at random",
+            place,
+            drawing[-1]["function"],
+            help="augment the training data alone",
+            confidence="proven" if changes else "likely",
+            severity="info" if is_task else None,
+        )
+
+
+@rule("EXE025", "reshuffled-split", needs="execution", rank=25)
+def reshuffled_split(run: Execution) -> Iterator[Finding]:
+    """`take` and `skip` on a dataset that is shuffled again in each pass.
+
+    Why: in every epoch other records are taken, so that validation holds what was trained on.
+    Example: `ds = ds.shuffle(1000); val = ds.take(200); train = ds.skip(200)`
+    Fix: `shuffle(1000, reshuffle_each_iteration=False)`, or split the files.
+    Ignore: never.
+    Reports: none collected.
+    """
+    takes = [link for link in run.links.values() if link["name"] == "take"]
+    skips = [link for link in run.links.values() if link["name"] == "skip"]
+    used = {id for role, look in run.data_of("train", "val", "evaluate") for id in look.get("chain", ())}
+    for take in takes:
+        for skip in skips:
+            if take["inputs"] != skip["inputs"] or not {take["id"], skip["id"]} <= used:
+                continue
+            before = _upstream(run, take)
+            shuffles = [
+                link
+                for link in before
+                if link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
+            ]
+            caches = [link for link in before if link["name"] in ("cache", "snapshot")]
+            shuffles = [link for link in shuffles if not any(cache["id"] > link["id"] for cache in caches)]
+            if shuffles:
+                yield run.found(
+                    "train and validation are taken from a dataset that is shuffled again in every pass: their "
+                    "records mix",
+                    shuffles[-1]["place"],
+                    take["place"],
+                    skip["place"],
+                    help="shuffle with reshuffle_each_iteration=False, or split before shuffling",
+                )
+                return
+
+
+def _upstream(run: Execution, link: Event) -> list[Event]:
+    found: dict[int, Event] = {}
+    pending = list(link["inputs"])
+    while pending:
+        id = pending.pop()
+        if id in run.links and id not in found:
+            found[id] = run.links[id]
+            pending += run.links[id]["inputs"]
+    return sorted(found.values(), key=lambda one: one["id"])
+
+
+@rule("EXE026", "validation-in-training", needs="execution", rank=25)
+def validation_in_training(run: Execution) -> Iterator[Finding]:
+    """Validation data that the model is trained on.
+
+    Why: validation measures what was memorised: it looks good while the model learns nothing that generalises.
+    Example: the same files for both, `validation_data=train_ds`, `skip` forgotten
+    Fix: give validation records of its own.
+    Ignore: where the data is only there to try things out.
+    Reports: none collected.
+    """
+    for fit in run.fits:
+        if fit["same"]:
+            yield run.found(
+                "fit validates on the dataset that it trains on",
+                run.keyword(fit["place"], "validation_data"),
+                help="give validation_data records that are not trained on",
+            )
+        elif fit.get("val") and fit.get("train"):
+            yield from _shared(run, fit["train"], fit["val"], fit.get("overlap"), fit)
+    if run.loop is not None:
+        for train in run.loop["train"][:1]:
+            for number, val in enumerate(run.loop["val"][:2]):
+                overlaps = run.loop["overlaps"]
+                yield from _shared(run, train, val, overlaps[number] if number < len(overlaps) else None, None)
+
+
+def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit: Event | None) -> Iterator[Finding]:
+    train_chain, val_chain = run.chain(train), run.chain(val)
+    if run.has_stand_ins:
+        return
+    files = [{name for link in chain for name in link["files"]} for chain in (train_chain, val_chain)]
+    common = files[0] & files[1]
+    only_train = [link for link in train_chain if link not in val_chain]
+    only_val = [link for link in val_chain if link not in train_chain]
+    separating = [link for link in (*only_train, *only_val) if link["name"] in SEPARATING]
+    readers = _own_lines(train_chain, val_chain)
+    by_replacement = _is_by_replacement(run, common)
+    place = fit["place"] if fit else None
+    share = overlap["shared"] / overlap["val"] if overlap and overlap["val"] >= LEAST_RECORDS else 0.0
+    if common and not separating and not by_replacement:
+        spot = readers[-1] if readers else None
+        if share > SAME_SHARE or _is_augmented(train_chain):
+            yield run.found(
+                f"train and validation read the same {'file' if len(common) == 1 else f'{len(common)} files'}",
+                spot
+                or (
+                    run.keyword(place, "validation_data") if place else (val_chain[-1]["place"] if val_chain else None)
+                ),
+                *readers[-1:],
+                *_globs(run, common),
+                help="give validation files of its own, or split with take and skip",
+                shared=sorted(common)[:3],
+            )
+            return
+    if share > SAME_SHARE and overlap and not by_replacement and overlap["val"] > LEAST_RECORDS:
+        reshuffling = any(
+            link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
+            for link in train_chain
+            if link in val_chain
+        )
+        if reshuffling and separating:
+            return  # EXE025 says it
+        spots = [link["place"] for link in separating[-2:]] or readers[-1:]
+        yield run.found(
+            f"{overlap['shared']:,} of {overlap['val']:,} records of validation are also trained on",
+            *spots,
+            run.keyword(place, "validation_data") if place else None,
+            help="give validation records that are not trained on",
+        )
+
+
+def _own_lines(train: list[Event], val: list[Event]) -> list[Spot]:
+    """Where validation data is read: of a function that both use, the line that calls it for validation."""
+    names = ("TFRecordDataset", "list_files", "from_tensor_slices")
+    stacks = [[link["place"], *link["callers"]] for link in train if link["name"] in names]
+    lines = {(spot[0], spot[1]) for stack in stacks for spot in stack}
+    found: list[Spot] = []
+    for link in val:
+        if link["name"] in names:
+            own = [spot for spot in (link["place"], *link["callers"]) if (spot[0], spot[1]) not in lines]
+            found += own[:1]
+    return found
+
+
+def _globs(run: Execution, common: set[str]) -> list[Spot]:
+    """The patterns that match files which train and validation share, those that match most first."""
+    found = [event for event in run.of("glob") if common & set(event["files"])]
+    return [event["place"] for event in sorted(found, key=lambda event: -len(event["files"]))][:2]
+
+
+def _is_augmented(chain: list[Event]) -> bool:
+    return any(link["random"] for link in chain)
+
+
+def _is_by_replacement(run: Execution, common: set[str]) -> bool:
+    """Whether files are common only because different paths of the script were replaced by the same files."""
+    meant = [(event["was"], set(event["by"])) for event in run.of("replaced")]
+    return bool(common) and sum(bool(by & common) for _, by in meant) > 1
+
+
+@rule("EXE027", "shuffled-prediction", severity="warning", needs="execution", rank=50)
+def shuffled_prediction(run: Execution) -> Iterator[Finding]:
+    """Predictions and labels from two passes over a dataset that is shuffled.
+
+    Why: each pass has another order, so that predictions are compared with the labels of other records.
+    Example: `model.predict(test)` and `[y for x, y in test]` where `test` is shuffled
+    Fix: do not shuffle data that is evaluated, or take both from one pass.
+    Ignore: where the two are never compared.
+    Reports: none collected.
+    """
+    loops = [event["link"] for event in run.of("use") if event["use"] in ("loop", "reduce")]
+    for event in run.of("predict"):
+        look = event.get("data")
+        chain = run.chain(look)
+        again = (look or {}).get("again")
+        shuffles = [
+            link
+            for link in chain
+            if link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
+        ]
+        if not shuffles or not again or again["same_order"]:
+            continue
+        also = [
+            id
+            for id in loops
+            if any(link["id"] == shuffles[-1]["id"] for link in (*_upstream(run, run.links[id]), run.links[id]))
+        ]
+        if also:
+            yield run.found(
+                "predict and the loop that collects labels see the records in a different order: the dataset is "
+                "shuffled in each pass",
+                shuffles[-1]["place"],
+                event["place"],
+                help="do not shuffle data that is evaluated",
+            )

@@ -129,15 +129,27 @@ class Cause:
     help: str = ""
 
 
-Reader = Callable[[Execution, Event, str], Cause | None]
+Reader = Callable[[Execution, Event, "re.Match[str]"], Cause | None]
+_READERS: list[tuple[tuple[str, ...], Reader]] = []  # in the order in which they are asked
+
+
+def _reads(*patterns: str) -> Callable[[Reader], Reader]:
+    """Make a function the reader of errors in whose text, which begins with the type, one of these is found."""
+
+    def register(reader: Reader) -> Reader:
+        _READERS.append((patterns, reader))
+        return reader
+
+    return register
 
 
 def cause_of(run: Execution, error: Event) -> Cause:
     """An error in words; as it is, where no words are known."""
-    text = f"{error['message']}\n{error.get('again') or ''}\n{error.get('cause') or ''}"
+    text = f"{error['type']}\n{error['message']}\n{error.get('again') or ''}\n{error.get('cause') or ''}"
     spots = _spots(error)
-    for reader in _READERS:
-        cause = reader(run, error, text)
+    for patterns, reader in _READERS:
+        found = next((match for pattern in patterns if (match := re.search(pattern, text))), None)
+        cause = reader(run, error, found) if found is not None else None
         if cause is not None:
             cause.spots = [*cause.spots, *spots]
             return cause
@@ -198,15 +210,11 @@ def _known_features(run: Execution) -> str:
     return f"; the records hold {', '.join(names[:12])}" if names else ""
 
 
-def _missing_feature(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(
-        r"Feature(?: list)?:? '?(\S+?)'? (?:\(data type: (\w+)\) )?is required but could not be found", text
-    )
-    found = found or re.search(
-        r"[Nn]ame: [^,]*, (?:Context f|F)eature(?: list)? '?(\S+?)'? (?:\(data type: (\w+)\) )?is required", text
-    )
-    if found is None:
-        return None
+@_reads(
+    r"Feature(?: list)?:? '?(\S+?)'? (?:\(data type: (\w+)\) )?is required but could not be found",
+    r"[Nn]ame: [^,]*, (?:Context f|F)eature(?: list)? '?(\S+?)'? (?:\(data type: (\w+)\) )?is required",
+)
+def _missing_feature(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     return Cause(
         f"feature {found[1]!r} is not in the records{_known_features(run)}",
         _feature_spot(run, error, found[1]),
@@ -214,35 +222,27 @@ def _missing_feature(run: Execution, error: Event, text: str) -> Cause | None:
     )
 
 
-def _other_dtype(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"Feature: (\S+)\.? ?Data types don't match\. Expected type: (\w+), Feature is: (\w+)?", text)
-    found = found or re.search(
-        r"Key: (\S+?)\. +Data types don't match\. (?:Expected type|Data type): (\w+)[ ,].*?: ?(\w+)", text
-    )
-    if found is None:
-        found = re.search(r"Key: (\S+?)\.\s+Data types don't match\.(.*)", text)
-        if found is None:
-            return None
-        return Cause(
-            f"feature {found[1]!r} is of another type in the records than the spec says:{found[2][:120]}",
-            _feature_spot(run, error, found[1]),
-            "parse it with the type that was written, and cast afterwards",
-        )
+@_reads(
+    r"Feature: (\S+)\.? ?Data types don't match\. Expected type: (\w+), Feature is: (\w+)?",
+    r"Key: (\S+?)\. +Data types don't match\. (?:Expected type|Data type): (\w+)[ ,].*?: ?(\w+)",
+    r"Key: (\S+?)\.\s+Data types don't match\.(.*)",
+)
+def _other_dtype(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
+    what = f"is parsed as {found[2]}, but the records hold another type"
+    if found.re.groups == 2:
+        what = f"is of another type in the records than the spec says:{found[2][:120]}"
     return Cause(
-        f"feature {found[1]!r} is parsed as {found[2]}, but the records hold another type",
+        f"feature {found[1]!r} {what}",
         _feature_spot(run, error, found[1]),
         "parse it with the type that was written, and cast afterwards",
     )
 
 
-def _other_length(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(
-        r"Key: (\S+?)\.\s+Number of \w+ values != expected\.\s+Values? size:? ?(\d+) but output shape: ?(\[[^\]]*\])",
-        text,
-    )
-    found = found or re.search(r"Key: (\S+?)[,.].*?[Vv]alues size: ?(\d+).*?shape: ?(\[[^\]]*\])", text, re.DOTALL)
-    if found is None:
-        return None
+@_reads(
+    r"Key: (\S+?)\.\s+Number of \w+ values != expected\.\s+Values? size:? ?(\d+) but output shape: ?(\[[^\]]*\])",
+    r"(?s)Key: (\S+?)[,.].*?[Vv]alues size: ?(\d+).*?shape: ?(\[[^\]]*\])",
+)
+def _other_length(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     return Cause(
         f"feature {found[1]!r} holds {found[2]} values, but the spec says shape {found[3]}",
         _feature_spot(run, error, found[1]),
@@ -250,9 +250,8 @@ def _other_length(run: Execution, error: Event, text: str) -> Cause | None:
     )
 
 
-def _damaged(run: Execution, error: Event, text: str) -> Cause | None:
-    if error["type"] != "DataLossError" and "corrupted record" not in text and "inflate" not in text:
-        return None
+@_reads(r"\ADataLossError\n|corrupted record|inflate")
+def _damaged(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     sources = [link for link in run.of("link") if link["name"] == "TFRecordDataset"]
     chain = set(error.get("chain") or ())
     source = next((link for link in sources if link["id"] in chain), sources[-1] if sources else None)
@@ -276,10 +275,8 @@ def _damaged(run: Execution, error: Event, text: str) -> Cause | None:
     )
 
 
-def _label_range(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)", text)
-    if found is None:
-        return None
+@_reads(r"Received a label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
+def _label_range(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     model: Event = next((model for model in _models(run) if model.get("last")), {})
     spot = (model.get("last") or {}).get("place")
     return Cause(
@@ -295,10 +292,8 @@ def _models(run: Execution) -> list[Event]:
     return found + [model for event in run.of("loops") for model in event["models"]]
 
 
-def _embedding(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"indices\[[^\]]*\] = (-?\d+) is not in \[0, (\d+)\)", text)
-    if found is None:
-        return None
+@_reads(r"indices\[[^\]]*\] = (-?\d+) is not in \[0, (\d+)\)")
+def _embedding(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     spots = [
         layer["place"]
         for model in _models(run)
@@ -317,10 +312,8 @@ def _last_compiled(run: Execution) -> Spot:
     return next((fit["model"]["compiled_at"] for fit in run.fits[::-1] if fit["model"].get("compiled_at")), None)
 
 
-def _loss_shapes(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"target\.shape=(\([^)]*\)), output\.shape=(\([^)]*\))", text)
-    if found is None:
-        return None
+@_reads(r"target\.shape=(\([^)]*\)), output\.shape=(\([^)]*\))")
+def _loss_shapes(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     fit = next(iter(run.fits[::-1]), None)
     loss = ((fit or {}).get("model") or {}).get("loss") or {}
     compiled = _last_compiled(run)
@@ -340,11 +333,38 @@ def _sequences(fit: Event | None, labels: str, outputs: str) -> list[Spot]:
     return found[-1:] if outputs.count(",") > labels.count(",") else []
 
 
-def _input_shape(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"Input \d+.*? of layer ['\"]?(\w+)['\"]? is incompatible with the layer: (.*)", text)
-    found = found or re.search(r"Invalid input shape for input (.*)", text)
-    if found is None:
-        return None
+@_reads(
+    r"Input to reshape is a tensor with (\d+) values, but the requested shape has (\d+)",
+    r"Cannot reshape a tensor with (\d+) elements to shape \S+ \((\d+) elements\)",
+)
+def _reshape(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
+    return Cause(
+        f"a tensor of {found[1]} values is reshaped to a shape of {found[2]}",
+        [],
+        "use the shape and the dtype with which the values were written",
+    )
+
+
+@_reads(r"(?s)Cannot (?:batch tensors with different shapes|add tensor to the batch)(.*)")
+def _unbatchable(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
+    shapes = re.search(r"(\[[^\]]*\]).*?(\[[^\]]*\])", found[0])
+    chain = [link for link in run.of("link") if link["id"] in set(error.get("chain") or ())]
+    batch = next((link for link in reversed(chain) if link["name"] == "batch"), None)
+    maps = [link for link in chain if link["name"] == "map"]
+    spots = [batch["place"]] if batch else []
+    spots += [maps[-1]["function"]] if maps and maps[-1].get("function") else []
+    return Cause(
+        f"records of different shapes are batched{f': {shapes[1]} and {shapes[2]}' if shapes else ''}",
+        spots,
+        "resize or pad them to one shape before batch, or use padded_batch",
+    )
+
+
+@_reads(
+    r"Input \d+.*? of layer ['\"]?(\w+)['\"]? is incompatible with the layer: (.*)",
+    r"Invalid input shape for input (.*)",
+)
+def _input_shape(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     name = found[1] if found.lastindex and found.lastindex > 1 else ""
     spots = [
         layer["place"]
@@ -368,38 +388,8 @@ def _input_shape(run: Execution, error: Event, text: str) -> Cause | None:
     )
 
 
-def _reshape(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"Input to reshape is a tensor with (\d+) values, but the requested shape has (\d+)", text)
-    found = found or re.search(r"Cannot reshape a tensor with (\d+) elements to shape \S+ \((\d+) elements\)", text)
-    if found is None:
-        return None
-    return Cause(
-        f"a tensor of {found[1]} values is reshaped to a shape of {found[2]}",
-        [],
-        "use the shape and the dtype with which the values were written",
-    )
-
-
-def _unbatchable(run: Execution, error: Event, text: str) -> Cause | None:
-    if "Cannot batch tensors with different shapes" not in text and "Cannot add tensor to the batch" not in text:
-        return None
-    found = re.search(r"(\[[^\]]*\]).*?(\[[^\]]*\])", text[text.find("Cannot") :])
-    chain = [link for link in run.of("link") if link["id"] in set(error.get("chain") or ())]
-    batch = next((link for link in reversed(chain) if link["name"] == "batch"), None)
-    maps = [link for link in chain if link["name"] == "map"]
-    spots = [batch["place"]] if batch else []
-    spots += [maps[-1]["function"]] if maps and maps[-1].get("function") else []
-    return Cause(
-        f"records of different shapes are batched{f': {found[1]} and {found[2]}' if found else ''}",
-        spots,
-        "resize or pad them to one shape before batch, or use padded_batch",
-    )
-
-
-def _monitor(run: Execution, error: Event, text: str) -> Cause | None:
-    found = re.search(r"(\w+) callback received monitor=(\S+?),", text)
-    if found is None:
-        return None
+@_reads(r"(\w+) callback received monitor=(\S+?),")
+def _monitor(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     callbacks = [one for fit in run.fits for one in fit["arguments"]["callbacks"] if one.get("monitor") == found[2]]
     metrics = next((fit["model"].get("metrics") for fit in run.fits[::-1] if fit["model"].get("metrics")), None)
     return Cause(
@@ -410,31 +400,29 @@ def _monitor(run: Execution, error: Event, text: str) -> Cause | None:
     )
 
 
-def _name_error(run: Execution, error: Event, text: str) -> Cause | None:
-    if error["type"] not in ("NameError", "UnboundLocalError"):
-        return None
+@_reads(r"\A(?:NameError|UnboundLocalError)\n")
+def _name_error(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     return Cause(f"{_essence(error['message'])}")
 
 
-def _missing_key(run: Execution, error: Event, text: str) -> Cause | None:
+@_reads(r"(?:\AKeyError\n|KeyError: )['\"](.+?)['\"]")
+def _missing_key(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     """A name that is taken out of parsed features, and that no description of them has."""
-    found = re.search(r"KeyError: ['\"](.+?)['\"]", f"{error['type']}: {text}")
     spots: list[Spot] = []
     for file in sorted({frame[0] for frame in error["frames"]}):
         source = run.source_of(file)
-        for node in ast.walk(source.tree) if source and found else ():
+        for node in ast.walk(source.tree) if source else ():
             if isinstance(node, ast.Dict) and any("Feature" in ast.dump(value) for value in node.values):
                 spots.append((file, node.lineno, ""))
-    if found is None or not spots:
+    if not spots:
         return None
     frames = [frame for frame in error["frames"][-1:] if frame]
     return Cause(f"{found[1]!r} is not among the features that are parsed", [*frames, *spots[:3]],
                  "use the name under which the feature is parsed")  # fmt: skip
 
 
-def _no_gradient(run: Execution, error: Event, text: str) -> Cause | None:
-    if "No gradients provided for any variable" not in text:
-        return None
+@_reads("No gradients provided for any variable")
+def _no_gradient(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     functions = [(model.get("loss") or {}).get("function") for model in _models(run)]
     spots = [spot for function in functions if function for spot in run.lines_in(function, NO_DERIVATIVE)]
     spots += [spot for frame in error["frames"][::-1] for spot in run.around(frame, NO_DERIVATIVE)]
@@ -445,9 +433,8 @@ def _no_gradient(run: Execution, error: Event, text: str) -> Cause | None:
     )
 
 
-def _unknown_shape(run: Execution, error: Event, text: str) -> Cause | None:
-    if not re.search(r"unknown TensorShape|unknown rank|shape .*(is|must be) .*(unknown|defined)|<unknown>", text):
-        return None
+@_reads(r"unknown TensorShape|unknown rank|shape .*(is|must be) .*(unknown|defined)|<unknown>")
+def _unknown_shape(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     pattern = r"py_function|numpy_function|decode_image\("
     functions = [link["function"] for link in run.of("link") if link["function"]]
     spots = [spot for function in functions for spot in run.lines_in(function, pattern)] or run.lines_of(pattern)
@@ -456,10 +443,9 @@ def _unknown_shape(run: Execution, error: Event, text: str) -> Cause | None:
     return Cause("a tensor has no shape when the model is built", spots[:2], "give it one with set_shape")
 
 
-def _strings(run: Execution, error: Event, text: str) -> Cause | None:
+@_reads(r"Cast string to|string.*not (supported|allowed)|dtype.*string|: string")
+def _strings(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
     """Labels or inputs that are text where numbers are needed."""
-    if not re.search(r"Cast string to|string.*not (supported|allowed)|dtype.*string|: string", text):
-        return None
     looks = [fit["train"] for fit in run.fits[::-1] if fit.get("train")] + list(run.of("look"))
     for look in looks:
         for part in ("labels", "inputs"):
@@ -473,23 +459,3 @@ def _strings(run: Execution, error: Event, text: str) -> Cause | None:
                 return Cause(f"{what} are text, but the model takes numbers", spots[:2],
                              "give names numbers, with StringLookup or a table")  # fmt: skip
     return None
-
-
-_READERS: tuple[Reader, ...] = (
-    _missing_feature,
-    _other_dtype,
-    _other_length,
-    _damaged,
-    _label_range,
-    _embedding,
-    _loss_shapes,
-    _reshape,
-    _unbatchable,
-    _input_shape,
-    _monitor,
-    _name_error,
-    _missing_key,
-    _no_gradient,
-    _unknown_shape,
-    _strings,
-)
