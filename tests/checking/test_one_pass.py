@@ -1,4 +1,4 @@
-"""A check in parts finds what a check of one process finds."""
+"""A check on many workers finds what a check in one process finds."""
 
 import io
 
