@@ -36,7 +36,7 @@ def test_a_read_that_differs_twice_is_hardware(tmp_path: Path, monkeypatch: pyte
 
 def test_every_rule_about_data_has_a_case_that_shows_it() -> None:
     shown = {rule for _, rule, _ in CASES} | {"FIL007"}
-    others = ("ACM", "TFX")  # custom rules, and those of test_tfx_rules.py
+    others = ("ACM", "TFX")  # custom rules, and those of test_schema_rules.py
     assert {rule.id for rule in all_rules() if rule.subject == "data" and rule.id[:3] not in others} == shown
 
 
