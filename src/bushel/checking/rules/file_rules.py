@@ -233,7 +233,7 @@ def _missing_shards(paths: list[Path]) -> Iterator[Finding]:
 
 @rule("FIL007", "unstable-read", needs="records")
 def unstable_read(data: Data) -> Iterator[Finding]:
-    """Records that were damaged when they were read first, and intact when they were read again.
+    """Records that were damaged on the first read, and intact on the second.
 
     Why: then it is not the file but the memory, the disk or the network that fails, and it will fail elsewhere too.
     Example: `corrupted record at 12` that goes away when the page cache is dropped.
@@ -254,7 +254,7 @@ def unstable_read(data: Data) -> Iterator[Finding]:
 
 @rule("FIL008", "stale-index", severity="warning", needs="records")
 def stale_index(data: Data) -> Iterator[Finding]:
-    """An index that does not belong to its file any more.
+    """An index that no longer belongs to its file.
 
     Why: records would be looked for where they are not; readers refuse it and fall back to a scan, or fail.
     Example: a shard was written again under its old name.

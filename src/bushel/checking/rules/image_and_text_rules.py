@@ -92,7 +92,7 @@ def other_image_format(data: Data) -> Iterator[Finding]:
 
 @rule("IMG003", "pending-exif-rotation", severity="warning", needs="images")
 def pending_exif_rotation(data: Data) -> Iterator[Finding]:
-    """Images whose EXIF data says that they are to be rotated before they are shown.
+    """Images whose EXIF data asks for a rotation before they are shown.
 
     Why: annotation tools rotate, `tf.io.decode_jpeg` does not: boxes are misplaced, height and width swapped.
     Example: photos from a phone that was held upright.
@@ -212,7 +212,7 @@ def image_shows_nothing(data: Data) -> Iterator[Finding]:
 
 @rule("IMG007", "channels-swapped-between-splits", severity="warning", needs="images")
 def channels_swapped_between_splits(data: Data) -> Iterator[Finding]:
-    """Red and blue change places between two splits.
+    """Red and blue are swapped between two splits.
 
     Why: one path read with OpenCV (BGR), the other with PIL or TensorFlow (RGB): validation is quietly worse.
     Example: `cv2.imread` for train, `tf.io.decode_jpeg` for validation.

@@ -328,7 +328,7 @@ MIN_OF_FILE = 20
 
 @rule("LBL009", "feature-tells-label", severity="warning", needs=("values", "rows"))
 def feature_tells_label(data: Data) -> Iterator[Finding]:
-    """A feature that is the label under another name, or that alone tells every label: a leak.
+    """A feature that is the label under another name, or that alone determines every label: a leak.
 
     Why: the model learns to read this one feature; where it is used, the feature is not known or means nothing.
     Example: an index column of a table that is sorted by class; a column `diagnosis` next to `label`.
@@ -464,7 +464,7 @@ def _count(votes: NDArray[np.int64], distances: NDArray[np.float32], codes: NDAr
 
 @rule("LBL010", "neighbours-contradict-label", severity="warning", needs=("values", "rows"), when=())
 def neighbours_contradict_label(data: Data) -> Iterator[Finding]:
-    """Records whose nearest neighbours nearly all have one other label, in classes that neighbours tell well.
+    """Records whose nearest neighbours nearly all have one other label, in classes that neighbours predict well.
 
     Why: these labels are probably wrong: they hold the score down and teach the model noise.
     Example: two annotators, one of whom swapped two classes for a day.

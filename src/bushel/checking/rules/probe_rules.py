@@ -422,7 +422,7 @@ def worse_at_inference(probe: Probe) -> Iterator[Finding]:
 
 @rule("TRN005", "learning-rate-too-high", needs="probe", rank=105)
 def learning_rate_too_high(probe: Probe) -> Iterator[Finding]:
-    """A loss that grows, or is no number any more, after a few steps with the model's own optimiser.
+    """A loss that grows, or is no longer a number, after a few steps with the model's own optimiser.
 
     Why: each step goes too far: the weights grow until nothing can be learned from them.
     Example: `Adam(10.0)`; `SGD(1.0)` on inputs of 0..255.
@@ -447,7 +447,7 @@ def learning_rate_too_high(probe: Probe) -> Iterator[Finding]:
 def cannot_be_trained(probe: Probe) -> Iterator[Finding]:
     """A model that ends with an error on its first batch.
 
-    Why: so will training.
+    Why: training will end with it too.
     Example: an input of another shape than the records give; labels that the loss does not take.
     Fix: what the error says, which Keras raised for the batch that is described.
     Ignore: where the records reach the model in another way than the probe fed them.

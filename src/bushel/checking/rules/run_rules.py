@@ -537,7 +537,7 @@ def too_few_steps(run: RunFacts) -> Iterator[Finding]:
 
 @rule("RUN020", "splits-differ", needs="run", rank=124)
 def splits_differ(run: RunFacts) -> Iterator[Finding]:
-    """A linear model tells the records of train from those that judge, and what is learned of one fails on the other.
+    """A linear model tells train from validation records, and what is learned on one fails on the other.
 
     Why: the model is asked about inputs that it never saw: another scale, another camera, another year.
     Example: a test split that was not normalised; images of another source.
@@ -557,7 +557,7 @@ def splits_differ(run: RunFacts) -> Iterator[Finding]:
 
 @rule("RUN021", "labels-of-splits-differ", needs="run", rank=126)
 def labels_of_splits_differ(run: RunFacts) -> Iterator[Finding]:
-    """What holds within train fails on the records that judge the model, though their inputs look alike.
+    """What holds within train fails on the validation records, though their inputs look alike.
 
     Why: the labels of the two splits mean different things.
     Example: classes numbered in another order in the test split; labels that were negated or shuffled there.
@@ -642,7 +642,7 @@ def rare_classes_lost(run: RunFacts) -> Iterator[Finding]:
 def inputs_are_cut(run: RunFacts) -> Iterator[Finding]:
     """Most of the values of an input are cut away.
 
-    Why: what tells the label may be in the part that the model never sees.
+    Why: what determines the label may be in the part that the model never sees.
     Example: `--max-length 16` for documents of a thousand words.
     Fix: a larger `--max-length`.
     Ignore: where the beginning is what matters.

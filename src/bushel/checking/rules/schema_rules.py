@@ -100,7 +100,7 @@ def list_type_mismatch(data: Data) -> Iterator[Finding]:
 
 @rule("SCH003", "value-count-mismatch", needs="records")
 def value_count_mismatch(data: Data) -> Iterator[Finding]:
-    """A feature that holds another number of values in a few records than in all others, or than is declared.
+    """A feature with a different number of values in a few records than in the rest, or than is declared.
 
     Why: `Number of int64 values != expected. Values size: 2 but output shape: [3]`, when such a record comes up.
     Example: `shape` is `[h, w, 3]` for colour images and `[h, w]` for the grey ones.
@@ -208,7 +208,7 @@ def other_records_mixed_in(data: Data) -> Iterator[Finding]:
 
     Why: they come from another dataset or another version of the writer, and end training when their turn comes.
     Example: the shards of a detection set and of a classification set in one folder.
-    Fix: keep the two apart; `bushel info` on each file tells which is which.
+    Fix: keep the two apart; `bushel info` on each file shows which is which.
     Ignore: where features are optional and differ by one or two.
     Reports: https://github.com/tensorflow/tensorflow/issues/5234
     """

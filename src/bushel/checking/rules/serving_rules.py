@@ -266,7 +266,7 @@ def _size(values: Any) -> float:
 
 @rule("SRV006", "outputs-differ", needs="contract")
 def outputs_differ(facts: ServingFacts) -> Iterator[Finding]:
-    """A model that answers the golden inputs otherwise than the trained one did.
+    """A model that answers the golden inputs differently from the trained one.
 
     Why: it is another model, or was changed in export: what was evaluated is not what is served.
     Example: weights of an earlier epoch, and the contract of the last.

@@ -32,7 +32,7 @@ def duplicate_across_splits(data: Data) -> Iterator[Finding]:
     Example: all 2,443 test images are in train.
     Fix: drop the copies from the source before it is split: `rows.drop_duplicates()` of a table, one of the files with
     the same bytes. Splitting again does not help: copies have keys of their own.
-    Ignore: where the same content is really met again, and is to be scored as often.
+    Ignore: where the same content really occurs again, and should count each time.
     Reports: https://github.com/stefyste/RIAWELC/issues/2 https://github.com/js0nwu/webui/issues/1
     """
     for (one, other), count in (data.duplicates.across if data.duplicates else {}).items():
@@ -186,7 +186,7 @@ def feature_drift(data: Data) -> Iterator[Finding]:
     Why: the model meets values that it has never seen. Often a normalisation was done for one split only.
     Example: train in 0..1, validation in 0..255.
     Fix: one function for all splits, fitted on train.
-    Ignore: for splits by time, where drift is what is to be measured.
+    Ignore: for splits by time, where drift is what you want to measure.
     Reports: https://github.com/ikhlestov/vision_networks/issues/27 https://github.com/taki0112/Densenet-Tensorflow/issues/8
     """
     train = data.splits.get("train")

@@ -47,8 +47,8 @@ def not_finite(data: Data) -> Iterator[Finding]:
 def constant_feature(data: Data) -> Iterator[Finding]:
     """A feature, or positions of a vector, with the same value in every record.
 
-    Why: it tells a model nothing, and a Normalization layer divides by its variance of zero: values of 1e10 at test
-    time, where it is not quite constant.
+    Why: a model learns nothing from it, and a Normalization layer divides by its variance of zero: values of 1e10 at
+    test time, where it is not quite constant.
     Example: border pixels that are always black; a column that is filled with a default.
     Fix: drop it, or guard the division.
     Ignore: for features that describe the file, such as the number of channels. Properties of boxes other than

@@ -26,9 +26,9 @@ def _named(chain: list[Event], *names: str) -> list[Event]:
 def no_batches(run: Execution) -> Iterator[Finding]:
     """A dataset that gives no batch at all.
 
-    Why: training ends at once, with a message that speaks of something else.
+    Why: training ends at once, with a message about something else.
     Example: `drop_remainder=True` with fewer records than one batch; a pattern that matches nothing; a filter that
-    lets nothing pass; `skip` of everything.
+    lets nothing through; `skip` of everything.
     Fix: look at the first link that gives nothing, which is the one that the finding names.
     Ignore: never.
     Reports: none collected.
@@ -142,7 +142,7 @@ def records_dropped(run: Execution) -> Iterator[Finding]:
 
     Why: what is dropped is neither learned from nor measured on.
     Example: `drop_remainder=True` with batches of 512 and 700 records; a `take(10)` that was left in.
-    Fix: drop no remainder of data that is evaluated, and remove what was there to try things out.
+    Fix: do not drop the remainder of data that is evaluated, and remove what was there for a quick try.
     Ignore: where a part is meant to be left out.
     Reports: none collected.
     """
@@ -214,7 +214,7 @@ def records_overwritten(run: Execution) -> Iterator[Finding]:
 def pattern_matches_nothing(run: Execution) -> Iterator[Finding]:
     """A pattern that matches no file of the folder in which the data is.
 
-    Why: an empty list of files is an empty dataset, or an error that speaks of something else.
+    Why: an empty list of files is an empty dataset, or an error about something else.
     Example: `glob("data/*.tfrecords")` where files end in `.tfrecord`
     Fix: use the names that the files have.
     Ignore: never.
@@ -348,7 +348,7 @@ def _shuffled_files(chain: list[Event]) -> list[Event]:
 def batched_twice(run: Execution) -> Iterator[Finding]:
     """A dataset that is batched twice.
 
-    Why: the model gets batches of batches, and errors that speak of shapes.
+    Why: the model gets batches of batches, and errors about shapes.
     Example: `make_dataset(batch_size=32).batch(32)`
     Fix: remove one of them.
     Ignore: where windows are batched.
@@ -514,7 +514,7 @@ def validation_in_training(run: Execution) -> Iterator[Finding]:
     Why: validation measures what was memorised: it looks good while the model learns nothing that generalises.
     Example: the same files for both, `validation_data=train_ds`, `skip` forgotten
     Fix: give validation records of its own.
-    Ignore: where the data is only there to try things out.
+    Ignore: where the data is only there for a quick try.
     Reports: none collected.
     """
     for fit in run.fits:

@@ -35,7 +35,7 @@ def _is_own_module(run: Execution, error: Event) -> bool:
 
 @rule("EXE001", "could-not-be-run", severity="info", needs="execution", rank=0)
 def could_not_be_run(run: Execution) -> Iterator[Finding]:
-    """The script did not run to where it trains.
+    """The script did not get as far as training.
 
     Why: what was not run was not checked.
     Example: a package that is not installed, an argument that is missing, a file that is not here.

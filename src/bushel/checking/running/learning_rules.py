@@ -238,7 +238,7 @@ def nothing_to_train(run: Execution) -> Iterator[Finding]:
 
 @rule("EXE041", "does-not-learn", severity="warning", needs="execution", rank=70)
 def does_not_learn(run: Execution) -> Iterator[Finding]:
-    """A model that cannot learn eight records by heart, or diverges on them.
+    """A model that cannot memorise eight records, or diverges on them.
 
     Why: what cannot learn one small batch cannot learn the data.
     Example: a learning rate of 10; outputs that do not depend on the inputs; a loss with the wrong sign
@@ -318,7 +318,7 @@ def _flat(run: Execution, fit: Event, losses: list[float], adam: list[float], sp
 
 @rule("EXE042", "random-at-inference", severity="warning", needs="execution", rank=60)
 def random_at_inference(run: Execution) -> Iterator[Finding]:
-    """A model that gives other outputs for the same batch with `training=False`.
+    """A model that gives different outputs for the same batch with `training=False`.
 
     Why: dropout or noise stays switched on when the model is used.
     Example: `Dropout(0.5)(x, training=True)`

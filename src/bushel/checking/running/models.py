@@ -1,4 +1,4 @@
-"""What a model is, what it gives for a real batch, and whether it learns that batch by heart."""
+"""What a model is, what it gives for a real batch, and whether it can memorise that batch."""
 
 from __future__ import annotations
 

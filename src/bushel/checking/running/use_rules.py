@@ -76,7 +76,7 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
     Why: the model learns to copy it, and has nothing to copy when it is used.
     Example: a dict of all features given as inputs; targets of a language model that are not shifted
     Fix: take the label out of the inputs; shift targets by one.
-    Ignore: where inputs are to be given back, as in an autoencoder.
+    Ignore: where the model should return its inputs, as an autoencoder does.
     Reports: none collected.
     """
     for fit in run.fits:
@@ -108,7 +108,7 @@ def _origins(run: Execution, fit: Event) -> list[Spot]:
 
 @rule("EXE062", "metric-does-not-fit", severity="warning", needs="execution", rank=60)
 def metric_does_not_fit(run: Execution) -> Iterator[Finding]:
-    """A metric that measures something else than it seems to.
+    """A metric that does not measure what it seems to.
 
     Why: numbers that are always near 0 or near 1, while the model learns well or not at all.
     Example: `metrics.Accuracy()` on probabilities; `CategoricalAccuracy` on class numbers
@@ -192,7 +192,7 @@ def unfrozen_without_compile(run: Execution) -> Iterator[Finding]:
 
 @rule("EXE064", "nothing-is-trained", needs="execution", rank=30)
 def nothing_is_trained(run: Execution) -> Iterator[Finding]:
-    """No epoch is run, all weights of the samples are 0, or what is evaluated is another model.
+    """No epoch is run, all sample weights are 0, or another model is evaluated than was trained.
 
     Why: what is measured was never trained.
     Example: `fit(epochs=5, initial_epoch=5)`; a model that is built again before `evaluate`
@@ -255,7 +255,7 @@ def _roots(run: Execution, link: Event) -> set[str]:
 
 @rule("EXE066", "pairs-shuffled-apart", needs="execution", rank=30)
 def pairs_shuffled_apart(run: Execution) -> Iterator[Finding]:
-    """Inputs and labels that are shuffled apart and zipped.
+    """Inputs and labels that are shuffled separately and then zipped.
 
     Why: each input gets the label of another record.
     Example: `tf.data.Dataset.zip((images.shuffle(100), labels.shuffle(100)))`

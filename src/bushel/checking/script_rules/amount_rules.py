@@ -55,7 +55,7 @@ def validation_is_training(trace: Trace) -> Iterator[Finding]:
     Why: validation measures what was memorised: it looks good while the model learns nothing that generalises.
     Example: `validation_data=train_ds`; the pattern of train for both
     Fix: give validation records of its own.
-    Ignore: where the data is only there to try things out.
+    Ignore: where the data is only there for a quick try.
     Reports: none collected.
     """
     seen: set[int] = set()

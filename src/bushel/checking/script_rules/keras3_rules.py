@@ -96,7 +96,7 @@ def _names(source: Source) -> Iterator[Finding]:
 
 @rule("KER002", "third-argument-of-compile", needs="script", rank=3)
 def third_argument_of_compile(trace: Trace) -> Iterator[Finding]:
-    """Metrics in the third place of `compile`.
+    """Metrics as the third argument of `compile`.
 
     Why: in Keras 3 the third place is `loss_weights`; training fails with a message about weights, or weighs the loss.
     Example: `model.compile("adam", "mse", ["mae"])`
@@ -122,7 +122,7 @@ def third_argument_of_compile(trace: Trace) -> Iterator[Finding]:
 
 @rule("KER003", "file-name-that-keras-3-refuses", needs="script", rank=3)
 def file_name_refused(trace: Trace) -> Iterator[Finding]:
-    """A file to save to whose name Keras 3 does not take.
+    """A file name that Keras 3 refuses to save to.
 
     Why: the error comes when the model is saved, after training.
     Example: `model.save("saved_model")`, `model.save_weights("checkpoint")`

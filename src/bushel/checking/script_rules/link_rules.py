@@ -284,7 +284,7 @@ def after_dataset(use: Use, link: str) -> list[Edit]:
 
 @rule("PIP010", "result-thrown-away", needs="script")
 def result_thrown_away(trace: Trace) -> Iterator[Finding]:
-    """A dataset's method whose result nothing takes.
+    """A method of a dataset whose result is not used.
 
     Why: datasets do not change: `ds.shuffle(n)` alone does nothing. TensorFlow's own Object Detection API had it.
     Example: `ds.shuffle(1000)`
@@ -317,7 +317,7 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
     Why: the file is written again in every epoch, and nothing is gained.
     Example: `ds.cache("cache").take(100)`
     Fix: `ds.take(100).cache("cache")`
-    Ignore: where another reader goes through to the end first.
+    Ignore: where another reader reads to the end first.
     Reports: https://github.com/tensorflow/tensorflow/issues/50952 https://github.com/tensorflow/tensorflow/issues/45609
     """
     used = {id(link.node) for _, dataset in trace.used("train", "eval") for link in dataset.links}
@@ -334,7 +334,7 @@ def partly_read_cache(trace: Trace) -> Iterator[Finding]:
 
 @rule("PIP017", "pairs-shuffled-apart", needs="script", measured_by="EXE066")
 def pairs_shuffled_apart(trace: Trace) -> Iterator[Finding]:
-    """Two datasets that are shuffled each by itself and then zipped.
+    """Two datasets that are shuffled separately and then zipped.
 
     Why: images get the labels of others.
     Example: `tf.data.Dataset.zip((images.shuffle(100), labels.shuffle(100)))`

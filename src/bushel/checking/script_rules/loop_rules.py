@@ -181,7 +181,7 @@ def _decayed(schedule: Made, steps: int | None) -> Iterator[Finding]:
 
 @rule("PIP054", "callback-watches-nothing", severity="warning", needs="script", measured_by="EXE037")
 def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
-    """A callback that monitors what fit does not measure, or takes worse for better.
+    """A callback that monitors what fit does not measure, or watches it in the wrong direction.
 
     Why: early stopping never stops, or stops at the worst epoch; the best model is not saved.
     Example: `EarlyStopping(monitor="val_acc")`; `mode="min"` for an accuracy
@@ -433,7 +433,7 @@ def mean_of_each_replica(trace: Trace) -> Iterator[Finding]:
 
 @rule("PIP058", "made-in-every-step", severity="warning", needs="script")
 def made_in_every_step(trace: Trace) -> Iterator[Finding]:
-    """An optimizer that is made inside the training step, or an iterator that is begun again in each.
+    """An optimizer that is made inside the training step, or an iterator that is made again in each.
 
     Why: the optimizer forgets its momentum each time, or tf.function refuses to make its variables.
     Example: `def train_step(x, y): optimizer = keras.optimizers.Adam() ...`

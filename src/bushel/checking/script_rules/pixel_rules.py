@@ -50,7 +50,7 @@ def moved_apart(trace: Trace) -> Iterator[Finding]:
     Why: the mask no longer lies over what it marks.
     Example: `return tf.image.random_flip_left_right(image), mask`
     Fix: stack both, change them once, and take them apart: `tf.concat([image, mask], axis=-1)`.
-    Ignore: where the second image is no mask.
+    Ignore: where the second image is not a mask.
     Reports: none collected.
     """
     for event in trace.of("moved-apart"):
@@ -86,7 +86,7 @@ def rounded_to_nothing(trace: Trace) -> Iterator[Finding]:
 
     Why: all that is left is 0, and here and there a 1: every picture is black.
     Example: `tf.cast(image / 255, tf.uint8)`, `image // 255`
-    Fix: cast to float first, and divide then.
+    Fix: cast to float first, then divide.
     Ignore: never.
     Reports: none collected.
     """

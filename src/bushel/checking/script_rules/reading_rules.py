@@ -91,9 +91,9 @@ def _nearest_pattern(pattern: str, names: list[str]) -> str | None:
 def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
     """`compression_type` that is not what the files have.
 
-    Why: TensorFlow does not look; either way it says `corrupted record at 0`.
+    Why: TensorFlow does not detect it; either way it says `corrupted record at 0`.
     Example: `TFRecordDataset("train.tfrecord.gz")` without `compression_type="GZIP"`.
-    Fix: say what the files are, or read them with bushel, which looks.
+    Fix: pass the right `compression_type`, or read the files with bushel, which detects it.
     Ignore: never.
     Reports: https://github.com/hassan-mahmood/TIES_DataGeneration/issues/11 https://github.com/tensorflow/minigo/issues/433
     """
@@ -451,7 +451,7 @@ def not_in_vocabulary(trace: Trace) -> Iterator[Finding]:
 
 @rule("PIP030", "not-that-encoding", needs="script", measured_by="EXE003")
 def not_that_encoding(trace: Trace) -> Iterator[Finding]:
-    """`decode_jpeg` on bytes that are no image, and `decode_raw` on bytes that are one.
+    """`decode_jpeg` on bytes that are not an image, and `decode_raw` on bytes that are.
 
     Why: `4889 values, but the requested shape has 4800`: the size of a JPEG varies; or "Unknown image format".
     Example: `tf.io.decode_raw(image, tf.uint8)` of JPEG.

@@ -239,7 +239,7 @@ def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
 
 @rule("PIP037", "metric-does-not-fit", severity="warning", needs="script")
 def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
-    """A metric that measures something else than it seems to.
+    """A metric that does not measure what it seems to.
 
     Why: numbers that are always near 0 or near 1, while the model learns well or not at all.
     Example: `metrics.Accuracy()` on probabilities; `Precision()` on logits
@@ -324,7 +324,7 @@ def never_adapted(trace: Trace) -> Iterator[Finding]:
 def fitted_on_evaluation(trace: Trace) -> Iterator[Finding]:
     """A layer that is adapted to validation or test data.
 
-    Why: statistics of what is to be judged leak into the model, and differ from those of train.
+    Why: statistics of the evaluation data leak into the model, and differ from those of train.
     Example: `normalise.adapt(test)`
     Fix: adapt to the train split.
     Ignore: never.

@@ -95,7 +95,7 @@ def classes_in_any_order(trace: Trace) -> Iterator[Finding]:
 
 @rule("PIP063", "all-results-in-memory", severity="warning", needs="script")
 def all_results_in_memory(trace: Trace) -> Iterator[Finding]:
-    """`pool.map` of a function that returns what is to be written.
+    """`pool.map` of a function that returns the records to write.
 
     Why: the list of all results is held before the first is written: the process is killed for memory.
     Example: `examples = pool.map(load_image, paths)`
