@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -24,12 +24,11 @@ from bushel.transforms.protocol import Draw, array_of, check_may_read, may_read,
 from bushel.transforms.texts import (
     RESERVED,
     UNKNOWN,
-    Counts,
+    TermFit,
+    TextTransform,
     Unit,
     Vocabulary,
     check_sizes,
-    learnt_texts,
-    sample_texts,
     text_of,
     texts_of,
 )
@@ -58,14 +57,8 @@ class Terms(msgspec.Struct, frozen=True, dict=True):
         return found
 
 
-class _TermVector(msgspec.Struct, frozen=True):
+class _TermVector(TextTransform, frozen=True):
     """Text to a sparse vector of its terms; `_vectors` makes those of many texts."""
-
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it reads and writes."""
-        transform: Any = self
-        return (transform.feature, transform.out or transform.feature)
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:  # noqa: ARG002
         """Make the vector of the text."""
@@ -148,25 +141,8 @@ class Tfidf(_TermVector, frozen=True, tag="tfidf"):
         return self.fitted
 
 
-class TermsFit:
+class TermsFit(TermFit):
     """Terms counted so far."""
-
-    def __init__(self, transform: Tfidf) -> None:
-        self.transform = transform
-        self.counts = Counts(transform.unit, transform.ngrams)
-
-    def add(self, samples: Sequence[Sample]) -> None:
-        """Count the terms of more samples."""
-        self.counts.add(sample_texts(samples, self.transform.feature))
-
-    def add_columns(self, columns: dict[str, Column]) -> None:
-        """Count the terms of more texts."""
-        self.counts.add(learnt_texts(columns, self.transform.feature))
-
-    def merge(self, other: TermsFit) -> TermsFit:
-        """What both have counted."""
-        self.counts.merge(other.counts)
-        return self
 
     def finish(self) -> Tfidf:
         """The most frequent terms that are in enough texts, ordered by code point."""
@@ -180,7 +156,8 @@ class TermsFit:
             texts=tuple(number for _, number in by_term),
             count=self.counts.texts if len(kept) else 0,  # 0: there is nothing to weigh
         )
-        return msgspec.structs.replace(self.transform, fitted=fitted)
+        made: Tfidf = msgspec.structs.replace(self.transform, fitted=fitted)
+        return made
 
 
 class HashNgrams(_TermVector, frozen=True, tag="hash_ngrams"):
@@ -264,7 +241,7 @@ sparse = Sparse
 Floats = Literal["float16", "float32"]
 
 
-class Embed(msgspec.Struct, frozen=True, tag="embed"):
+class Embed(TextTransform, frozen=True, tag="embed"):
     """Text to the vectors of its words, one per word (of one length or ragged), or their mean: raw tensors.
 
     `file` is text as GloVe and word2vec write it (a word and its numbers per line), or `.npy` with the words of its
@@ -296,11 +273,6 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
         if self.sha256 is None and may_read(self.file) and Path(self.file).is_file():
             msgspec.structs.force_setattr(self, "sha256", _digest(self.file))
 
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it reads and writes."""
-        return (self.feature, self.out or self.feature)
-
     def makes(self) -> dict[str, Feature]:
         """What the vectors are stored as."""
         width = self._vectors().matrix.shape[1]
@@ -311,10 +283,6 @@ class Embed(msgspec.Struct, frozen=True, tag="embed"):
         """Look up the words of the text."""
         rows = self._rows(BytesColumn.of([text_of(sample, self.feature)]), draw.counted)
         return {**sample, self.out or self.feature: rows[0]}
-
-    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Look up the words of all texts."""
-        return self.apply_counted(columns, None)
 
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
         """The same, counting what is cut or unknown."""

@@ -163,7 +163,7 @@ clean = Clean
 PAD, UNKNOWN, RESERVED = 0, 1, 2
 Unit: TypeAlias = Literal["word", "whitespace", "character", "byte"]
 UNITS = ("word", "whitespace", "character", "byte")
-_FILE = "vocabulary.json"
+_VOCABULARY_FILE = "vocabulary.json"
 
 
 class Vocabulary(msgspec.Struct, frozen=True, dict=True):
@@ -186,7 +186,7 @@ class Vocabulary(msgspec.Struct, frozen=True, dict=True):
         return _native.Vocabulary(column.offsets, column.data)
 
     @classmethod
-    def from_json(cls, data: bytes, name: str = _FILE) -> Vocabulary:
+    def from_json(cls, data: bytes, name: str = _VOCABULARY_FILE) -> Vocabulary:
         """Read what `to_json` wrote."""
         try:
             return msgspec.json.decode(data, type=cls)
@@ -230,7 +230,44 @@ class Counts:
         self._counter.add_counts(*state["counted"])
 
 
-class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
+class TextTransform(msgspec.Struct, frozen=True):
+    """A transform of text, under the same name or as the feature `out`."""
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """What it reads and writes."""
+        transform: Any = self
+        return (transform.feature, transform.out or transform.feature)
+
+    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Change all texts."""
+        transform: Any = self
+        made: dict[str, Column] = transform.apply_counted(columns, None)
+        return made
+
+
+class TermFit:
+    """What a transform of text has counted so far; `finish` is its own."""
+
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+        self.counts = Counts(transform.unit, getattr(transform, "ngrams", (1, 1)))
+
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Count the terms of more samples."""
+        self.counts.add(sample_texts(samples, self.transform.feature))
+
+    def add_columns(self, columns: dict[str, Column]) -> None:
+        """Count the terms of more texts."""
+        self.counts.add(learnt_texts(columns, self.transform.feature))
+
+    def merge(self, other: Any) -> Any:
+        """What both have counted."""
+        self.counts.merge(other.counts)
+        return self
+
+
+class Tokenise(TextTransform, frozen=True, tag="tokenise"):
     """Text to int64 ids, of one length or ragged, under the same name or as the feature `out`.
 
     `word` is a run of letters, marks, digits and underscores of any script; `whitespace` splits at whitespace. At most
@@ -257,11 +294,6 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         """Whether tokens are bytes, so that there is nothing to learn."""
         return self.unit == "byte"
 
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it reads and writes."""
-        return (self.feature, self.out or self.feature)
-
     def makes(self) -> dict[str, Feature]:
         """What the ids are stored as."""
         return {self.out or self.feature: Feature(dtype="int64", shape=(self.length,))}
@@ -273,20 +305,16 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
     def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """The vocabulary as a file."""
         vocabulary = self.vocabulary
-        return {"size": len(vocabulary), "count": vocabulary.count}, {_FILE: vocabulary.to_json()}
+        return {"size": len(vocabulary), "count": vocabulary.count}, {_VOCABULARY_FILE: vocabulary.to_json()}
 
     def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> Tokenise:  # noqa: ARG002
         """With the vocabulary of a file."""
-        return msgspec.structs.replace(self, fitted=Vocabulary.from_json(files[_FILE]))
+        return msgspec.structs.replace(self, fitted=Vocabulary.from_json(files[_VOCABULARY_FILE]))
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Split the text and look up its tokens."""
         ids, _ = self._ids(BytesColumn.of([text_of(sample, self.feature)]), draw.counted)
         return {**sample, self.out or self.feature: ids}
-
-    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Split all texts and look up their tokens."""
-        return self.apply_counted(columns, None)
 
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
         """The same, counting what is cut or unknown."""
@@ -318,25 +346,8 @@ class Tokenise(msgspec.Struct, frozen=True, tag="tokenise"):
         return self.fitted
 
 
-class VocabularyFit:
+class VocabularyFit(TermFit):
     """Tokens counted so far."""
-
-    def __init__(self, transform: Tokenise) -> None:
-        self.transform = transform
-        self.counts = Counts(transform.unit)
-
-    def add(self, samples: Sequence[Sample]) -> None:
-        """Count the tokens of more samples."""
-        self.counts.add(sample_texts(samples, self.transform.feature))
-
-    def add_columns(self, columns: dict[str, Column]) -> None:
-        """Count the tokens of more texts."""
-        self.counts.add(learnt_texts(columns, self.transform.feature))
-
-    def merge(self, other: VocabularyFit) -> VocabularyFit:
-        """What both have counted."""
-        self.counts.merge(other.counts)
-        return self
 
     def finish(self) -> Tokenise:
         """The tokens that are frequent enough, up to the largest number."""
@@ -349,7 +360,8 @@ class VocabularyFit:
             counts=tuple(counts[:kept].tolist()),
             count=int(counts.sum()),
         )
-        return msgspec.structs.replace(self.transform, fitted=vocabulary)
+        made: Tokenise = msgspec.structs.replace(self.transform, fitted=vocabulary)
+        return made
 
 
 def check_sizes(transform: Any) -> None:
@@ -364,10 +376,10 @@ def check_sizes(transform: Any) -> None:
 tokenise = Tokenise
 
 
-_FILE_tokenizer_files = "tokenizer.json"
+_TOKENIZER_FILE = "tokenizer.json"
 
 
-class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
+class TokeniseFile(TextTransform, frozen=True, tag="tokenise_file"):
     """Text to the int64 ids that a `tokenizers` file gives, of one length or ragged.
 
     The file becomes an artifact of the dataset, so it is not needed again. `special` adds the tokens that the file puts
@@ -375,7 +387,7 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
     """
 
     feature: str = "text"
-    file: str = _FILE_tokenizer_files
+    file: str = _TOKENIZER_FILE
     length: int | None = None
     special: bool = False
     pad: int | None = None
@@ -396,11 +408,6 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
         """There is nothing to learn."""
         return True
 
-    @property
-    def touches(self) -> tuple[str, ...]:
-        """What it reads and writes."""
-        return (self.feature, self.out or self.feature)
-
     def makes(self) -> dict[str, Feature]:
         """What the ids are stored as."""
         return {self.out or self.feature: Feature(dtype="int64", shape=(self.length,))}
@@ -412,20 +419,16 @@ class TokeniseFile(msgspec.Struct, frozen=True, tag="tokenise_file"):
 
     def save_fitted(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """The file itself."""
-        return {"sha256": self.sha256}, {_FILE_tokenizer_files: self._content().encode()}
+        return {"sha256": self.sha256}, {_TOKENIZER_FILE: self._content().encode()}
 
     def load_fitted(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> TokeniseFile:  # noqa: ARG002
         """With the file that was kept."""
-        return msgspec.structs.replace(self, fitted=files[_FILE_tokenizer_files].decode())
+        return msgspec.structs.replace(self, fitted=files[_TOKENIZER_FILE].decode())
 
     def apply(self, sample: Sample, draw: Draw) -> Sample:
         """Tokenise the text."""
         ids = self._ids([text_of(sample, self.feature)], draw.counted)[0]
         return {**sample, self.out or self.feature: ids}
-
-    def apply_columns(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Tokenise all texts."""
-        return self.apply_counted(columns, None)
 
     def apply_counted(self, columns: dict[str, Column], counted: Counter[str] | None) -> dict[str, Column]:
         """The same, counting what is cut or unknown."""
