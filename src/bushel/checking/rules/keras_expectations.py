@@ -150,6 +150,13 @@ def metric_misfit(name: str, pair: Pair) -> str | None:
     return None
 
 
+def better_direction(monitor: str) -> str | None:
+    """Whether less or more is better of what a callback monitors: min or max; None where that is not known."""
+    if monitor.endswith(("loss", "mae", "mse")) or "error" in monitor:
+        return "min"
+    return "max" if "acc" in monitor or "auc" in monitor else None
+
+
 def _logits(pair: Pair) -> Misfit | None:
     if pair.loss not in CROSSENTROPIES or pair.from_logits is None:
         return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
-from bushel.checking.rules.keras_expectations import CROSSENTROPIES, loss_called
+from bushel.checking.rules.keras_expectations import CROSSENTROPIES, better_direction, loss_called
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.checking.running.failure_rules import NO_DERIVATIVE
@@ -40,13 +40,7 @@ def callback_watches_nothing(run: Execution) -> Iterator[Finding]:
                 )
                 continue
             wants = callback.get("mode") if callback.get("mode") in ("min", "max") else callback.get("wants")
-            better = (
-                "min"
-                if monitor.endswith("loss") or "error" in monitor
-                else "max"
-                if "acc" in monitor or "auc" in monitor
-                else None
-            )
+            better = better_direction(monitor)
             if wants and better and wants != better:
                 yield run.found(
                     f"{callback['class']} takes {'lower' if wants == 'min' else 'higher'} {monitor} for better",

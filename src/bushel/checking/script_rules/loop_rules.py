@@ -9,6 +9,7 @@ import symtable
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
+from bushel.checking.rules.keras_expectations import better_direction
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import (
     Const,
@@ -241,9 +242,7 @@ def _watched(callback: Made, names: set[str] | None, has_validation: bool) -> It
     elif names is not None and plain not in names:
         yield at(place, f"{callback.kind} monitors {monitor!r}, but fit measures {', '.join(sorted(names - {'lr'}))}",
                  help="monitor one that is measured")  # fmt: skip
-    better = (
-        "min" if plain.endswith(("loss", "error", "mae", "mse")) else "max" if "acc" in plain or "auc" in plain else ""
-    )
+    better = better_direction(plain)
     if mode in ("min", "max") and better and mode != better:
         yield at(At(callback.value_node(-1, "mode"), callback.source),
                  f"{callback.kind} takes {'lower' if mode == 'min' else 'higher'} {monitor} for better",
