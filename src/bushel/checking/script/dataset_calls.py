@@ -53,7 +53,7 @@ BATCHES = {"batch", "padded_batch", "ragged_batch", "bucket_by_sequence_length"}
 class Call(Arguments):
     """A call that is being followed, and who follows it."""
 
-    run: Interpreter = None  # type: ignore[assignment]
+    reader: Interpreter = None  # type: ignore[assignment]
 
     @property
     def last(self) -> str:
@@ -62,7 +62,7 @@ class Call(Arguments):
 
     def add(self, kind: str, **info: Any) -> None:
         """Note an event here."""
-        self.run.trace.add(kind, self.node, self.source, **info)
+        self.reader.trace.add(kind, self.node, self.source, **info)
 
     def made(self, name: str | None = None) -> Made:
         """The object that the call makes."""
@@ -114,7 +114,7 @@ def dataset_method(call: Call, dataset: Dataset) -> Value:
         files = _both(files, other.files) if isinstance(other, Dataset) else None
     link = Link(name, call.node, call.source, call.args, call.keywords, effects)
     made = Dataset((*links, link), element, batched, files, is_opaque)
-    call.run.trace.datasets.append(made)
+    call.reader.trace.datasets.append(made)
     return made
 
 
@@ -130,14 +130,14 @@ def _both(one: Files | None, other: Files | None) -> Files | None:
 
 
 def _mapped(call: Call, element: Value) -> tuple[Value, frozenset[str]]:
-    run, function = call.run, call.get(0, "map_func")
+    reader, function = call.reader, call.get(0, "map_func")
     spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
-    run.effects.append(set())
-    run.mapped += 1
+    reader.effects.append(set())
+    reader.mapped += 1
     result = call_function(call, function, spread)
-    run.mapped -= 1
+    reader.mapped -= 1
     _watch_pairs(call, result)
-    return result, frozenset(run.effects.pop())
+    return result, frozenset(reader.effects.pop())
 
 
 def _watch_pairs(call: Call, result: Value) -> None:
@@ -157,11 +157,11 @@ def _watch_pairs(call: Call, result: Value) -> None:
 def call_function(call: Call, function: Value | None, args: list[Value]) -> Value:
     """Follow a function that is handed over, whatever it is."""
     if isinstance(function, Function):
-        return call.run.apply(function, args, {})
+        return call.reader.apply(function, args, {})
     if isinstance(function, Module | Instance | Made | Model):
         name = function.name if isinstance(function, Module) else ""
-        inner = Call(name, call.node, call.source, tuple(args), {"training": UNKNOWN}, call.run)
-        return call.run.call(function, inner)
+        inner = Call(name, call.node, call.source, tuple(args), {"training": UNKNOWN}, call.reader)
+        return call.reader.call(function, inner)
     return UNKNOWN
 
 
@@ -171,7 +171,7 @@ def _flattened(call: Call, dataset: Dataset) -> Dataset:
     spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
     function = call.get(0, "map_func")
     if isinstance(function, Module) and function.name.endswith("TFRecordDataset") and dataset.files is not None:
-        call.run.trace.add("reads", dataset.files.node, dataset.files.source, files=dataset.files, compression=None)
+        call.reader.trace.add("reads", dataset.files.node, dataset.files.source, files=dataset.files, compression=None)
         return Dataset((), Tensor(form="record", shape=()), 0, dataset.files, dataset.is_opaque)
     inner = call_function(call, function, spread)
     if isinstance(inner, Dataset):
@@ -224,9 +224,9 @@ def read_records(call: Call) -> Dataset:
     said = compression.value if isinstance(compression, Const) else "?"
     call.add("reads", files=files, compression=said)
     if files.patterns is None:
-        call.run.trace.note(call.node, call.source, "which files TFRecordDataset reads")
+        call.reader.trace.note(call.node, call.source, "which files TFRecordDataset reads")
     made = Dataset((), Tensor(form="record", shape=()), 0, files, is_opaque=False)
-    call.run.trace.datasets.append(made)
+    call.reader.trace.datasets.append(made)
     return made
 
 
@@ -286,16 +286,16 @@ def other_method(call: Call, receiver: Value) -> Value:
         return receiver if name in ("set_shape", "numpy") else UNKNOWN
     if name == "run" and isinstance(first, Function):  # of a strategy
         given = call.get(1, "args")
-        call.run.replicas += 1
-        made = call.run.apply(first, list(given.items) if isinstance(given, Seq) else [], {})
-        call.run.replicas -= 1
+        call.reader.replicas += 1
+        made = call.reader.apply(first, list(given.items) if isinstance(given, Seq) else [], {})
+        call.reader.replicas -= 1
         return made
     watch(call)
     for value in call.args:
         if isinstance(value, Writer):
             value.escapes = True  # an ExitStack, or whoever has it now, closes it
     if name in ("batch", "prefetch", "cache", "repeat") or (name == "shuffle" and _is_buffered(call)):
-        call.run.trace.note(call.node, call.source, f"where the dataset of .{name}(...) comes from")
+        call.reader.trace.note(call.node, call.source, f"where the dataset of .{name}(...) comes from")
         return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
     if name == "map" and "num_parallel_calls" in call.keywords:
         return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
@@ -325,18 +325,18 @@ def _is_buffered(call: Call) -> bool:
 
 def watch(call: Call) -> None:
     """Calls that matter whatever they are called on."""
-    name, run = call.name, call.run
+    name, reader = call.name, call.reader
     if name in ("fit_transform", "fit_resample", "fit_sample"):
         call.add(name.replace("fit_sample", "fit_resample"))
     elif name == "toarray":
         call.add("toarray")
-    elif name in ("apply_gradients", "minimize") and run.loops:
-        run.loops[-1].add("step")
+    elif name in ("apply_gradients", "minimize") and reader.loops:
+        reader.loops[-1].add("step")
     elif name in ("fit_generator", "evaluate_generator", "predict_generator"):
         call.add("removed", name=name)
     elif name in ("fit", "evaluate", "predict") and call.args and isinstance(call.args[0], Dataset):
         role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]
-        run.trace.uses.append(Use(role, call.args[0], call.node, call.source))
+        reader.trace.uses.append(Use(role, call.args[0], call.node, call.source))
     elif name == "fit" and "epochs" in call.keywords:
         call.add("not-followed")
 

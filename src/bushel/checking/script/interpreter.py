@@ -577,7 +577,7 @@ class Interpreter:
                 return UNKNOWN
         if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(operator, ast.Add):
             return Seq(left.items + right.items, left.is_tuple)
-        call = Call("", cast("ast.Call", node), self.source, run=self)
+        call = Call("", cast("ast.Call", node), self.source, reader=self)
         return tensorflow_calls.arithmetic(call, operator, left, right)
 
     def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:

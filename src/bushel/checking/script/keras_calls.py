@@ -58,8 +58,8 @@ def make(call: Call) -> Value:
     if ".optimizers." in name:
         for keyword in call.node.keywords:
             if keyword.arg in ("lr", "decay"):
-                call.run.trace.add("removed", keyword, call.source, name=keyword.arg)
-        if call.run.tapes or call.run.in_step:
+                call.reader.trace.add("removed", keyword, call.source, name=keyword.arg)
+        if call.reader.tapes or call.reader.in_step:
             call.add("made-in-step")
     if last == "Sequential":
         return _sequential(call)
@@ -80,7 +80,7 @@ def make(call: Call) -> Value:
         made = call.made()
         if last in FITTED:
             call.add("fitted-layer", layer=made)
-        if call.run.loops:
+        if call.reader.loops:
             made.notes.add("in a loop")
         if last in ("ModelCheckpoint", "Dropout"):
             call.add(last, made=made)
@@ -103,7 +103,7 @@ def _sequential(call: Call) -> Model:
     for layer in layers_of(model):
         words = layer if layer.kind == "TextVectorization" else words
         if layer.kind == "Embedding" and words is not None:
-            call.run.trace.add("embedding", layer.node, layer.source, layer=layer, tensor=Tensor(), words=words)
+            call.reader.trace.add("embedding", layer.node, layer.source, layer=layer, tensor=Tensor(), words=words)
     return model
 
 
@@ -174,23 +174,23 @@ def is_random(value: Value) -> bool:
 
 def apply_layers(call: Call, value: Value) -> Value:
     """Call a layer or a model on a tensor."""
-    run, training = call.run, call.get(-1, "training")
+    reader, training = call.reader, call.get(-1, "training")
     first = call.args[0] if call.args else call.get(0, "inputs") or UNKNOWN
     tensor = first if isinstance(first, Tensor) else next(iter(tensors_in(first)), None)
     if is_random(value):
-        run.effects[-1] |= {"random", "augment"}
-        if run.mapped and training is None:
+        reader.effects[-1] |= {"random", "augment"}
+        if reader.mapped and training is None:
             call.add("random-layer-in-map")
     if (isinstance(value, Model) or is_model(value)) and (tensor is None or tensor.form != "input"):
         _step(call, value, training)
-    run.effects[-1].add("layer")
+    reader.effects[-1].add("layer")
     base = tensor if tensor is not None else Tensor()
     if isinstance(value, Instance):
         return _called(call, value, base)
     if (
         isinstance(value, Made)
         and value.kind == "Rescaling"
-        and run.mapped
+        and reader.mapped
         and (value.constant(0, "scale") or 1) < 0.02
     ):
         if base.span in ("0..1", "-1..1"):
@@ -224,36 +224,36 @@ def _watch_range(call: Call, model: Model, given: Tensor) -> None:
     last = given.layers[-1] if given.layers else None
     activation = last.constant(-1, "activation") if isinstance(last, Made) else None
     span = {"tanh": "-1..1", "sigmoid": "0..1"}.get(str(activation), given.span if last is None else None)
-    known = call.run.ranges.setdefault(id(model), (span, call.node)) if span is not None else (span, call.node)
+    known = call.reader.ranges.setdefault(id(model), (span, call.node)) if span is not None else (span, call.node)
     if span is not None and known[0] != span:
         call.add("two-ranges", spans=(known[0], span), other=known[1], made_by=last.node if last is not None else None)
 
 
 def _taped(call: Call, made: Tensor) -> Tensor:
     """The output of a model, or a loss, marked if a step computes it where its tape does not see it."""
-    if call.run.tapes:
+    if call.reader.tapes:
         return made.but(marks=made.marks - {"outside the tape"})
-    return made.marked("outside the tape") if call.run.in_step else made
+    return made.marked("outside the tape") if call.reader.in_step else made
 
 
 def _step(call: Call, value: Value, training: Value | None) -> None:
     """A model is called by the script's own loop."""
-    run = call.run
-    if run.tapes and not is_random(value) and (training is None or training == Const(False)):
+    reader = call.reader
+    if reader.tapes and not is_random(value) and (training is None or training == Const(False)):
         call.add("step-without-training", model=value)
-    if not run.tapes and training == Const(True):
-        call.add("training-outside-step", model=value, function=run.function)
-    if run.loops:
-        run.loops[-1] |= {"model", "step"} if run.tapes else {"model"}
+    if not reader.tapes and training == Const(True):
+        call.add("training-outside-step", model=value, function=reader.function)
+    if reader.loops:
+        reader.loops[-1] |= {"model", "step"} if reader.tapes else {"model"}
 
 
 def _called(call: Call, value: Instance, base: Tensor) -> Value:
     """An object of a class: what its `call` or `__call__` gives."""
     args = [each_tensor(arg, lambda one: one.but(marks=one.marks - {"symbolic"})) for arg in call.args]
     for name in ("call", "__call__"):
-        method = call.run.attribute(value, name)
+        method = call.reader.attribute(value, name)
         if isinstance(method, Function):
-            made = call.run.apply(method, args, dict(call.keywords))
+            made = call.reader.apply(method, args, dict(call.keywords))
             made = each_tensor(made, lambda one: one.but(marks=one.marks | (base.marks & {"symbolic"})))
             return _taped(call, made) if is_model(value) and isinstance(made, Tensor) else made
     return base.but(layers=(), shape=None, span=None, form=None)
@@ -265,33 +265,33 @@ def loss_call(call: Call, loss: Made, label: Value | None, output: Value | None)
     made = output.but(shape=None, form="loss", made_by=call.node) if isinstance(output, Tensor) else Tensor(form="loss")
     reduction = loss.get(-1, "reduction")
     how = str(getattr(reduction, "value", None) or getattr(reduction, "name", None) or "mean").lower()
-    if call.run.replicas and loss.kind[:1].isupper() and not how.endswith(("none", "sum")):
+    if call.reader.replicas and loss.kind[:1].isupper() and not how.endswith(("none", "sum")):
         made = made.marked("mean of a replica")
-    return made if call.run.tapes else _taped(call, made)
+    return made if call.reader.tapes else _taped(call, made)
 
 
 def made_method(call: Call, receiver: Made) -> Value:
     """Methods of layers, tapes, optimizers and metrics."""
-    name, run = call.name, call.run
-    run.trace.done.add((name, id(receiver.node)))
+    name, reader = call.name, call.reader
+    reader.trace.done.add((name, id(receiver.node)))
     if name == "adapt":
         data = call.args[0] if call.args else UNKNOWN
         key = str(data.files.patterns) if isinstance(data, Dataset) and data.files is not None else ""
-        call.add("adapt-in-map" if run.mapped else "adapt", layer=receiver, data=data, key=key,
-                 unsure=run.unsure)  # fmt: skip
+        call.add("adapt-in-map" if reader.mapped else "adapt", layer=receiver, data=data, key=key,
+                 unsure=reader.unsure)  # fmt: skip
     elif name == "gradient":
         sources = call.get(1, "sources")
         call.add("gradient", target=call.get(0, "target"), of=sources, sources=call.value_node(1, "sources"))
     elif name in ("apply_gradients", "apply", "minimize", "update_state", "reset_state", "reset_states", "result"):
-        call.add(name, receiver=receiver, loops=len(run.loops))
-        if name in ("apply_gradients", "minimize") and run.loops:
-            run.loops[-1].add("step")
+        call.add(name, receiver=receiver, loops=len(reader.loops))
+        if name in ("apply_gradients", "minimize") and reader.loops:
+            reader.loops[-1].add("step")
     return UNKNOWN
 
 
 def object_method(call: Call, receiver: Value) -> Value:
     """Methods of models and writers."""
-    name, run = call.name, call.run
+    name, reader = call.name, call.reader
     if isinstance(receiver, Writer):
         receiver.is_closed |= name in ("close", "__exit__")
     elif name == "add" and isinstance(receiver, Model) and call.args:
@@ -306,8 +306,8 @@ def object_method(call: Call, receiver: Value) -> Value:
         call.add("compile", model=receiver, call=call, layers=list(receiver.layers))
     elif name in ("fit", "evaluate", "predict"):
         _use(call, receiver)
-    elif name in ("train_on_batch", "train_step") and run.loops:
-        run.loops[-1].add("step")
+    elif name in ("train_on_batch", "train_step") and reader.loops:
+        reader.loops[-1].add("step")
     elif name in ("save", "save_weights") and call.args:
         call.add(name, path=call.args[0])
     elif name == "add_loss" and isinstance(receiver, Model):
@@ -321,27 +321,27 @@ def object_method(call: Call, receiver: Value) -> Value:
 
 def _output_layers(call: Call, model: Instance) -> list[Made | Model]:
     """The layers that the `call` of a class goes through on the way to its output."""
-    method = call.run.attribute(model, "call")
-    output = call.run.apply(method, [Tensor(form="input")], {}) if isinstance(method, Function) else UNKNOWN
+    method = call.reader.attribute(model, "call")
+    output = call.reader.apply(method, [Tensor(form="input")], {}) if isinstance(method, Function) else UNKNOWN
     return list(output.layers) if isinstance(output, Tensor) else []
 
 
 def _use(call: Call, model: Value) -> None:
     role = {"evaluate": "eval", "predict": "predict"}.get(call.name, "train")
     data = call.get(0, "x") or UNKNOWN
-    if call.run.loops:
-        call.run.loops[-1].add("step" if role == "train" else "model")
+    if call.reader.loops:
+        call.reader.loops[-1].add("step" if role == "train" else "model")
     if role == "train":
         call.add("fit", model=model, notes={*getattr(model, "notes", ()), *_changed(model)})
     if isinstance(model, Instance) and isinstance(data, Dataset):
         _follow_steps(call, model, role, data.element)
     if isinstance(data, Dataset | Alternatives):
-        call.run.trace.uses.append(Use(role, data, call.node, call.source, model, call.keywords))
+        call.reader.trace.uses.append(Use(role, data, call.node, call.source, model, call.keywords))
     elif role == "train":
         call.add("not-followed")
     validation = call.keywords.get("validation_data")
     if isinstance(validation, Dataset | Alternatives):
-        call.run.trace.uses.append(Use("eval", validation, call.node, call.source, model, call.keywords))
+        call.reader.trace.uses.append(Use("eval", validation, call.node, call.source, model, call.keywords))
         if isinstance(model, Instance) and isinstance(validation, Dataset):
             _follow_steps(call, model, "eval", validation.element)
 
@@ -350,9 +350,9 @@ def _follow_steps(call: Call, model: Instance, role: str, element: Value) -> Non
     """What Keras calls of a class that is a model: its own step, or its `call`."""
     inputs = element.items[0] if isinstance(element, Seq) and element.is_tuple and element.items else element
     for name, given in (("train_step" if role == "train" else "test_step", element), ("call", inputs)):
-        method = call.run.attribute(model, name)
+        method = call.reader.attribute(model, name)
         if isinstance(method, Function):
-            call.run.apply(method, [given], {})
+            call.reader.apply(method, [given], {})
 
 
 def _changed(model: Value) -> set[str]:

@@ -110,7 +110,7 @@ def _spec(call: Call) -> Spec:
 
 def _parse(call: Call) -> Value:
     is_single, record = "single" in call.last, call.tensor(0, "serialized")
-    call.run.effects[-1].add("parse_single" if is_single else "parse")
+    call.reader.effects[-1].add("parse_single" if is_single else "parse")
     specs = call.get(1, "features")
     prefix = record.shape if record is not None and record.form == "record" else None
     if is_single and prefix:
@@ -119,7 +119,7 @@ def _parse(call: Call) -> Value:
 
 
 def _parse_sequence(call: Call) -> Value:
-    call.run.effects[-1].add("parse_single" if "single" in call.last else "parse")
+    call.reader.effects[-1].add("parse_single" if "single" in call.last else "parse")
     parts: list[Value] = []
     for position, name in ((1, "context_features"), (2, "sequence_features")):
         specs = call.get(position, name)
@@ -137,9 +137,9 @@ def _parse_sequence(call: Call) -> Value:
 def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST) -> Value:
     """The tensors of a parsed record, whose batch has this shape."""
     if not isinstance(specs, Mapping):
-        call.run.trace.note(call.node, call.source, f"the feature description of {call.last}")
+        call.reader.trace.note(call.node, call.source, f"the feature description of {call.last}")
         return UNKNOWN
-    call.run.trace.add("parse", node, call.source, specs=specs)
+    call.reader.trace.add("parse", node, call.source, specs=specs)
     parsed: dict[Any, Value] = {}
     for name, spec in specs.items.items():
         if not isinstance(spec, Spec):
@@ -172,7 +172,7 @@ def _tensor_call(call: Call) -> Value:
     if last == "function":
         return call.args[0] if call.args and isinstance(call.args[0], Function) else UNKNOWN
     if _RANDOM.search(name):
-        call.run.effects[-1] |= {"random", "augment"} if ".image." in name else {"random"}
+        call.reader.effects[-1] |= {"random", "augment"} if ".image." in name else {"random"}
         return _random(call, first)
     if last in ("stack", "concat"):
         if any("symbolic" in one.marks for arg in call.args[:1] for one in tensors_in(arg)):
@@ -188,7 +188,7 @@ def _tensor_call(call: Call) -> Value:
         axis = call.get(1, "axis")
         if last == "argmax" and first.layers and axis in (None, Const(0)) and len(first.shape or ()) == 2:
             call.add("argmax-of-records")
-        if first.layers and call.run.tapes:
+        if first.layers and call.reader.tapes:
             call.add("no-derivative", name=f"tf.{last}")
         return first.marked(f"tf.{last}").but(made_by=call.node, shape=None)
     if last == "softmax" and call.number(1, "axis") not in (None, -1):
@@ -201,11 +201,11 @@ def _tensor_call(call: Call) -> Value:
     if last in _KEEPS:
         cleared = first.marks - {"brightened"} if last == "clip_by_value" else first.marks
         if last.startswith("flip_"):
-            call.run.effects[-1].add("flip")
+            call.reader.effects[-1].add("flip")
             call.add("moved")
             cleared = cleared | {"flipped"}
         return first.but(marks=cleared, span=None if last.startswith("per_") else first.span)
-    if last == "reduce_mean" and first.layers and call.run.replicas:
+    if last == "reduce_mean" and first.layers and call.reader.replicas:
         return first.marked("mean of a replica").but(shape=None, span=None, made_by=call.node)
     is_loss = first.layers and (last.startswith("reduce_") or last in ("square", "abs", "exp", "log", "sqrt"))
     return first.but(shape=None if last.startswith("reduce_") else first.shape, span=None) if is_loss else UNKNOWN
@@ -226,9 +226,9 @@ def _random(call: Call, first: Tensor | None) -> Value:
 
 def _decode(call: Call) -> Value:
     last, tensor = call.last, call.tensor()
-    call.run.effects[-1].add("decode" if last != "decode_raw" else "decode_raw")
+    call.reader.effects[-1].add("decode" if last != "decode_raw" else "decode_raw")
     feature = tensor.feature if tensor is not None else None
-    data = call.run.trace.data
+    data = call.reader.trace.data
     facts = data.features.get(feature) if data is not None and feature is not None else None
     if last == "decode_raw":
         dtype = dtype_of(call.get(1, "out_type"))
@@ -270,7 +270,7 @@ def _cast(call: Call, tensor: Tensor) -> Value:
     if call.last == "cast":
         if is_whole and tensor.span in ("0..1", "-1..1") and tensor.dtype in FLOATS and tensor.form == "image":
             call.add("rounded-to-nothing", span=tensor.span)
-        is_cut = is_whole and bool(tensor.layers) and call.run.tapes > 0
+        is_cut = is_whole and bool(tensor.layers) and call.reader.tapes > 0
         if is_cut:
             call.add("no-derivative", name="tf.cast")
         marked = tensor.marked("tf.cast") if is_cut else tensor
@@ -283,7 +283,7 @@ def _cast(call: Call, tensor: Tensor) -> Value:
 
 
 def _resize(call: Call, tensor: Tensor) -> Value:
-    call.run.effects[-1].add("resize")
+    call.reader.effects[-1].add("resize")
     if "no shape" in tensor.marks:
         call.add("resize-without-shape", made_by=tensor.made_by)
     is_crop = call.last == "resize_with_crop_or_pad"
@@ -346,7 +346,7 @@ def _brightened(call: Call, tensor: Tensor) -> Value:
 
 
 def _raw_tensor(call: Call, tensor: Tensor) -> Value:
-    call.run.effects[-1].add("decode_raw")
+    call.reader.effects[-1].add("decode_raw")
     return Tensor(tensor.feature, dtype_of(call.get(1, "out_type")), made_by=call.node)
 
 
@@ -394,7 +394,7 @@ def arithmetic(call: Any, operator: ast.operator, left: Value, right: Value) -> 
 def _computed(call: Any, operator: ast.operator, left: Value, right: Value) -> Value:
     """The range that pixels have after arithmetic, and whether they were scaled before."""
     tensor = left if isinstance(left, Tensor) else right if isinstance(right, Tensor) else None
-    call.run.effects[-1].add("arithmetic")
+    call.reader.effects[-1].add("arithmetic")
     if tensor is None:
         return UNKNOWN
     if isinstance(left, Tensor) and isinstance(right, Tensor):
@@ -435,9 +435,9 @@ def _is_spread(column: Tensor, row: Tensor) -> bool:
 
 def _writer(call: Call) -> Writer:
     writer = Writer(call.node, call.source)
-    call.run.trace.writers.append(writer)
-    if call.run.loops:
-        call.add("writer-in-loop", loops=list(call.run.loops), path=call.value_node(0, "path"))
+    call.reader.trace.writers.append(writer)
+    if call.reader.loops:
+        call.add("writer-in-loop", loops=list(call.reader.loops), path=call.value_node(0, "path"))
     return writer
 
 
@@ -490,7 +490,7 @@ def _python_call(call: Call) -> Value:
     if last in ("map", "starmap") and "Pool" in name:
         call.add("pool-map", function=first)
         if isinstance(first, Function):
-            call.run.apply(first, [], {})
+            call.reader.apply(first, [], {})
     if last == "len" and isinstance(first, Seq):
         return Const(len(first.items))
     for value in (*args, *call.keywords.values()):
@@ -502,7 +502,7 @@ def _python_call(call: Call) -> Value:
 def _loaded(call: Call, opened: Made) -> Value:
     """What a file of settings beside the script holds."""
     named = opened.constant(0, "file")
-    path = call.run.trace.source.path.parent / named if isinstance(named, str) else None
+    path = call.reader.trace.source.path.parent / named if isinstance(named, str) else None
     try:
         return _known(json.loads(path.read_text())) if path is not None and path.stat().st_size < 1 << 20 else UNKNOWN
     except (OSError, ValueError):
@@ -516,7 +516,7 @@ def _known(value: Any) -> Value:
 
 
 def _python_random(call: Call) -> Value:
-    if call.run.mapped:
+    if call.reader.mapped:
         call.add("python-random", name=call.name)
     if call.last == "shuffle" and call.node.args and isinstance(call.node.args[0], ast.Call | ast.ListComp):
         call.add("copy-shuffled")
