@@ -99,7 +99,7 @@ def runs_out_of_data(run: Execution) -> Iterator[Finding]:
     Reports: none collected.
     """
     for event in run.of("used_up"):
-        if not re.search(r"StopIteration|OutOfRangeError|\bnext\([^()]*,", run.source.text):
+        if not re.search(r"StopIteration|OutOfRangeError|\bnext\([^()]*,", run.script.text):
             yield run.found(
                 f"{event['asked']:,} batches are asked of an iterator that has {event['batches']:,}"
                 if event["asked"]

@@ -22,7 +22,7 @@ from typing import Any
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.report.findings import Confidence, Finding, Location, Severity
-from bushel.checking.script.source import Source, read_source
+from bushel.checking.script.script_text import Script, read_script
 from bushel.errors import BushelError
 
 Event = dict[str, Any]
@@ -33,7 +33,7 @@ Spot = Sequence[Any] | None  # file, line and function, as the child says it
 class Execution:
     """What was seen while a script ran for a few batches."""
 
-    source: Source
+    script: Script
     root: Path
     copy: Path
     entry: Path
@@ -44,11 +44,11 @@ class Execution:
     stopped: str | None = None
     seconds: float = 0.0
     limits: Any = None
-    sources: dict[str, Source] = field(default_factory=dict)
+    scripts: dict[str, Script] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # The copy is gone when rules look: texts of all files are read from the originals.
-        self.sources[str(self.entry)] = self.source
+        self.scripts[str(self.entry)] = self.script
 
     def of(self, *kinds: str) -> Iterator[Event]:
         """Observations of some kinds, in the order in which they were made."""
@@ -116,48 +116,48 @@ class Execution:
         """The user's own file for one of the copy, named as the user names it."""
         path = Path(name)
         if path == self.entry:
-            return self.source.path
+            return self.script.path
         for base in (self.copy, self.root):
             if path.is_relative_to(base):
-                depth = len(self.source.path.resolve().relative_to(self.root).parts)
-                given = self.source.path
+                depth = len(self.script.path.resolve().relative_to(self.root).parts)
+                given = self.script.path
                 top = given.parents[depth - 1] if len(given.parents) >= depth else self.root
                 return top / path.relative_to(base)
         return path
 
-    def source_of(self, name: str) -> Source | None:
+    def script_of(self, name: str) -> Script | None:
         """The text of a file of the user's."""
-        if name not in self.sources:
+        if name not in self.scripts:
             try:
-                self.sources[name] = read_source(self.original(name))
+                self.scripts[name] = read_script(self.original(name))
             except BushelError:
                 return None
-        return self.sources[name]
+        return self.scripts[name]
 
     def location(self, spot: Spot) -> Location | None:
         """A place in the user's own file, or in a cell of the notebook."""
         if not spot:
             return None
-        source = self.source_of(spot[0])
-        if source is None:
+        script = self.script_of(spot[0])
+        if script is None:
             return Location(file=str(self.original(spot[0])), line=spot[1], column=1)
-        text = source.text.splitlines()[spot[1] - 1 : spot[1]]
+        text = script.text.splitlines()[spot[1] - 1 : spot[1]]
         column = len(text[0]) - len(text[0].lstrip()) + 1 if text else 1
-        return source.location(line=spot[1], column=column)
+        return script.location(line=spot[1], column=column)
 
     def code(self, spot: Spot) -> str | None:
         """The text of a line."""
-        source = self.source_of(spot[0]) if spot else None
-        lines = source.text.splitlines() if source else []
+        script = self.script_of(spot[0]) if spot else None
+        lines = script.text.splitlines() if script else []
         return lines[spot[1] - 1].strip() if spot and spot[1] <= len(lines) else None
 
     def nodes(self, spot: Spot) -> Iterator[ast.AST]:
         """The nodes of the innermost statement at a place; of a block, those of its head."""
-        source = self.source_of(spot[0]) if spot else None
-        if source is None or not spot:
+        script = self.script_of(spot[0]) if spot else None
+        if script is None or not spot:
             return
         found: ast.stmt | None = None
-        for node in ast.walk(source.tree):
+        for node in ast.walk(script.tree):
             if isinstance(node, ast.stmt) and node.lineno <= spot[1] <= (node.end_lineno or node.lineno):
                 found = node if found is None or node.lineno >= found.lineno else found
         if found is not None:
@@ -166,11 +166,11 @@ class Execution:
 
     def lines_in(self, function: Spot, pattern: str) -> list[Spot]:
         """The lines of a function, and of those that it calls in the same file, that match a pattern."""
-        source = self.source_of(function[0]) if function else None
-        if source is None or not function:
+        script = self.script_of(function[0]) if function else None
+        if script is None or not function:
             return []
-        known = {n.name: n for n in ast.walk(source.tree) if isinstance(n, ast.FunctionDef)}
-        begun = [n for n in ast.walk(source.tree) if isinstance(n, _FUNCTIONS) and _first_line(n) == function[1]]
+        known = {n.name: n for n in ast.walk(script.tree) if isinstance(n, ast.FunctionDef)}
+        begun = [n for n in ast.walk(script.tree) if isinstance(n, _FUNCTIONS) and _first_line(n) == function[1]]
         pending: list[ast.AST] = [*begun[:1]]
         bodies: list[ast.AST] = []
         while pending and len(bodies) < 20:
@@ -182,45 +182,45 @@ class Execution:
             }
             pending += [known[name] for name in names if name in known and known[name] not in bodies]
         numbers = {n for body in bodies for n in range(body.lineno, (body.end_lineno or 0) + 1)}  # type: ignore[attr-defined]
-        lines = source.text.splitlines()
+        lines = script.text.splitlines()
         return [(function[0], n, "") for n in sorted(numbers) if re.search(pattern, lines[n - 1].partition("#")[0])]
 
     def lines_of(self, pattern: str) -> list[Spot]:
         """The first lines of the script that match a pattern."""
-        lines = self.source.text.splitlines()
+        lines = self.script.text.splitlines()
         found = [n for n, line in enumerate(lines, 1) if re.search(pattern, line.partition("#")[0])]
         return [(str(self.entry), n, "") for n in found[:2]]
 
     def around(self, spot: Spot, pattern: str) -> list[Spot]:
         """The lines of the function around a place that match a pattern."""
-        source = self.source_of(spot[0]) if spot else None
-        if source is None or not spot:
+        script = self.script_of(spot[0]) if spot else None
+        if script is None or not spot:
             return []
         inside = [
             node
-            for node in ast.walk(source.tree)
+            for node in ast.walk(script.tree)
             if isinstance(node, ast.FunctionDef | ast.With | ast.For)
             and node.lineno <= spot[1] <= (node.end_lineno or 0)
         ]
         if not inside:
             return []
         node = max(inside, key=lambda one: (isinstance(one, ast.FunctionDef), one.lineno))
-        lines = source.text.splitlines()
+        lines = script.text.splitlines()
         numbers = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         return [(spot[0], n, "") for n in numbers if re.search(pattern, lines[n - 1].partition("#")[0])]
 
     def made_before(self, spot: Spot) -> list[Spot]:
         """The statements before a place that make or change something that is named there, the last one first."""
         statement = next(self.nodes(spot), None)
-        source = self.source_of(spot[0]) if spot else None
-        if not isinstance(statement, ast.stmt) or source is None or not spot:
+        script = self.script_of(spot[0]) if spot else None
+        if not isinstance(statement, ast.stmt) or script is None or not spot:
             return []
         names = _names_in(statement)
         around = [
-            node for node in ast.walk(source.tree)
+            node for node in ast.walk(script.tree)
             if isinstance(node, ast.FunctionDef) and node.lineno <= statement.lineno <= (node.end_lineno or 0)
         ]  # fmt: skip
-        scope: ast.AST = max(around, key=lambda node: node.lineno, default=source.tree)
+        scope: ast.AST = max(around, key=lambda node: node.lineno, default=script.tree)
         earlier = [
             node.lineno for node in ast.walk(scope)
             if isinstance(node, ast.Assign | ast.Expr) and node.lineno < statement.lineno and _makes(node) & names
@@ -229,12 +229,12 @@ class Execution:
 
     def definitions(self, spot: Spot) -> list[Spot]:
         """Where the script gives a value to the constants that are named on a line."""
-        source = self.source_of(spot[0]) if spot else None
-        if source is None or not spot:
+        script = self.script_of(spot[0]) if spot else None
+        if script is None or not spot:
             return []
-        named = {n.id for n in ast.walk(source.tree) if isinstance(n, ast.Name) and n.lineno == spot[1]}
+        named = {n.id for n in ast.walk(script.tree) if isinstance(n, ast.Name) and n.lineno == spot[1]}
         return [
-            (spot[0], node.lineno, "") for node in source.tree.body
+            (spot[0], node.lineno, "") for node in script.tree.body
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and _makes(node) & named
         ]  # fmt: skip
 
@@ -258,7 +258,7 @@ class Execution:
         known = [(spot, place) for spot in spots if (place := self.location(spot)) is not None]
         locations = list(dict.fromkeys(place for _, place in known))
         if not locations:
-            locations = [Location(file=str(self.source.path), line=1, column=1)]
+            locations = [Location(file=str(self.script.path), line=1, column=1)]
         code = self.code(known[0][0]) if known else None
         shown = {name: value for name, value in evidence.items() if value is not None}
         return Finding(
@@ -351,25 +351,25 @@ def run_script(
     folders: Iterable[Path] = (),
 ) -> Execution:
     """Run a script for a few batches, and return what was seen."""
-    source = read_source(resolve_script(script))
-    root = _root_of(source.path)
+    code = read_script(resolve_script(script))
+    root = _root_of(code.path)
     limits = limits or Limits()
     with tempfile.TemporaryDirectory(prefix="bushel-run-", ignore_cleanup_errors=True) as folder:
         top = Path(folder).resolve()
         copy = top / "copy"
         _copy_tree(root, copy)
-        entry = copy / source.path.resolve().relative_to(root)
+        entry = copy / code.path.resolve().relative_to(root)
         _link_named(entry.parent, Path.cwd(), copy)
-        if source.path.suffix == ".ipynb":
+        if code.path.suffix == ".ipynb":
             entry = entry.with_name(f"{entry.stem}_notebook.py")
-            entry.write_text(source.text, encoding="utf-8")
+            entry.write_text(code.text, encoding="utf-8")
         job = _job(top, copy, entry, root, data, shlex.split(args), limits)
         job["folders"] = [str(folder.resolve()) for folder in folders]
         (top / "job.json").write_text(json.dumps(job))
         ended = _watch(top, copy, limits)
         events = list(_read_events(top / "seen.jsonl"))
         output = _tail(top / "output.txt")
-        return Execution(source, root, copy, entry, events, output=output, data=data, **ended)
+        return Execution(code, root, copy, entry, events, output=output, data=data, **ended)
 
 
 def _job(
@@ -417,14 +417,14 @@ def _copy_tree(root: Path, copy: Path) -> None:
         there = copy / Path(folder).relative_to(root)
         there.mkdir(parents=True, exist_ok=True)
         for name in files:
-            source, target = Path(folder) / name, there / name
+            script, target = Path(folder) / name, there / name
             with contextlib.suppress(OSError):
-                is_small = source.stat().st_size <= SMALL and count < MOST_FILES
-                if is_small or source.suffix in CODE:
-                    shutil.copyfile(source, target)
+                is_small = script.stat().st_size <= SMALL and count < MOST_FILES
+                if is_small or script.suffix in CODE:
+                    shutil.copyfile(script, target)
                     count += 1
                 else:
-                    target.symlink_to(source)
+                    target.symlink_to(script)
 
 
 def _link_named(folder: Path, here: Path, copy: Path) -> None:

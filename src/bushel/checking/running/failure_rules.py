@@ -195,7 +195,7 @@ def _feature_spot(run: Execution, error: Event, name: str) -> list[Spot]:
     files |= {link["function"][0]} if link.get("function") else set()
     files |= {event["place"][0] for event in run.of("link") if event.get("place")}
     for file in sorted(files):
-        source = run.source_of(file)
+        source = run.script_of(file)
         for node in ast.walk(source.tree) if source else ():
             if not isinstance(node, ast.Dict):
                 continue
@@ -410,7 +410,7 @@ def _missing_key(run: Execution, error: Event, found: re.Match[str]) -> Cause | 
     """A name that is taken out of parsed features, and that no description of them has."""
     spots: list[Spot] = []
     for file in sorted({frame[0] for frame in error["frames"]}):
-        source = run.source_of(file)
+        source = run.script_of(file)
         for node in ast.walk(source.tree) if source else ():
             if isinstance(node, ast.Dict) and any("Feature" in ast.dump(value) for value in node.values):
                 spots.append((file, node.lineno, ""))

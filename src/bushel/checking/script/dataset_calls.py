@@ -62,11 +62,11 @@ class Call(Arguments):
 
     def add(self, kind: str, **info: Any) -> None:
         """Note an event here."""
-        self.reader.trace.add(kind, self.node, self.source, **info)
+        self.reader.trace.add(kind, self.node, self.script, **info)
 
     def made(self, name: str | None = None) -> Made:
         """The object that the call makes."""
-        return Made(name or self.name, self.node, self.source, self.args, self.keywords)
+        return Made(name or self.name, self.node, self.script, self.args, self.keywords)
 
     def tensor(self, position: int = 0, name: str = "") -> Tensor | None:
         """The tensor that it is given."""
@@ -112,7 +112,7 @@ def dataset_method(call: Call, dataset: Dataset) -> Value:
     elif name == "concatenate":
         other = call.get(0, "dataset")
         files = _both(files, other.files) if isinstance(other, Dataset) else None
-    link = Link(name, call.node, call.source, call.args, call.keywords, effects)
+    link = Link(name, call.node, call.script, call.args, call.keywords, effects)
     made = Dataset((*links, link), element, batched, files, is_opaque)
     call.reader.trace.datasets.append(made)
     return made
@@ -126,7 +126,7 @@ def _both(one: Files | None, other: Files | None) -> Files | None:
     if one is None or other is None or one.patterns is None or other.patterns is None:
         return None
     patterns = [*one.patterns, *other.patterns]
-    return Files(patterns, one.node, one.source, one.is_expanded, one.is_guessed or other.is_guessed)
+    return Files(patterns, one.node, one.script, one.is_expanded, one.is_guessed or other.is_guessed)
 
 
 def _mapped(call: Call, element: Value) -> tuple[Value, frozenset[str]]:
@@ -160,7 +160,7 @@ def call_function(call: Call, function: Value | None, args: list[Value]) -> Valu
         return call.reader.apply(function, args, {})
     if isinstance(function, Module | Instance | Made | Model):
         name = function.name if isinstance(function, Module) else ""
-        inner = Call(name, call.node, call.source, tuple(args), {"training": UNKNOWN}, call.reader)
+        inner = Call(name, call.node, call.script, tuple(args), {"training": UNKNOWN}, call.reader)
         return call.reader.call(function, inner)
     return UNKNOWN
 
@@ -171,7 +171,7 @@ def _flattened(call: Call, dataset: Dataset) -> Dataset:
     spread = element.items if isinstance(element, Seq) and element.is_tuple else [element]
     function = call.get(0, "map_func")
     if isinstance(function, Module) and function.name.endswith("TFRecordDataset") and dataset.files is not None:
-        call.reader.trace.add("reads", dataset.files.node, dataset.files.source, files=dataset.files, compression=None)
+        call.reader.trace.add("reads", dataset.files.node, dataset.files.script, files=dataset.files, compression=None)
         return Dataset((), Tensor(form="record", shape=()), 0, dataset.files, dataset.is_opaque)
     inner = call_function(call, function, spread)
     if isinstance(inner, Dataset):
@@ -224,7 +224,7 @@ def read_records(call: Call) -> Dataset:
     said = compression.value if isinstance(compression, Const) else "?"
     call.add("reads", files=files, compression=said)
     if files.patterns is None:
-        call.reader.trace.note(call.node, call.source, "which files TFRecordDataset reads")
+        call.reader.trace.note(call.node, call.script, "which files TFRecordDataset reads")
     made = Dataset((), Tensor(form="record", shape=()), 0, files, is_opaque=False)
     call.reader.trace.datasets.append(made)
     return made
@@ -232,31 +232,31 @@ def read_records(call: Call) -> Dataset:
 
 def files_of(call: Call, value: Value | None) -> Files:
     """The files that a value names."""
-    node, source = call.node, call.source
+    node, script = call.node, call.script
     if isinstance(value, Files):
         return value
     if isinstance(value, Const) and isinstance(value.value, str):
-        return Files([value.value], node, source, is_expanded=False)
+        return Files([value.value], node, script, is_expanded=False)
     if isinstance(value, Text):
         has_pattern = any(glob.has_magic(fragment) for fragment in value.fragments if fragment)
-        return Files([value.pattern], node, source, is_expanded=not has_pattern, is_guessed=True)
+        return Files([value.pattern], node, script, is_expanded=not has_pattern, is_guessed=True)
     if not isinstance(value, Seq):
-        return Files(None, node, source)
+        return Files(None, node, script)
     patterns: list[str] = []
     is_guessed = False
     for item in value.items:
         found = files_of(call, item)
         if found.patterns is None:
-            return Files(None, node, source)
+            return Files(None, node, script)
         patterns += found.patterns
         is_guessed |= found.is_guessed
-    return Files(patterns, node, source, is_expanded=is_guessed, is_guessed=is_guessed)
+    return Files(patterns, node, script, is_expanded=is_guessed, is_guessed=is_guessed)
 
 
 def glob_files(call: Call) -> Files:
     """Files that a pattern is expanded to."""
     files = files_of(call, call.get(0, "pathname"))
-    files = Files(files.patterns, call.node, call.source, is_guessed=files.is_guessed)
+    files = Files(files.patterns, call.node, call.script, is_guessed=files.is_guessed)
     call.add("lists", files=files)
     return files
 
@@ -295,7 +295,7 @@ def other_method(call: Call, receiver: Value) -> Value:
         if isinstance(value, Writer):
             value.escapes = True  # an ExitStack, or whoever has it now, closes it
     if name in ("batch", "prefetch", "cache", "repeat") or (name == "shuffle" and _is_buffered(call)):
-        call.reader.trace.note(call.node, call.source, f"where the dataset of .{name}(...) comes from")
+        call.reader.trace.note(call.node, call.script, f"where the dataset of .{name}(...) comes from")
         return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
     if name == "map" and "num_parallel_calls" in call.keywords:
         return dataset_method(call, Dataset((), UNKNOWN, 0, None, is_opaque=True))
@@ -336,7 +336,7 @@ def watch(call: Call) -> None:
         call.add("removed", name=name)
     elif name in ("fit", "evaluate", "predict") and call.args and isinstance(call.args[0], Dataset):
         role = {"fit": "train", "evaluate": "eval", "predict": "predict"}[name]
-        reader.trace.uses.append(Use(role, call.args[0], call.node, call.source))
+        reader.trace.uses.append(Use(role, call.args[0], call.node, call.script))
     elif name == "fit" and "epochs" in call.keywords:
         call.add("not-followed")
 

@@ -39,7 +39,7 @@ from bushel.checking.script.known_values import (
     sizes_of,
     text_of,
 )
-from bushel.checking.script.source import Source, read_source
+from bushel.checking.script.script_text import Script, read_script
 from bushel.checking.script.trace import Trace, Use
 from bushel.errors import FileProblem
 
@@ -96,36 +96,36 @@ class Interpreter:
         self.modules: dict[str, Scope] = {}
         self.called: set[int] = set()
         self.returned: list[Value] = []
-        self.source = trace.source
+        self.script = trace.script
         self.globals: dict[int, Scope] = {}
 
     # Modules
 
-    def run(self, source: Source) -> Scope:
+    def run(self, script: Script) -> Scope:
         """Follow a whole file, and then the functions that nothing in it calls."""
         scope = Scope()
-        self.trace.sources.append(source)
-        scope.names["__file__"] = Const(str(source.path.absolute()))
-        scope.names["__name__"] = Const("__main__" if source is self.trace.source else source.path.stem)
-        outer, self.source = self.source, source
+        self.trace.scripts.append(script)
+        scope.names["__file__"] = Const(str(script.path.absolute()))
+        scope.names["__name__"] = Const("__main__" if script is self.trace.script else script.path.stem)
+        outer, self.script = self.script, script
         try:
-            self.block(source.tree.body, scope)
+            self.block(script.tree.body, scope)
         except _Return:
-            self.trace.note(source.tree.body[0], source, "what comes after a raise at the top level")
-        if source is self.trace.source:
-            self._follow_uncalled(source, scope)
-        self.source = outer
+            self.trace.note(script.tree.body[0], script, "what comes after a raise at the top level")
+        if script is self.trace.script:
+            self._follow_uncalled(script, scope)
+        self.script = outer
         return scope
 
-    def _follow_uncalled(self, source: Source, scope: Scope) -> None:
+    def _follow_uncalled(self, script: Script, scope: Scope) -> None:
         for value in list(scope.names.values()):
-            if isinstance(value, Function) and value.source is source and id(value.node) not in self.called:
+            if isinstance(value, Function) and value.script is script and id(value.node) not in self.called:
                 self.apply(value, [], {})
-            elif isinstance(value, Class) and value.source is source and id(value.node) not in self.called:
+            elif isinstance(value, Class) and value.script is script and id(value.node) not in self.called:
                 instance = self.instantiate(value, [], {})
                 for item in value.node.body:
                     if isinstance(item, ast.FunctionDef) and id(item) not in self.called:
-                        self.apply(Function(item, value.scope, source, [instance]), [], {})
+                        self.apply(Function(item, value.scope, script, [instance]), [], {})
 
     def import_module(self, name: str) -> Value:
         """A module beside the script is followed too; any other is known by its name."""
@@ -136,27 +136,27 @@ class Interpreter:
             return Module(tensorflow_calls.canonical(name))
         self.modules[name] = Scope()
         try:
-            source = read_source(path)
+            script = read_script(path)
         except FileProblem as problem:
             self.trace.not_followed.append(str(problem).split("\n", maxsplit=1)[0])
             return UNKNOWN
         self.depth += 1
-        self.modules[name] = self.run(source)
+        self.modules[name] = self.run(script)
         self.depth -= 1
         return Local(self.modules[name])
 
     def _file_of(self, name: str) -> Path | None:
         """The file of a module beside the script, or of one of the packages that it is in."""
-        folder = self.trace.source.path.parent
+        folder = self.trace.script.path.parent
         folders = [folder, *(folder.parents[:2] if (folder / "__init__.py").exists() else ())]
         if name.startswith("."):
             plain = name.lstrip(".")
-            folders = [self.source.path.parents[len(name) - len(plain) - 1]]
+            folders = [self.script.path.parents[len(name) - len(plain) - 1]]
             name = plain
         for place in folders:
             path = place.joinpath(*name.split(".")) if name else place
             for found in (path.with_suffix(".py"), path / "__init__.py"):
-                if found.is_file() and found != self.trace.source.path:
+                if found.is_file() and found != self.trace.script.path:
                     return found
         return None
 
@@ -193,14 +193,14 @@ class Interpreter:
             scope.names[alias.asname or alias.name] = found
 
     def do_FunctionDef(self, node: ast.FunctionDef, scope: Scope) -> None:
-        scope.names[node.name] = Function(node, scope, self.source)
+        scope.names[node.name] = Function(node, scope, self.script)
 
     do_AsyncFunctionDef = do_FunctionDef
 
     def do_ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
         bases = [self.evaluate(base, scope) for base in node.bases]
         inner = Scope(scope)
-        scope.names[node.name] = Class(node, inner, self.source, bases)
+        scope.names[node.name] = Class(node, inner, self.script, bases)
         for item in node.body:
             if isinstance(item, ast.Assign | ast.AnnAssign):
                 self.statement(item, inner)
@@ -223,7 +223,7 @@ class Interpreter:
         call: Any = node.value
         is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
         if isinstance(value, Dataset) and is_method and value.links and call.func.attr == value.links[-1].name:
-            self.trace.add("thrown-away", call, self.source, dataset=value)
+            self.trace.add("thrown-away", call, self.script, dataset=value)
         if isinstance(value, Tensor) and is_method and call.args and call.func.attr == "set_shape":  # in place
             shape = sizes_of(self.evaluate(call.args[0], scope)) or value.shape
             self.bind(call.func.value, value.but(shape=shape, marks=value.marks - {"no shape"}), scope)
@@ -275,9 +275,9 @@ class Interpreter:
             self.bind(node.target, item, scope)
             happened = self._round(node, scope)
             if dataset is not None and "step" in happened:
-                self.trace.uses.append(Use("train", dataset, node, self.source))
+                self.trace.uses.append(Use("train", dataset, node, self.script))
             elif dataset is not None and "model" in happened:
-                self.trace.uses.append(Use("eval", dataset, node, self.source))
+                self.trace.uses.append(Use("eval", dataset, node, self.script))
         self.block(node.orelse, scope)
 
     do_AsyncFor = do_For
@@ -345,8 +345,8 @@ class Interpreter:
                 keywords["**"] = UNKNOWN
         if isinstance(node.func, ast.Attribute):
             receiver = self.evaluate(node.func.value, scope)
-            return self.method(receiver, Call(node.func.attr, node, self.source, args, keywords, self))
-        return self.call(self.evaluate(node.func, scope), Call("", node, self.source, args, keywords, self))
+            return self.method(receiver, Call(node.func.attr, node, self.script, args, keywords, self))
+        return self.call(self.evaluate(node.func, scope), Call("", node, self.script, args, keywords, self))
 
     def method(self, receiver: Value, call: Call) -> Value:
         """Call a method of something, by the call's name."""
@@ -392,12 +392,12 @@ class Interpreter:
         self.called.add(id(function.node))
         self.calls += 1
         if self.depth >= MAX_DEPTH or self.calls > MAX_CALLS:
-            self.trace.note(function.node, function.source, "calls are nested too deeply, or too many")
+            self.trace.note(function.node, function.script, "calls are nested too deeply, or too many")
             return UNKNOWN
         scope = Scope(function.scope)
         self._bind_parameters(function, [*function.bound, *args], {**function.keywords, **keywords}, scope)
-        kept = self.source, self.function, self.returned, self.in_step, self.loops
-        self.source, self.function, self.returned = function.source, getattr(function.node, "name", ""), []
+        kept = self.script, self.function, self.returned, self.in_step, self.loops
+        self.script, self.function, self.returned = function.script, getattr(function.node, "name", ""), []
         self.depth += 1
         try:
             if isinstance(function.node, ast.Lambda):
@@ -409,7 +409,7 @@ class Interpreter:
         finally:
             self.depth -= 1
             mine = self.returned
-            self.source, self.function, self.returned, self.in_step, self.loops = kept
+            self.script, self.function, self.returned, self.in_step, self.loops = kept
         result: Value = mine[0] if mine else Const(None)
         for other in mine[1:]:
             result = join(result, other)
@@ -459,7 +459,7 @@ class Interpreter:
                 for item in of.node.body:
                     if isinstance(item, ast.FunctionDef) and item.name == name:
                         is_static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in item.decorator_list)
-                        return Function(item, of.scope.parent or of.scope, of.source, [] if is_static else [instance])
+                        return Function(item, of.scope.parent or of.scope, of.script, [] if is_static else [instance])
                 classes += of.bases
         return None
 
@@ -512,7 +512,7 @@ class Interpreter:
         return self.attribute(self.evaluate(node.value, scope), node.attr)
 
     def see_Lambda(self, node: ast.Lambda, scope: Scope) -> Value:
-        return Function(node, scope, self.source)
+        return Function(node, scope, self.script)
 
     def see_List(self, node: ast.List, scope: Scope) -> Value:
         return self._items(node.elts, scope, is_tuple=False)
@@ -531,7 +531,7 @@ class Interpreter:
         return Seq(items, is_tuple)
 
     def see_Dict(self, node: ast.Dict, scope: Scope) -> Value:
-        mapping = Mapping({}, {}, self.source)
+        mapping = Mapping({}, {}, self.script)
         for key, item in zip(node.keys, node.values, strict=True):
             value = self.evaluate(item, scope)
             if key is None:
@@ -577,7 +577,7 @@ class Interpreter:
                 return UNKNOWN
         if isinstance(left, Seq) and isinstance(right, Seq) and isinstance(operator, ast.Add):
             return Seq(left.items + right.items, left.is_tuple)
-        call = Call("", cast("ast.Call", node), self.source, reader=self)
+        call = Call("", cast("ast.Call", node), self.script, reader=self)
         return tensorflow_calls.arithmetic(call, operator, left, right)
 
     def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
@@ -644,7 +644,7 @@ class Interpreter:
         if isinstance(node, ast.SetComp):
             return Module("builtins.set()")
         if isinstance(element, Text):  # names that differ in what is not known
-            return Files([element.pattern], node, self.source, is_guessed=True)
+            return Files([element.pattern], node, self.script, is_guessed=True)
         return UNKNOWN
 
     see_SetComp = see_GeneratorExp = see_ListComp
@@ -663,7 +663,7 @@ class Interpreter:
 
     def _each_key(self, node: ast.DictComp, scope: Scope) -> Value:
         """A dict made in a loop over values that are all known."""
-        iterable, mapping = self.evaluate(node.generators[0].iter, scope), Mapping({}, {}, self.source)
+        iterable, mapping = self.evaluate(node.generators[0].iter, scope), Mapping({}, {}, self.script)
         if not isinstance(iterable, Seq) or node.generators[0].ifs:
             return UNKNOWN
         for item in iterable.items:
@@ -697,7 +697,7 @@ class Interpreter:
                 holder.notes.add("changed")
                 holder.notes.discard("frozen")
                 holder.notes.update(() if value.value else {"frozen"})
-                self.trace.add("trainable", target, self.source, of=holder, value=value.value)
+                self.trace.add("trainable", target, self.script, of=holder, value=value.value)
             let_go(value)
         elif isinstance(target, ast.Subscript):
             holder, key = self.evaluate(target.value, scope), self.evaluate(target.slice, scope)
@@ -708,7 +708,7 @@ class Interpreter:
     def item_of(self, iterable: Value, node: ast.expr, scope: Scope) -> Value:
         """What one step of a loop gives."""
         if isinstance(iterable, Dataset):
-            self.trace.add("iterated", node, self.source, dataset=iterable)
+            self.trace.add("iterated", node, self.script, dataset=iterable)
             return iterable.element
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
             inner = self.item_of(self.evaluate(node.args[0], scope), node.args[0], scope)

@@ -58,7 +58,7 @@ def make(call: Call) -> Value:
     if ".optimizers." in name:
         for keyword in call.node.keywords:
             if keyword.arg in ("lr", "decay"):
-                call.reader.trace.add("removed", keyword, call.source, name=keyword.arg)
+                call.reader.trace.add("removed", keyword, call.script, name=keyword.arg)
         if call.reader.tapes or call.reader.in_step:
             call.add("made-in-step")
     if last == "Sequential":
@@ -66,7 +66,7 @@ def make(call: Call) -> Value:
     if last == "Model" and (call.args or call.keywords):
         inputs, outputs = call.get(0, "inputs") or UNKNOWN, call.get(1, "outputs") or UNKNOWN
         chain = list(outputs.layers) if isinstance(outputs, Tensor) else []
-        return Model(chain, call.node, call.source, "functional", inputs=inputs, output=outputs)
+        return Model(chain, call.node, call.script, "functional", inputs=inputs, output=outputs)
     if last == "Input":
         sizes, batch = sizes_of(call.get(0, "shape")), sizes_of(call.get(-1, "batch_shape"))
         shape = batch if batch is not None else (None, *sizes) if sizes is not None else None
@@ -87,7 +87,7 @@ def make(call: Call) -> Value:
         return made
     if ".losses." in name and len(call.args) > 1:
         flag = call.get(-1, "from_logits") or Const(False)
-        loss = Made(name, call.node, call.source, (), {"from_logits": flag})
+        loss = Made(name, call.node, call.script, (), {"from_logits": flag})
         return loss_call(call, loss, call.args[0], call.args[1])
     if ".activations." in name and (tensor := call.tensor()) is not None:
         return activated(call, tensor, last)
@@ -96,14 +96,14 @@ def make(call: Call) -> Value:
 
 def _sequential(call: Call) -> Model:
     given = call.get(0, "layers")
-    model = Model([], call.node, call.source)
+    model = Model([], call.node, call.script)
     for layer in given.items if isinstance(given, Seq) else []:
         add_layer(model, layer)
     words = None
     for layer in layers_of(model):
         words = layer if layer.kind == "TextVectorization" else words
         if layer.kind == "Embedding" and words is not None:
-            call.reader.trace.add("embedding", layer.node, layer.source, layer=layer, tensor=Tensor(), words=words)
+            call.reader.trace.add("embedding", layer.node, layer.script, layer=layer, tensor=Tensor(), words=words)
     return model
 
 
@@ -114,7 +114,7 @@ def add_layer(model: Model, layer: Value) -> None:
     elif isinstance(layer, Made | Model):
         model.layers.append(layer)
     else:
-        model.layers.append(Made("unknown", model.node, model.source))  # type: ignore[arg-type]
+        model.layers.append(Made("unknown", model.node, model.script))  # type: ignore[arg-type]
 
 
 def _utility(call: Call) -> Dataset:
@@ -146,7 +146,7 @@ def _preprocessed(call: Call) -> Value:
 
 def activated(call: Call, tensor: Tensor, name: str) -> Tensor:
     """A tensor of a model after a function that is an activation."""
-    marker = Made("keras.layers.Activation", call.node, call.source, (Const(name),))
+    marker = Made("keras.layers.Activation", call.node, call.script, (Const(name),))
     return tensor.but(layers=(*tensor.layers, marker), form=name)
 
 
@@ -336,12 +336,12 @@ def _use(call: Call, model: Value) -> None:
     if isinstance(model, Instance) and isinstance(data, Dataset):
         _follow_steps(call, model, role, data.element)
     if isinstance(data, Dataset | Alternatives):
-        call.reader.trace.uses.append(Use(role, data, call.node, call.source, model, call.keywords))
+        call.reader.trace.uses.append(Use(role, data, call.node, call.script, model, call.keywords))
     elif role == "train":
         call.add("not-followed")
     validation = call.keywords.get("validation_data")
     if isinstance(validation, Dataset | Alternatives):
-        call.reader.trace.uses.append(Use("eval", validation, call.node, call.source, model, call.keywords))
+        call.reader.trace.uses.append(Use("eval", validation, call.node, call.script, model, call.keywords))
         if isinstance(model, Instance) and isinstance(validation, Dataset):
             _follow_steps(call, model, "eval", validation.element)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from bushel.checking.script.source import Source
+    from bushel.checking.script.script_text import Script
 
 Shape: TypeAlias = tuple[int | None, ...]  # None: any size
 
@@ -71,7 +71,7 @@ class Mapping(Value):
 
     items: dict[Any, Value]
     nodes: dict[Any, ast.AST] = field(default_factory=dict)
-    source: Source | None = None
+    script: Script | None = None
     is_whole: bool = True
 
 
@@ -88,7 +88,7 @@ class Function(Value):
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Any
-    source: Source
+    script: Script
     bound: list[Value] = field(default_factory=list)
     keywords: dict[str, Value] = field(default_factory=dict)
 
@@ -99,7 +99,7 @@ class Class(Value):
 
     node: ast.ClassDef
     scope: Any
-    source: Source
+    script: Script
     bases: list[Value] = field(default_factory=list)
 
 
@@ -109,7 +109,7 @@ class Files(Value):
 
     patterns: list[str] | None  # None: not known
     node: ast.AST
-    source: Source
+    script: Script
     is_expanded: bool = True  # False: a pattern that nobody has expanded
     is_guessed: bool = False  # `*` stands for what the script does not say
 
@@ -123,7 +123,7 @@ class Spec(Value):
     dtype: str | None
     has_default: bool
     node: ast.Call
-    source: Source
+    script: Script
     is_context: bool | None = None  # of a SequenceExample: in its context, or in its lists
 
 
@@ -182,7 +182,7 @@ class Arguments(Value):
 
     name: str
     node: ast.Call
-    source: Source
+    script: Script
     args: tuple[Value, ...] = ()
     keywords: dict[str, Value] = field(default_factory=dict)
 
@@ -257,7 +257,7 @@ class Model(Value):
 
     layers: list[Made | Model]
     node: ast.AST
-    source: Source
+    script: Script
     kind: str = "Sequential"
     compiled: Arguments | None = None
     inputs: Value = UNKNOWN
@@ -281,7 +281,7 @@ class Writer(Value):
     """A TFRecordWriter."""
 
     node: ast.AST
-    source: Source
+    script: Script
     is_closed: bool = False
     escapes: bool = False  # returned or handed on, and so closed by somebody else
 

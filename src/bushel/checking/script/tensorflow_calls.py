@@ -105,7 +105,7 @@ def _spec(call: Call) -> Spec:
     default = call.get(2 if kind == "FixedLenFeature" else -1, "default_value")
     has_default = default is not None and not (isinstance(default, Const) and default.value is None)
     has_default |= bool(call.flag("allow_missing", 2) if kind == "FixedLenSequenceFeature" else False)
-    return Spec(kind, known, dtype_of(call.get(1 if is_fixed else 0, "dtype")), has_default, call.node, call.source)
+    return Spec(kind, known, dtype_of(call.get(1 if is_fixed else 0, "dtype")), has_default, call.node, call.script)
 
 
 def _parse(call: Call) -> Value:
@@ -137,9 +137,9 @@ def _parse_sequence(call: Call) -> Value:
 def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST) -> Value:
     """The tensors of a parsed record, whose batch has this shape."""
     if not isinstance(specs, Mapping):
-        call.reader.trace.note(call.node, call.source, f"the feature description of {call.last}")
+        call.reader.trace.note(call.node, call.script, f"the feature description of {call.last}")
         return UNKNOWN
-    call.reader.trace.add("parse", node, call.source, specs=specs)
+    call.reader.trace.add("parse", node, call.script, specs=specs)
     parsed: dict[Any, Value] = {}
     for name, spec in specs.items.items():
         if not isinstance(spec, Spec):
@@ -161,7 +161,7 @@ def _tensor_call(call: Call) -> Value:
     if last.startswith("decode_") and last not in ("decode_csv", "decode_base64", "decode_json_example"):
         return _decode(call)
     if last in _LOSSES and call.get(0, "labels") is not None:
-        loss = Made(f"keras.losses.{_LOSSES[last]}", call.node, call.source, (), {"from_logits": Const(True)})
+        loss = Made(f"keras.losses.{_LOSSES[last]}", call.node, call.script, (), {"from_logits": Const(True)})
         return keras_calls.loss_call(call, loss, call.get(0, "labels"), call.get(1, "logits"))
     if last == "TFRecordWriter":
         return _writer(call)
@@ -434,7 +434,7 @@ def _is_spread(column: Tensor, row: Tensor) -> bool:
 
 
 def _writer(call: Call) -> Writer:
-    writer = Writer(call.node, call.source)
+    writer = Writer(call.node, call.script)
     call.reader.trace.writers.append(writer)
     if call.reader.loops:
         call.add("writer-in-loop", loops=list(call.reader.loops), path=call.value_node(0, "path"))
@@ -467,7 +467,7 @@ def _python_call(call: Call) -> Value:
         return _python_random(call)
     if name == "functools.partial" and isinstance(first, Function):
         return Function(
-            first.node, first.scope, first.source, [*first.bound, *args[1:]], {**first.keywords, **call.keywords}
+            first.node, first.scope, first.script, [*first.bound, *args[1:]], {**first.keywords, **call.keywords}
         )
     if name == "builtins.open":
         return call.made()
@@ -476,7 +476,7 @@ def _python_call(call: Call) -> Value:
     if name in ("os.path.dirname", "os.path.abspath", "os.path.realpath") and isinstance(first, Const):
         return Const(getattr(os.path, last)(str(first.value)))
     if last == "ArgumentParser":
-        return Made("argparse.ArgumentParser", call.node, call.source, (), {"parsed": Local(Scope())})
+        return Made("argparse.ArgumentParser", call.node, call.script, (), {"parsed": Local(Scope())})
     if name == "builtins.dict" and not args:
         return Mapping(dict(call.keywords), is_whole="**" not in call.keywords)
     if last == "vars" and isinstance(first, Local):
@@ -502,7 +502,7 @@ def _python_call(call: Call) -> Value:
 def _loaded(call: Call, opened: Made) -> Value:
     """What a file of settings beside the script holds."""
     named = opened.constant(0, "file")
-    path = call.reader.trace.source.path.parent / named if isinstance(named, str) else None
+    path = call.reader.trace.script.path.parent / named if isinstance(named, str) else None
     try:
         return _known(json.loads(path.read_text())) if path is not None and path.stat().st_size < 1 << 20 else UNKNOWN
     except (OSError, ValueError):

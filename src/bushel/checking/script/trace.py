@@ -12,7 +12,7 @@ from typing import Any
 
 from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.script.known_values import Alternatives, Dataset, Files, Link, Value, Writer
-from bushel.checking.script.source import Source
+from bushel.checking.script.script_text import Script
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Event:
 
     kind: str
     node: ast.AST
-    source: Source
+    script: Script
     info: dict[str, Any] = field(default_factory=dict)
 
 
@@ -32,7 +32,7 @@ class Use:
     role: str  # train, eval, predict
     dataset: Value
     node: ast.AST
-    source: Source
+    script: Script
     model: Value | None = None
     keywords: dict[str, Value] = field(default_factory=dict)
 
@@ -47,23 +47,23 @@ class Use:
 class Trace:
     """A script that was followed, over the data that it reads."""
 
-    source: Source
+    script: Script
     data: Data | None = None
     events: list[Event] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     datasets: list[Dataset] = field(default_factory=list)
     writers: list[Writer] = field(default_factory=list)
     not_followed: list[str] = field(default_factory=list)
-    sources: list[Source] = field(default_factory=list)  # all files that were followed
+    scripts: list[Script] = field(default_factory=list)  # all files that were followed
     places: set[Any] = field(default_factory=set)  # of events
     done: set[tuple[str, int]] = field(default_factory=set)  # methods of what a call made, by that call's node
 
-    def add(self, kind: str, node: ast.AST, source: Source, **info: Any) -> None:
+    def add(self, kind: str, node: ast.AST, script: Script, **info: Any) -> None:
         """Note an event once for each place, and `key`."""
-        place = (kind, node.lineno, node.col_offset, str(source.path), info.get("key"))  # type: ignore[attr-defined]
+        place = (kind, node.lineno, node.col_offset, str(script.path), info.get("key"))  # type: ignore[attr-defined]
         if place not in self.places:
             self.places.add(place)
-            self.events.append(Event(kind, node, source, info))
+            self.events.append(Event(kind, node, script, info))
 
     def of(self, kind: str) -> Iterator[Event]:
         """Events of one kind, in the order in which they were met."""
@@ -75,9 +75,9 @@ class Trace:
             if use.role in roles:
                 yield from ((use, dataset) for dataset in use.options())
 
-    def note(self, node: ast.AST, source: Source, what: str) -> None:
+    def note(self, node: ast.AST, script: Script, what: str) -> None:
         """Report what could not be followed."""
-        place = source.location(node)
+        place = script.location(node)
         text = f"{place.file}:{place.line}: {what}"
         if text not in self.not_followed:
             self.not_followed.append(text)
@@ -110,7 +110,7 @@ class Trace:
             buffers = [link.number(0, "buffer_size") for link in shuffles]
             if dataset.is_opaque or None in buffers or dataset.files is None:
                 continue
-            place = use.source.location(shuffles[0].node) if shuffles else use.source.location(use.node)
+            place = use.script.location(shuffles[0].node) if shuffles else use.script.location(use.node)
             batch = batches[-1].number(0, "batch_size") if batches else None
             return Plan(
                 given.batch_size or batch,
@@ -138,7 +138,7 @@ def exists_on_disk(trace: Trace, pattern: str) -> bool:
     """Whether a pattern names something from here, or from the script's folder."""
     if "://" in pattern:
         return True
-    places = [Path(), trace.source.path.parent]
+    places = [Path(), trace.script.path.parent]
     return any(glob.glob(str(place / pattern)) for place in places)
 
 

@@ -9,7 +9,7 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.rules.split_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.script.known_values import Const, Dataset, Link, layers_of
-from bushel.checking.script.source import At, at, inserted_before, with_argument, without_keyword
+from bushel.checking.script.script_text import At, at, inserted_before, with_argument, without_keyword
 from bushel.checking.script.trace import Trace, matched_files, records_of
 
 ONE_SIDED = 0.6  # of the classes that a batch in random order would hold
@@ -32,7 +32,7 @@ def batch_of_one(trace: Trace) -> Iterator[Finding]:
                 yield at(
                     link,
                     "each step sees one record" + (", and the model normalises by batch" if has_norm else ""),
-                    with_argument(link.source, link.node, 0, "batch_size", "32"),
+                    with_argument(link.script, link.node, 0, "batch_size", "32"),
                     severity="error" if has_norm else "info",
                 )
 
@@ -68,9 +68,9 @@ def validation_is_training(trace: Trace) -> Iterator[Finding]:
             seen.add(id(held))
             call = use.node if isinstance(use.node, ast.Call) else None
             given = next((k.value for k in call.keywords if k.arg == "validation_data"), None) if call else None
-            files = At(held.files.node, held.files.source) if held.files is not None and held is not train else None
+            files = At(held.files.node, held.files.script) if held.files is not None and held is not train else None
             parts = [link for link in (*held.links, *train.links) if link.name in ("take", "skip")]
-            where = At(given, use.source) if given is not None else use
+            where = At(given, use.script) if given is not None else use
             help = "give it files of its own, or split with take and skip"
             yield at(where, "validation reads what is trained on", help=help, also=parts[0] if parts else files)
 
@@ -118,7 +118,7 @@ def steps_do_not_fit(trace: Trace) -> Iterator[Finding]:
         asked = given.value * epochs.value if isinstance(given.value, int) and isinstance(epochs.value, int) else 0
         if asked > batches:
             keyword = next((k.value for k in use.node.keywords if k.arg == name), use.node)
-            yield at(At(keyword, use.source), f"{asked:,} steps are asked for, but the data has {batches:,} batches",
+            yield at(At(keyword, use.script), f"{asked:,} steps are asked for, but the data has {batches:,} batches",
                      help=f"leave {name} out, or repeat the dataset",
                      severity="error" if given.value > batches else "warning")  # fmt: skip
 
@@ -152,7 +152,7 @@ def never_shuffled(trace: Trace) -> Iterator[Finding]:
         is_sorted = mixing is not None and mixing.ratio < MIXED
         buffer = _safe_buffer(trace) or 10_000
         batch = next((link for link in options[0].links if link.name == "batch"), None)
-        here = batch is not None and batch.source is use.source
+        here = batch is not None and batch.script is use.script
         yield at(
             use,
             "the data for training is never shuffled" + (", and it is sorted by label" if is_sorted else ""),
@@ -181,8 +181,8 @@ def _is_in_order(trace: Trace, dataset: Dataset) -> bool:
     plain = ("map", "shuffle", "batch", "padded_batch", "repeat", "cache", "prefetch", "with_options", "ignore_errors")
     if files is None or files.is_guessed or any(link.name not in plain for link in dataset.links):
         return False
-    text = files.source.code_of(files.node)
-    mixed = any("num_parallel_reads" in one.text for one in trace.sources) or "list_files" in text
+    text = files.script.code_of(files.node)
+    mixed = any("num_parallel_reads" in one.text for one in trace.scripts) or "list_files" in text
     matched = matched_files(trace, files)
     data = trace.data
     train = [file for file in data.files if file.split == data.train.name] if data is not None and data.train else []
@@ -211,7 +211,7 @@ def buffer_too_small(trace: Trace) -> Iterator[Finding]:
         if link.number(0, "buffer_size") in (0, 1):
             seen.add(id(link.node))
             usual = _safe_buffer(trace) or 10_000
-            fix = with_argument(link.source, link.node, 0, "buffer_size", str(usual))
+            fix = with_argument(link.script, link.node, 0, "buffer_size", str(usual))
             yield at(link, "a buffer of 1 leaves the order as it is", fix, clean_from=usual)
     for _, dataset in trace.used("train"):
         shuffles = [link for link in dataset.links if link.name == "shuffle"]
@@ -227,7 +227,7 @@ def buffer_too_small(trace: Trace) -> Iterator[Finding]:
             yield at(
                 link,
                 f"a buffer of {largest:,} cannot mix this data: {mixing.classes:.1f} classes per batch",
-                with_argument(link.source, link.node, 0, "buffer_size", str(safe)),
+                with_argument(link.script, link.node, 0, "buffer_size", str(safe)),
                 severity="error" if mixing.ratio < ONE_SIDED else "info",  # a little less mixed harms nobody
                 measured=round(mixing.classes, 2),
                 expected=round(mixing.expected, 2),
@@ -255,7 +255,7 @@ def fewer_records_than_a_batch(trace: Trace) -> Iterator[Finding]:
                 yield at(
                     link,
                     f"{records:,} records never fill a batch of {size:,}, and what does not fill one is dropped",
-                    with_argument(link.source, link.node, 0, "batch_size", str(min(32, records))),
+                    with_argument(link.script, link.node, 0, "batch_size", str(min(32, records))),
                     measured=records,
                     expected=f"at least {size:,}",
                 )
@@ -284,9 +284,9 @@ def partial_validation(trace: Trace) -> Iterator[Finding]:
         call = use.node if isinstance(use.node, ast.Call) else None
         keyword = next((k for k in call.keywords if k.arg == "validation_steps"), None) if call is not None else None
         yield at(
-            At(keyword.value, use.source) if keyword is not None else use,
+            At(keyword.value, use.script) if keyword is not None else use,
             f"validation reads {known}",
-            *(without_keyword(use.source, call, "validation_steps") if call is not None else []),
+            *(without_keyword(use.script, call, "validation_steps") if call is not None else []),
             confidence="proven" if seen is not None and records else "likely",
             severity=None if seen is not None and records and seen < 0.5 * records else "info",
             help="leave validation_steps out",

@@ -10,7 +10,7 @@ from typing import Any
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Const, Made, Mapping, Seq, Text
-from bushel.checking.script.source import Source
+from bushel.checking.script.script_text import Script
 from bushel.checking.script.trace import Trace
 
 METHODS = {
@@ -57,15 +57,15 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
     Ignore: where Keras 2 is pinned, or `tf_keras` imported in its place.
     Reports: none collected.
     """
-    if not _is_keras_3(trace.source):
+    if not _is_keras_3(trace.script):
         return
-    for source in trace.sources:
-        yield from _names(source)
+    for script in trace.scripts:
+        yield from _names(script)
     for event in trace.of("tf-on-keras"):
         message = f"{event.info['name']} is given a tensor of keras.Input, which TensorFlow's functions do not take"
-        yield _at(event.source, event.node, message, "use keras.ops, or a layer")
+        yield _at(event.script, event.node, message, "use keras.ops, or a layer")
     for event in trace.of("add-loss"):
-        yield _at(event.source, event.node, "add_loss of a model takes no loss of its symbolic tensors in Keras 3",
+        yield _at(event.script, event.node, "add_loss of a model takes no loss of its symbolic tensors in Keras 3",
                   "call add_loss inside a layer, or write a train_step")  # fmt: skip
     for event in trace.of("compile"):
         outputs, metrics = getattr(event.info["model"], "output", None), event.info["call"].get(-1, "metrics")
@@ -73,25 +73,25 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
         is_flat = isinstance(metrics, Seq) and all(isinstance(one, Const | Made) for one in metrics.items)
         if count > 1 and isinstance(metrics, Seq) and is_flat and len(metrics.items) != count:
             node = event.info["call"].value_node(-1, "metrics")
-            yield _at(event.source, node, f"the model has {count} outputs, but metrics is one flat list",
+            yield _at(event.script, node, f"the model has {count} outputs, but metrics is one flat list",
                           "give a dict or a list of one list per output")  # fmt: skip
 
 
-def _names(source: Source) -> Iterator[Finding]:
+def _names(script: Script) -> Iterator[Finding]:
     """Names in one file that are gone."""
-    names = _imported(source.tree)
-    for node in ast.walk(source.tree):
+    names = _imported(script.tree)
+    for node in ast.walk(script.tree):
         if isinstance(node, ast.Call):
-            yield from _call(source, node)
+            yield from _call(script, node)
         if isinstance(node, ast.Attribute):
             whole = _dotted(node, names)
             if not (whole.startswith("tensorflow") and whole.endswith(("backend.get_value", "backend.set_value"))):
-                yield from _name(source, node, _short(whole))  # tf.keras has these two still
+                yield from _name(script, node, _short(whole))  # tf.keras has these two still
             if node.attr == "lr" and _OPTIMIZER.search(ast.unparse(node.value)):
-                yield _at(source, node, "optimizers of Keras 3 have no lr", "use learning_rate")
+                yield _at(script, node, "optimizers of Keras 3 have no lr", "use learning_rate")
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
-                yield from _name(source, node, _short(f"{node.module}.{alias.name}"))
+                yield from _name(script, node, _short(f"{node.module}.{alias.name}"))
 
 
 @rule("KER002", "third-argument-of-compile", needs="script", rank=3)
@@ -104,16 +104,16 @@ def third_argument_of_compile(trace: Trace) -> Iterator[Finding]:
     Ignore: where Keras 2 is pinned.
     Reports: none collected.
     """
-    if not _is_keras_3(trace.source):
+    if not _is_keras_3(trace.script):
         return
-    for node in ast.walk(trace.source.tree):
+    for node in ast.walk(trace.script.tree):
         is_compile = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "compile"
         if not is_compile or not isinstance(node, ast.Call) or len(node.args) < 3:
             continue
         third = node.args[2]
         if not _is_number_list(third):
             yield _at(
-                trace.source,
+                trace.script,
                 third,
                 "the third argument of compile is loss_weights in Keras 3, but this looks like metrics",
                 "name it: metrics=[...]",
@@ -130,7 +130,7 @@ def file_name_refused(trace: Trace) -> Iterator[Finding]:
     Ignore: where Keras 2 is pinned.
     Reports: none collected.
     """
-    if not _is_keras_3(trace.source):
+    if not _is_keras_3(trace.script):
         return
     for kind in ("save", "save_weights", "ModelCheckpoint"):
         for event in trace.of(kind):
@@ -139,7 +139,7 @@ def file_name_refused(trace: Trace) -> Iterator[Finding]:
             wanted = _wanted(kind, path, bool(made is not None and made.flag("save_weights_only"))) if path else None
             if wanted is not None:
                 message = f"Keras 3 saves to names that end in {wanted}, but this is {path!r}"
-                yield _at(event.source, event.node, message, f"end it in {wanted}")
+                yield _at(event.script, event.node, message, f"end it in {wanted}")
 
 
 def _ending(path: Any) -> str | None:
@@ -155,12 +155,12 @@ def _wanted(kind: str, path: str, only_weights: bool) -> str | None:
     return None if path.endswith((".keras", ".h5", ".hdf5")[: 3 if kind == "save" else 2]) else ".keras"
 
 
-def _is_keras_3(source: Source) -> bool:
+def _is_keras_3(script: Script) -> bool:
     """Whether a script uses Keras, and not a Keras 2 of its own."""
     return (
-        bool(re.search(r"\bkeras\b", source.text))
-        and "tf_keras" not in source.text
-        and "TF_USE_LEGACY_KERAS" not in source.text
+        bool(re.search(r"\bkeras\b", script.text))
+        and "tf_keras" not in script.text
+        and "TF_USE_LEGACY_KERAS" not in script.text
     )
 
 
@@ -172,39 +172,39 @@ def _is_number_list(node: ast.AST) -> bool:
     return not isinstance(node, ast.Call)
 
 
-def _call(source: Source, node: ast.Call) -> Iterator[Finding]:
+def _call(script: Script, node: ast.Call) -> Iterator[Finding]:
     if not isinstance(node.func, ast.Attribute):
         return
     name = node.func.attr
-    if name in METHODS and not _defines(source, name) and not _is_of_layers(source, name):
-        yield _at(source, node, f"Keras 3 has no {name}", f"use {METHODS[name]}")
+    if name in METHODS and not _defines(script, name) and not _is_of_layers(script, name):
+        yield _at(script, node, f"Keras 3 has no {name}", f"use {METHODS[name]}")
     if name in ("fit", "evaluate", "predict"):
         for keyword in node.keywords:
             if keyword.arg in FIT_KEYWORDS:
-                yield _at(source, keyword.value, f"{name} of Keras 3 has no {keyword.arg}", "give it to the PyDataset")
+                yield _at(script, keyword.value, f"{name} of Keras 3 has no {keyword.arg}", "give it to the PyDataset")
     for keyword in node.keywords:
         if keyword.arg in LAYER_KEYWORDS and name[:1].isupper():
             yield _at(
-                source, keyword.value, f"layers of Keras 3 take no {keyword.arg}", f"use {LAYER_KEYWORDS[keyword.arg]}"
+                script, keyword.value, f"layers of Keras 3 take no {keyword.arg}", f"use {LAYER_KEYWORDS[keyword.arg]}"
             )
         if keyword.arg == "period" and name == "ModelCheckpoint":
-            yield _at(source, keyword.value, "ModelCheckpoint of Keras 3 takes no period", "use save_freq")
+            yield _at(script, keyword.value, "ModelCheckpoint of Keras 3 takes no period", "use save_freq")
 
 
-def _is_of_layers(source: Source, name: str) -> bool:
+def _is_of_layers(script: Script, name: str) -> bool:
     """Whether `reset_states` may be that of recurrent layers, which have it still."""
-    return name == "reset_states" and ("stateful" in source.text or '"reset_states"' in source.text)
+    return name == "reset_states" and ("stateful" in script.text or '"reset_states"' in script.text)
 
 
-def _defines(source: Source, name: str) -> bool:
-    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in ast.walk(source.tree))
+def _defines(script: Script, name: str) -> bool:
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in ast.walk(script.tree))
 
 
-def _name(source: Source, node: ast.AST, name: str) -> Iterator[Finding]:
+def _name(script: Script, node: ast.AST, name: str) -> Iterator[Finding]:
     is_import = isinstance(node, ast.ImportFrom)
     for gone, instead in NAMES.items():
         if name == gone or (is_import and name.startswith(f"{gone}.")):
-            yield _at(source, node, f"Keras 3 has no {gone}", f"use {instead}")
+            yield _at(script, node, f"Keras 3 has no {gone}", f"use {instead}")
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
@@ -228,6 +228,6 @@ def _short(name: str) -> str:
     return re.sub(r"^(tensorflow|tf)(\.python)?\.keras\b", "keras", name)
 
 
-def _at(source: Source, node: ast.AST, message: str, help: str) -> Finding:
-    place = source.location(node)
-    return Finding(message, locations=[place], evidence={"code": source.line(node.lineno)}, help=[help])  # type: ignore[attr-defined]
+def _at(script: Script, node: ast.AST, message: str, help: str) -> Finding:
+    place = script.location(node)
+    return Finding(message, locations=[place], evidence={"code": script.line(node.lineno)}, help=[help])  # type: ignore[attr-defined]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Const, Dataset, Link, Mapping, Seq, Spec, Tensor, Value, tensors_in
-from bushel.checking.script.source import (
+from bushel.checking.script.script_text import (
     At,
     Edit,
-    Source,
+    Script,
     appended,
     at,
     moved,
@@ -88,8 +88,8 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
         if cut and is_listed and isinstance(node, ast.Call) and dataset.files is not None:
             said = next((k.value for k in node.keywords if k.arg == "shuffle"), None)
             if said is None and not any(k.arg == "seed" for k in node.keywords) and len(node.args) < 2:
-                yield at(At(node, dataset.files.source), "the files come in a new order each time, and are split by it",
-                         with_keyword(dataset.files.source, node, "shuffle", "False"), also=cut[0])  # fmt: skip
+                yield at(At(node, dataset.files.script), "the files come in a new order each time, and are split by it",
+                         with_keyword(dataset.files.script, node, "shuffle", "False"), also=cut[0])  # fmt: skip
                 break
     yield from _copies_split(trace)
     after: dict[int, tuple[Link, set[str]]] = {}
@@ -103,7 +103,7 @@ def shuffle_then_split(trace: Trace) -> Iterator[Finding]:
             yield at(
                 link,
                 "train and validation are cut from a new order in every epoch",
-                with_keyword(link.source, link.node, "reshuffle_each_iteration", "False"),
+                with_keyword(link.script, link.node, "reshuffle_each_iteration", "False"),
             )
 
 
@@ -179,7 +179,7 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
         for link in dataset.links:
             unordered = link.name in ("map", "interleave") and link.flag("deterministic") is False
             if (link.name == "shuffle" and link.flag("reshuffle_each_iteration") is not False) or unordered:
-                fix = removed(link) if not unordered else with_keyword(link.source, link.node, "deterministic", "True")
+                fix = removed(link) if not unordered else with_keyword(link.script, link.node, "deterministic", "True")
                 message = "predictions come in a different order from the labels"
                 yield at(link, message, fix, predicted_at=place_text(use),
                          severity=None if id(link.node) in looped else "info")  # fmt: skip
@@ -188,9 +188,9 @@ def shuffled_prediction(trace: Trace) -> Iterator[Finding]:
             said = next((k.value for k in files.keywords if k.arg == "shuffle"), None)
             several = len(matched_files(trace, dataset.files)) > 1 if dataset.files else False
             if said is None and several and dataset.files:
-                source = dataset.files.source
-                fix = with_keyword(source, files, "shuffle", "False")
-                yield at(At(files, source), "list_files shuffles the files, and the predictions with them", fix)
+                script = dataset.files.script
+                fix = with_keyword(script, files, "shuffle", "False")
+                yield at(At(files, script), "list_files shuffles the files, and the predictions with them", fix)
 
 
 @rule("PIP007", "augmented-evaluation", severity="warning", needs="script", measured_by="EXE024")
@@ -279,7 +279,7 @@ def after_dataset(use: Use, link: str) -> list[Edit]:
     given = next((k.value for k in use.node.keywords if k.arg == "validation_data"), None)
     if use.role != "eval" or given is None:
         given = use.node.args[0] if use.node.args else None
-    return [appended(use.source, given, link)] if given is not None else []
+    return [appended(use.script, given, link)] if given is not None else []
 
 
 @rule("PIP010", "result-thrown-away", needs="script")
@@ -294,18 +294,18 @@ def result_thrown_away(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("thrown-away"):
         link = event.info["dataset"].links[-1]
-        if link.name in ("take", "skip", "enumerate") and trace.source.cells:
+        if link.name in ("take", "skip", "enumerate") and trace.script.cells:
             continue
         if event.info["dataset"].is_opaque and link.name in ("repeat", "cache"):
             continue  # arrays repeat too
         receiver: ast.AST = event.node
         while isinstance(receiver, ast.Call) and isinstance(receiver.func, ast.Attribute):
             receiver = receiver.func.value
-        kept = f"{event.source.code_of(receiver)} = {event.source.code_of(event.node)}"
+        kept = f"{event.script.code_of(receiver)} = {event.script.code_of(event.node)}"
         yield at(
             link,
             f"the result of .{link.name}(...) is thrown away",
-            *([replaced(event.source, event.node, kept)] if isinstance(receiver, ast.Name | ast.Attribute) else []),
+            *([replaced(event.script, event.node, kept)] if isinstance(receiver, ast.Name | ast.Attribute) else []),
             help="assign it to a name",
         )
 
@@ -388,7 +388,7 @@ def map_not_parallel(trace: Trace) -> Iterator[Finding]:
             and len(link.args) < 2
             and link.effects & WORK
         ):
-            fix = with_keyword(link.source, link.node, "num_parallel_calls", _autotune(link.source))
+            fix = with_keyword(link.script, link.node, "num_parallel_calls", _autotune(link.script))
             yield at(link, "this function runs on one core", fix)
 
 
@@ -406,12 +406,12 @@ def not_prefetched(trace: Trace) -> Iterator[Finding]:
         options = [d for d in use.options() if d.links]
         unclear = any(d.is_opaque and d.links[-1].name != "map" for d in options)
         if use.role == "train" and options and not unclear and not any(d.has("prefetch") for d in options):
-            edits = after_dataset(use, f".prefetch({_autotune(use.source)})")
+            edits = after_dataset(use, f".prefetch({_autotune(use.script)})")
             yield at(use, "the dataset for training is not prefetched", *edits, help="prefetch it")
 
 
-def _autotune(source: Source) -> str:
-    return f"{source.imported_as('tensorflow', 'tf')}.data.AUTOTUNE"
+def _autotune(script: Script) -> str:
+    return f"{script.imported_as('tensorflow', 'tf')}.data.AUTOTUNE"
 
 
 @rule("PIP072", "parsed-before-batching", severity="info", needs="script")

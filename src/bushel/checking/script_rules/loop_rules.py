@@ -23,7 +23,7 @@ from bushel.checking.script.known_values import (
     flat_layers,
     layers_of,
 )
-from bushel.checking.script.source import At, Source, at, placed
+from bushel.checking.script.script_text import At, Script, at, placed
 from bushel.checking.script.trace import Event, Trace
 from bushel.checking.script_rules.amount_rules import batches_of
 from bushel.checking.script_rules.training_rules import in_training
@@ -47,20 +47,20 @@ def undefined_name(trace: Trace) -> Iterator[Finding]:
     Ignore: where the name comes from a notebook's own magic.
     Reports: none collected.
     """
-    for source in trace.sources:
-        known, used = _names(source)
+    for script in trace.scripts:
+        known, used = _names(script)
         for name, nodes in used.items():
             close = nearest(name, known)
             told = f"{name!r} is defined nowhere" + (f"; did you mean {close!r}?" if close else "")
-            yield at(At(nodes[0], source), told, help="define it before it is used")
+            yield at(At(nodes[0], script), told, help="define it before it is used")
 
 
-def _names(source: Source) -> tuple[set[str], dict[str, list[ast.Name]]]:
+def _names(script: Script) -> tuple[set[str], dict[str, list[ast.Name]]]:
     """The names of a module, and those that are used in it and defined nowhere."""
-    has_star = any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in ast.walk(source.tree))
-    if has_star or re.search(r"\b(globals|locals|exec|vars)\(", source.text):
+    has_star = any(isinstance(n, ast.ImportFrom) and n.names[0].name == "*" for n in ast.walk(script.tree))
+    if has_star or re.search(r"\b(globals|locals|exec|vars)\(", script.text):
         return set(), {}
-    top = symtable.symtable(source.text, str(source.path), "exec")
+    top = symtable.symtable(script.text, str(script.path), "exec")
     defined = {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
     missing: set[str] = set()
     pending = [top]
@@ -75,7 +75,7 @@ def _names(source: Source) -> tuple[set[str], dict[str, list[ast.Name]]]:
                 missing.add(symbol.get_name())
     missing -= defined | _GIVEN
     used: dict[str, list[ast.Name]] = {}
-    for node in ast.walk(source.tree):
+    for node in ast.walk(script.tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in missing:
             used.setdefault(node.id, []).append(node)
     return defined, used
@@ -106,7 +106,7 @@ def step_without_training(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras/issues/16189
     """
     for event in trace.of("step-without-training"):
-        fix = in_training(event.node, event.source)
+        fix = in_training(event.node, event.script)
         message = "the model is called in a training step as if at inference"
         behaves = _behaves(event.info["model"])
         yield at(event, message, *fix, severity=None if behaves else "info", help="call it with training=True")
@@ -155,7 +155,7 @@ def learning_rate(trace: Trace) -> Iterator[Finding]:
     """
     for optimizer, steps, weighted in _optimizers(trace):
         rate = optimizer.get(0, "learning_rate")
-        place = At(optimizer.value_node(0, "learning_rate"), optimizer.source)
+        place = At(optimizer.value_node(0, "learning_rate"), optimizer.script)
         most = 1.0 if optimizer.kind in ("SGD", "Adadelta", "Adagrad", "Ftrl") else 0.1
         if isinstance(rate, Const) and isinstance(rate.value, int | float) and not isinstance(rate.value, bool):
             is_wild = rate.value >= most * 3 or rate.value <= 0
@@ -195,7 +195,7 @@ def callback_watches_nothing(trace: Trace) -> Iterator[Finding]:
         items = callbacks.items if isinstance(callbacks, Seq) else [callbacks]
         names = _measured(use.model)
         held_out = {"validation_data", "validation_split", "**"} & set(use.keywords)
-        written = [n.value for s in trace.sources for n in ast.walk(s.tree) if isinstance(n, ast.Constant)]
+        written = [n.value for s in trace.scripts for n in ast.walk(s.tree) if isinstance(n, ast.Constant)]
         for callback in items if use.role == "train" else []:
             if isinstance(callback, Made) and callback.kind in (
                 "EarlyStopping",
@@ -232,7 +232,7 @@ def _measured(model: Value | None) -> set[str] | None:
 def _watched(callback: Made, names: set[str] | None, has_validation: bool) -> Iterator[Finding]:
     is_first = callback.kind != "ModelCheckpoint"
     monitor, mode = callback.constant(0 if is_first else 1, "monitor") or "val_loss", callback.constant(-1, "mode")
-    place = At(callback.value_node(0 if is_first else 1, "monitor"), callback.source)
+    place = At(callback.value_node(0 if is_first else 1, "monitor"), callback.script)
     if not is_first and not callback.flag("save_best_only"):
         return
     plain = monitor.removeprefix("val_")
@@ -244,7 +244,7 @@ def _watched(callback: Made, names: set[str] | None, has_validation: bool) -> It
                  help="monitor one that is measured")  # fmt: skip
     better = better_direction(plain)
     if mode in ("min", "max") and better and mode != better:
-        yield at(At(callback.value_node(-1, "mode"), callback.source),
+        yield at(At(callback.value_node(-1, "mode"), callback.script),
                  f"{callback.kind} takes {'lower' if mode == 'min' else 'higher'} {monitor} for better",
                  help=f'use mode="{better}"', severity="error")  # fmt: skip
 
@@ -260,14 +260,14 @@ def gradients_lost(trace: Trace) -> Iterator[Finding]:
     Reports: none collected.
     """
     taken = list(trace.of("gradient"))
-    calls = {n.attr for s in trace.sources for n in ast.walk(s.tree) if isinstance(n, ast.Attribute)}
+    calls = {n.attr for s in trace.scripts for n in ast.walk(s.tree) if isinstance(n, ast.Attribute)}
     for event in taken:
         target = event.info["target"]
         if _is_of_weights(event) and not calls & set(_APPLIES):
             yield at(event, "gradients are computed and never applied",
                      help="optimizer.apply_gradients(zip(gradients, model.trainable_variables))")  # fmt: skip
         if isinstance(target, Tensor) and "outside the tape" in target.marks and _is_of_weights(event):
-            made = placed(trace.sources, target.made_by) or event
+            made = placed(trace.scripts, target.made_by) or event
             yield at(made, "this is computed outside the tape, so there is no gradient", also=event,
                      help="compute outputs and loss inside the with block of the tape")  # fmt: skip
         for flat in trace.of("no-derivative"):
@@ -332,7 +332,7 @@ def _function_at(event: Event) -> ast.AST | None:
     line = event.node.lineno  # type: ignore[attr-defined]
     around = [
         node
-        for node in ast.walk(event.source.tree)
+        for node in ast.walk(event.script.tree)
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(around, key=lambda node: node.lineno, default=None)
@@ -350,7 +350,7 @@ def metric_never_reset(trace: Trace) -> Iterator[Finding]:
     """
     kinds = ("reset_state", "reset_states", "reset_metrics")
     followed = {id(event.node) for kind in kinds for event in trace.of(kind)}
-    if any(_method(node) in kinds and id(node) not in followed for s in trace.sources for node in ast.walk(s.tree)):
+    if any(_method(node) in kinds and id(node) not in followed for s in trace.scripts for node in ast.walk(s.tree)):
         return  # something is reset, and what could not be followed
     shown = {id(event.info["receiver"]): event for event in trace.of("result") if event.info["loops"]}
     for event in trace.of("update_state"):
@@ -425,7 +425,7 @@ def mean_of_each_replica(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("gradient"):
         target = event.info["target"]
         if isinstance(target, Tensor) and "mean of a replica" in target.marks:
-            yield at(placed(trace.sources, target.made_by) or event,
+            yield at(placed(trace.scripts, target.made_by) or event,
                      "each replica takes the mean of its own records, and the gradients are summed", also=event,
                      help="divide by the global batch size: tf.nn.compute_average_loss")  # fmt: skip
 

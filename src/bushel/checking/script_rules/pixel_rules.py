@@ -9,7 +9,7 @@ from bushel.checking.report.findings import Finding
 from bushel.checking.rules.keras_expectations import network_range
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Dataset, Made, Mapping, Model, Seq, Tensor, layers_of, tensors_in
-from bushel.checking.script.source import At, Edit, Source, at, placed, replaced, with_keyword
+from bushel.checking.script.script_text import At, Edit, Script, at, placed, replaced, with_keyword
 from bushel.checking.script.trace import Trace
 
 
@@ -112,7 +112,7 @@ def classes_blended(trace: Trace) -> Iterator[Finding]:
     has_classes |= any((one.dtype or "").startswith(("int", "uint")) for one in labels)
     for event in trace.of("blended"):
         if any("blended" in one.marks and one.feature == event.info["feature"] for one in labels):
-            fix = with_keyword(event.source, event.node, "method", '"nearest"')  # type: ignore[arg-type]
+            fix = with_keyword(event.script, event.node, "method", '"nearest"')  # type: ignore[arg-type]
             message = f"{event.info['feature']!r} holds class numbers, and resize blends them"
             yield at(event, message, fix, severity=None if has_classes else "info")
 
@@ -129,14 +129,14 @@ def prepared_in_two_ways(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("two-ranges"):
         one, other = event.info["spans"]
-        made = placed(trace.sources, event.info["made_by"] or event.info["other"])
+        made = placed(trace.scripts, event.info["made_by"] or event.info["other"])
         yield at(event, f"the model is given {one} at one place and {other} here", help="use one range", also=made)
     trained = {id(use.node): inputs_of(dataset) for use, dataset in trace.used("train")}
     for use, dataset in trace.used("eval"):
         held, train = inputs_of(dataset), trained.get(id(use.node))
         if held is not None and train is not None and held.span and train.span and held.span != train.span:
             message = f"pixels are {train.span} in training and {held.span} in validation"
-            place = placed(trace.sources, held.made_by)
+            place = placed(trace.scripts, held.made_by)
             yield at(place or use, message, help="prepare both with the same function", also=use)
 
 
@@ -152,13 +152,13 @@ def conversion_does_nothing(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("no-op-conversion"):
         message = "the pixels are floats already, and stay at 0..255"
-        fix = _scaled(event.node, event.source)
+        fix = _scaled(event.node, event.script)
         yield at(event, message, *fix, help="divide by 255 instead", measured="0..255", expected="0..1")
 
 
-def _scaled(node: ast.AST, source: Source) -> list[Edit]:
+def _scaled(node: ast.AST, script: Script) -> list[Edit]:
     first = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    return [replaced(source, node, f"{source.code_of(first)} / 255.0")] if first is not None else []
+    return [replaced(script, node, f"{script.code_of(first)} / 255.0")] if first is not None else []
 
 
 @rule("PIP041", "scaled-twice", needs="script")
@@ -173,7 +173,7 @@ def scaled_twice(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("scaled-twice"):
         left = event.node.left if isinstance(event.node, ast.BinOp) else None
-        fix = [replaced(event.source, event.node, event.source.code_of(left))] if left is not None else []
+        fix = [replaced(event.script, event.node, event.script.code_of(left))] if left is not None else []
         yield at(event, f"pixels of {event.info['span']} are scaled once more", *fix, help="remove one of the two")
     for use, dataset in trace.used("train"):
         tensor = inputs_of(dataset)
@@ -185,7 +185,7 @@ def scaled_twice(trace: Trace) -> Iterator[Finding]:
                     layer,
                     f"the model scales pixels, but the data is {tensor.span} already",
                     help="feed 0..255, or take this layer out",
-                    also=placed(trace.sources, tensor.made_by),
+                    also=placed(trace.scripts, tensor.made_by),
                     measured=tensor.span,
                     expected="0..255",
                 )
@@ -202,8 +202,8 @@ def float64_images(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/42088
     """
     for event in trace.of("float64"):
-        text = event.source.code_of(event.node)
-        fix = replaced(event.source, event.node, text.replace("float64", "float32"))
+        text = event.script.code_of(event.node)
+        fix = replaced(event.script, event.node, text.replace("float64", "float32"))
         yield at(event, "images are made float64", fix)
 
 
@@ -224,7 +224,7 @@ def range_of_another_network(trace: Trace) -> Iterator[Finding]:
             if layer.kind == "preprocess_input":
                 span = f"preprocessed:{_module_of(layer)}"
             elif layer.kind.startswith("application:"):
-                yield from _other_range(layer, span, placed(trace.sources, tensor.made_by if tensor else None))
+                yield from _other_range(layer, span, placed(trace.scripts, tensor.made_by if tensor else None))
                 break
             elif not layer.kind.startswith("Random"):
                 break
@@ -248,7 +248,7 @@ def never_scaled(trace: Trace) -> Iterator[Finding]:
         normalises = any(one.kind == "BatchNormalization" for one in layers[1:3])
         is_plain = first is not None and first.kind in ("Conv2D", "Dense") and is_one and not normalises
         if tensor is not None and tensor.form == "image" and tensor.span == "0..255" and is_plain:
-            place = placed(trace.sources, tensor.made_by)
+            place = placed(trace.scripts, tensor.made_by)
             yield at(place or use, "pixels of 0..255 reach the first layer, but nothing scales them", also=first,
                      help="divide by 255, or begin the model with Rescaling(1 / 255)", confidence="likely")  # fmt: skip
             return

@@ -13,7 +13,16 @@ from bushel.checking.collect.facts import FeatureFacts
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Const, Mapping, Seq, Shape, Spec, Tensor, count_of, shown, tensors_in
-from bushel.checking.script.source import At, Edit, Source, at, replaced, with_argument, with_keyword, without_keyword
+from bushel.checking.script.script_text import (
+    At,
+    Edit,
+    Script,
+    at,
+    replaced,
+    with_argument,
+    with_keyword,
+    without_keyword,
+)
 from bushel.checking.script.tensorflow_calls import ITEM
 from bushel.checking.script.trace import Event, Trace, exists_on_disk, matched_files
 from bushel.errors import nearest
@@ -34,12 +43,12 @@ def pattern_handed_to_reader(trace: Trace) -> Iterator[Finding]:
         magic = [p for p in files.patterns or () if glob.has_magic(p)]
         if magic and not files.is_expanded:
             given = event.node.args[0] if isinstance(event.node, ast.Call) and event.node.args else None
-            name = event.source.imported_as("tensorflow", "tf")
-            expanded = f"{name}.io.gfile.glob({event.source.code_of(given)})" if given is not None else ""
+            name = event.script.imported_as("tensorflow", "tf")
+            expanded = f"{name}.io.gfile.glob({event.script.code_of(given)})" if given is not None else ""
             yield at(
                 event,
                 f"TFRecordDataset does not expand {magic[0]!r}",
-                *([replaced(event.source, given, expanded)] if given is not None else []),
+                *([replaced(event.script, given, expanded)] if given is not None else []),
                 help=f"expand it first: {name}.io.gfile.glob(pattern)",
             )
 
@@ -119,19 +128,19 @@ def compression_not_as_read(trace: Trace) -> Iterator[Finding]:
 def _with_compression(event: Event, real: str) -> list[Edit]:
     """The call that reads with the compression that the files have."""
     call = event.node
-    if not isinstance(call, ast.Call) or "TFRecordDataset" not in event.source.code_of(call.func):
+    if not isinstance(call, ast.Call) or "TFRecordDataset" not in event.script.code_of(call.func):
         return []
     if len(call.args) > 1:
-        return [replaced(event.source, call.args[1], f'"{real}"')]
+        return [replaced(event.script, call.args[1], f'"{real}"')]
     if not real:
-        return without_keyword(event.source, call, "compression_type")
-    return [with_keyword(event.source, call, "compression_type", f'"{real}"')]
+        return without_keyword(event.script, call, "compression_type")
+    return [with_keyword(event.script, call, "compression_type", f'"{real}"')]
 
 
 DTYPES = {"string": "bytes", "int64": "int64", "float32": "float32"}
 
 
-def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Source, FeatureFacts | None]]:
+def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Script, FeatureFacts | None]]:
     """Each feature of each description that is used, with what the data holds of it."""
     seen: set[int] = set()
     if _reads_its_own(trace):
@@ -143,7 +152,7 @@ def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Source, FeatureFa
                 continue
             seen.add(id(spec.node))
             node = specs.nodes.get(name, spec.node)
-            yield str(name), spec, node, specs.source or spec.source, trace.data.features.get(str(name))
+            yield str(name), spec, node, specs.script or spec.script, trace.data.features.get(str(name))
 
 
 def _reads_its_own(trace: Trace) -> bool:
@@ -151,17 +160,17 @@ def _reads_its_own(trace: Trace) -> bool:
     return bool(trace.writers) and not all(matched_files(trace, event.info["files"]) for event in trace.of("reads"))
 
 
-def _described(key: ast.AST, spec: Spec, source: Source, facts: FeatureFacts) -> list[Edit]:
+def _described(key: ast.AST, spec: Spec, script: Script, facts: FeatureFacts) -> list[Edit]:
     """The description as the records hold the feature, under the name that it has there."""
-    tf = spec.source.imported_as("tensorflow", "tf")
+    tf = spec.script.imported_as("tensorflow", "tf")
     shape = "[]" if facts.length == 1 else f"[{facts.length}]" if facts.length is not None else None
     kind = {"bytes": "string"}.get(facts.dtype, facts.dtype)
     form = f"FixedLenFeature({shape}, " if shape is not None and facts.records == facts.total else "RaggedFeature("
-    edits = [replaced(spec.source, spec.node, f"{tf}.io.{form}{tf}.{kind})")]
+    edits = [replaced(spec.script, spec.node, f"{tf}.io.{form}{tf}.{kind})")]
     is_renamed = isinstance(key, ast.Constant) and key.value != facts.name
-    if is_renamed and source is not spec.source:
+    if is_renamed and script is not spec.script:
         return []
-    return [*edits, replaced(source, key, f'"{facts.name}"')] if is_renamed else edits
+    return [*edits, replaced(script, key, f'"{facts.name}"')] if is_renamed else edits
 
 
 @rule("PIP023", "feature-not-in-data", needs="script", measured_by="EXE003")
@@ -174,11 +183,11 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/google/earthengine-api/issues/177 https://github.com/google-research/google-research/issues/1887
     """
-    for name, spec, node, source, facts in _specs(trace):
+    for name, spec, node, script, facts in _specs(trace):
         assert trace.data is not None
         if facts is not None and spec.is_context is not None and spec.is_context == facts.is_list:
             there = "a list of the sequence" if facts.is_list else "in the context"
-            yield at(At(node, source), f"{name!r} is {there}, but is looked for in the other part",
+            yield at(At(node, script), f"{name!r} is {there}, but is looked for in the other part",
                      help=f"describe it in {'sequence' if facts.is_list else 'context'}_features")  # fmt: skip
             continue
         if spec.has_default or not (spec.kind == "FixedLenFeature" or spec.is_context is False):
@@ -186,18 +195,18 @@ def feature_not_in_data(trace: Trace) -> Iterator[Finding]:
         if facts is None:
             close = nearest(name, trace.data.features)
             yield at(
-                At(node, source),
+                At(node, script),
                 f"no record has {name!r}" + (f"; did you mean {close!r}?" if close else ""),
-                *(_described(node, spec, source, trace.data.features[close]) if close else []),
+                *(_described(node, spec, script, trace.data.features[close]) if close else []),
                 help=None if close else "leave it out, or use the name that the records have",
                 measured=sorted(trace.data.features),
                 expected=name,
             )
         elif facts.records < facts.total and _is_read_in_part(trace, name):
             yield at(
-                At(node, source),
+                At(node, script),
                 f"{facts.total - facts.records:,} of {facts.total:,} records have no {name!r}",
-                *_described(node, spec, source, facts),
+                *_described(node, spec, script, facts),
                 measured=facts.records,
                 expected=facts.total,
             )
@@ -221,12 +230,12 @@ def feature_of_another_type(trace: Trace) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/ethanyanjiali/deep-vision/issues/13 https://github.com/tensorflow/models/issues/5582
     """
-    for name, spec, node, source, facts in _specs(trace):
+    for name, spec, node, script, facts in _specs(trace):
         if facts is not None and spec.dtype in DTYPES and DTYPES[spec.dtype] != facts.dtype:
             yield at(
-                At(node, source),
+                At(node, script),
                 f"{name!r} is read as tf.{spec.dtype}, but the records hold {facts.dtype}",
-                *_described(node, spec, source, facts),
+                *_described(node, spec, script, facts),
                 measured=facts.dtype,
                 expected=spec.dtype,
             )
@@ -242,16 +251,16 @@ def feature_of_another_shape(trace: Trace) -> Iterator[Finding]:
     Ignore: never.
     Reports: https://github.com/ZJULearning/pixel_link/issues/9 https://github.com/johnsmithm/handwritten-tf-1.0/issues/6
     """
-    for name, spec, node, source, facts in _specs(trace):
+    for name, spec, node, script, facts in _specs(trace):
         if facts is None or spec.kind != "FixedLenFeature" or spec.shape is None or not facts.values_known:
             continue
         expected = math.prod(spec.shape)
         wrong = {length: count for length, count in facts.lengths.items() if length != expected}
         if wrong and expected >= 0:
             yield at(
-                At(node, source),
+                At(node, script),
                 f"{name!r} is read as {list(spec.shape)}, and {sum(wrong.values()):,} records hold {min(wrong)} values",
-                *_described(node, spec, source, facts),
+                *_described(node, spec, script, facts),
                 measured=facts.lengths,
                 expected=expected,
             )
@@ -267,7 +276,7 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
     Ignore: where absence is rare and means the default.
     Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/tensorflow/ranking/issues/227
     """
-    for name, spec, node, source, facts in _specs(trace):
+    for name, spec, node, script, facts in _specs(trace):
         assert trace.data is not None
         optional = spec.has_default or spec.kind != "FixedLenFeature"
         present = facts.records if facts is not None else 0
@@ -276,10 +285,10 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
             close = nearest(name, trace.data.features) if facts is None else None
             filled = "the default" if spec.has_default else "nothing"
             yield at(
-                At(node, source),
+                At(node, script),
                 f"{name!r} is {filled} in {1 - present / total:.0%} of the records"
                 + (f"; did you mean {close!r}?" if close else ""),
-                *(_described(node, spec, source, trace.data.features[close]) if close else []),
+                *(_described(node, spec, script, trace.data.features[close]) if close else []),
                 severity="error" if close else "info",
                 help=None if close else "leave it out, or use the name that the records have",
                 measured=present,
@@ -299,7 +308,7 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
     """
     dense = {event.info["feature"] for event in trace.of("to-dense")}
     fed = [tensor for dataset in trace.datasets for tensor in tensors_in(dataset.element) if tensor.form == "sparse"]
-    for name, spec, node, source, facts in _specs(trace):
+    for name, spec, node, script, facts in _specs(trace):
         if (
             facts is not None
             and spec.kind == "VarLenFeature"
@@ -308,9 +317,9 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
             and facts.length > 1
         ):
             yield at(
-                At(node, source),
+                At(node, script),
                 f"{name!r} is read as a SparseTensor, and always holds {facts.length} values",
-                *_described(node, spec, source, facts),
+                *_described(node, spec, script, facts),
                 severity=None if any(tensor.feature == name for tensor in fed) else "info",
                 measured=facts.length,
             )
@@ -341,9 +350,9 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
             item = int(ITEM.get(tensor.dtype or "", 1) * held / wanted)
             real = {1: "tf.uint8", **NAMED_BY_RATIO}.get(item, f"{item} bytes per value")
             yield at(
-                At(decoded, event.source),
+                At(decoded, event.script),
                 f"{tensor.feature!r} gives {held:,} {tensor.dtype}, and {wanted:,} wanted: {real}",
-                with_argument(event.source, decoded, 1, "out_type", real.split(" or ")[0]),
+                with_argument(event.script, decoded, 1, "out_type", real.split(" or ")[0]),
                 also=event,
                 measured=held,
                 expected=wanted,
@@ -411,12 +420,12 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
         fits = f"[{side}, {side}]" if side * side == held else f"[{held}]"
         is_call = isinstance(event.node, ast.Call) and wanted is not None
         message = f"{tensor.feature!r} holds {held:,} values, which do not fit into {shown(shape)}"
-        fix = [with_argument(event.source, event.node, 1, "shape", fits)] if is_call else []  # type: ignore[arg-type]
+        fix = [with_argument(event.script, event.node, 1, "shape", fits)] if is_call else []  # type: ignore[arg-type]
         yield at(event, message, *fix, help="use the shape that was written", also=_made(event, tensor), measured=held)
 
 
 def _made(event: Event, tensor: Tensor) -> At | None:
-    return At(tensor.made_by, event.source) if tensor.made_by is not None else None
+    return At(tensor.made_by, event.script) if tensor.made_by is not None else None
 
 
 def _is_varying_raw(trace: Trace, facts: FeatureFacts) -> bool:
@@ -486,5 +495,5 @@ def _decoded(event: Event, form: str) -> list[Edit]:
     """The bytes that a call decodes, decoded in another way."""
     if not isinstance(event.node, ast.Call) or not event.node.args:
         return []
-    names = {"tf": event.source.imported_as("tensorflow", "tf"), "bytes": event.source.code_of(event.node.args[0])}
-    return [replaced(event.source, event.node, form.format(**names))]
+    names = {"tf": event.script.imported_as("tensorflow", "tf"), "bytes": event.script.code_of(event.node.args[0])}
+    return [replaced(event.script, event.node, form.format(**names))]

@@ -30,7 +30,7 @@ from bushel.checking.script.known_values import (
     layers_of,
     shown,
 )
-from bushel.checking.script.source import At, Edit, Source, at, placed, replaced, with_argument, with_keyword
+from bushel.checking.script.script_text import At, Edit, Script, at, placed, replaced, with_argument, with_keyword
 from bushel.checking.script.trace import Event, Trace, Use
 from bushel.checking.script_rules.pixel_rules import inputs_of
 
@@ -69,11 +69,11 @@ def sites(trace: Trace) -> Iterator[Site]:
             layers = flat_layers(event.info["layers"]) if key is None else list(getattr(made, "layers", ()))
             node = loss.nodes.get(key, place) if isinstance(loss, Mapping) else place
             known = label if isinstance(label, Tensor) else None
-            yield from _site(trace, _part(loss, key), At(node, event.source), layers, known)
+            yield from _site(trace, _part(loss, key), At(node, event.script), layers, known)
     for event in trace.of("loss-call"):
         loss, output, label = event.info["loss"], event.info["output"], event.info["label"]
         layers = list(output.layers) if isinstance(output, Tensor) else []
-        yield from _site(trace, loss, At(loss.node, loss.source), layers, label if isinstance(label, Tensor) else None)
+        yield from _site(trace, loss, At(loss.node, loss.script), layers, label if isinstance(label, Tensor) else None)
 
 
 def _site(trace: Trace, loss: Value | None, place: At, layers: list[Made], label: Tensor | None) -> Iterator[Site]:
@@ -83,7 +83,7 @@ def _site(trace: Trace, loss: Value | None, place: At, layers: list[Made], label
     head, activation = _head(layers)
     units = head.number(0, "units" if head.kind == "Dense" else "filters") if head is not None else None
     pair = Pair(name, from_logits, activation, units, **_labels(trace, label))
-    yield Site(pair, At(loss.node, loss.source) if isinstance(loss, Made) else place, head, label, place.node)
+    yield Site(pair, At(loss.node, loss.script) if isinstance(loss, Made) else place, head, label, place.node)
 
 
 def _loss(loss: Value | None) -> tuple[str | None, bool | None]:
@@ -172,20 +172,20 @@ def loss_for_other_labels(trace: Trace) -> Iterator[Finding]:
             yield at(event, "the loss is given the outputs first and the labels second",
                      help="call it with (y_true, y_pred)")  # fmt: skip
     for site, misfit in _misfits(trace, "labels"):
-        text, node, source = site.loss.source.code_of(site.loss.node), site.loss.node, site.loss.source
+        text, node, script = site.loss.script.code_of(site.loss.node), site.loss.node, site.loss.script
         other = text
         if site.pair.labels == "one_hot":
             other = text.replace("sparse_c", "c").replace("SparseC", "C")
         elif "inary" not in text and "ean" not in text:
             other = text.replace("categorical_c", "sparse_categorical_c").replace("Categ", "SparseCateg")
-        edits = [replaced(source, node, other)] if other != text else []
-        label = placed(trace.sources, site.label.made_by) if site.label is not None else None
+        edits = [replaced(script, node, other)] if other != text else []
+        label = placed(trace.scripts, site.label.made_by) if site.label is not None else None
         yield at(site.loss, misfit.message, *edits, help=misfit.help, also=label, confidence=misfit.confidence)
 
 
-def _keras(source: Source) -> str:
-    found = source.imported_as("keras", "") or source.imported_as("tensorflow.keras", "")
-    return found or f"{source.imported_as('tensorflow', 'tf')}.keras"
+def _keras(script: Script) -> str:
+    found = script.imported_as("keras", "") or script.imported_as("tensorflow.keras", "")
+    return found or f"{script.imported_as('tensorflow', 'tf')}.keras"
 
 
 @rule("PIP044", "logits-and-probabilities", needs="script")
@@ -199,14 +199,14 @@ def logits_and_probabilities(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/docs/pull/2102 https://github.com/keras-team/keras/issues/16906
     """
     for site, misfit in _misfits(trace, "logits"):
-        node, source, gives = site.loss.node, site.loss.source, site.pair.activation
+        node, script, gives = site.loss.node, site.loss.script, site.pair.activation
         wanted = str(gives == "none")
         title = "".join(part.title() for part in site.pair.loss.split("_"))
-        whole = f"{_keras(source)}.losses.{title}(from_logits=True)"
+        whole = f"{_keras(script)}.losses.{title}(from_logits=True)"
         is_class = isinstance(node, ast.Call) and not ast.unparse(node.func).endswith("_with_logits")
-        fix = [with_keyword(source, node, "from_logits", wanted)] if is_class and isinstance(node, ast.Call) else []
+        fix = [with_keyword(script, node, "from_logits", wanted)] if is_class and isinstance(node, ast.Call) else []
         if not isinstance(node, ast.Call) and wanted == "True":
-            fix = [replaced(source, node, whole)]
+            fix = [replaced(script, node, whole)]
         expected = f"from_logits={wanted}"
         yield at(site.loss, misfit.message, *fix, help=misfit.help, also=site.head, measured=gives, expected=expected)
 
@@ -228,10 +228,10 @@ def head_does_not_fit_labels(trace: Trace) -> Iterator[Finding]:
         is_short = pair.labels == "numbers" and pair.high is not None and pair.units is not None
         fix = []
         if is_short and pair.high is not None and pair.high >= (pair.units or 0) > 1 and head.kind == "Dense":
-            fix = [with_argument(head.source, head.node, 0, "units", str(int(pair.high) + 1))]
+            fix = [with_argument(head.script, head.node, 0, "units", str(int(pair.high) + 1))]
         also: At | None = site.loss
         if site.label is not None and (pair.depth is not None or site.label.shift):
-            also = placed(trace.sources, site.label.made_by)
+            also = placed(trace.scripts, site.label.made_by)
         classes = int(pair.high) + 1 if is_short and pair.high is not None else None
         yield at(head, misfit.message, *fix, help=misfit.help, also=also, severity=misfit.severity,
                  measured=pair.units, expected=classes)  # fmt: skip
@@ -257,7 +257,7 @@ def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
             why = metric_misfit(str(name), site.pair) if not given else None
             if why is not None and event is not None:
                 node = metric.node if isinstance(metric, Made) else event.info["call"].value_node(-1, "metrics")
-                yield at(At(node, event.source), why, help="use a metric for these outputs and labels", also=site.head)
+                yield at(At(node, event.script), why, help="use a metric for these outputs and labels", also=site.head)
 
 
 @rule("PIP046", "augmentation-switched-off", severity="info", needs="script")
@@ -271,13 +271,13 @@ def augmentation_switched_off(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras/issues/16189 https://github.com/keras-team/keras/issues/21868
     """
     for event in trace.of("random-layer-in-map"):
-        edits = in_training(event.node, event.source)
+        edits = in_training(event.node, event.script)
         yield at(event, "a random layer is called without training=True", *edits, help="call it with training=True")
 
 
-def in_training(call: ast.AST, source: Source) -> list[Edit]:
+def in_training(call: ast.AST, script: Script) -> list[Edit]:
     """The call of a model or layer with training=True."""
-    return [with_keyword(source, call, "training", "True")] if isinstance(call, ast.Call) else []
+    return [with_keyword(script, call, "training", "True")] if isinstance(call, ast.Call) else []
 
 
 @rule("PIP047", "fitted-inside-map", needs="script")
@@ -305,8 +305,8 @@ def never_adapted(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras/issues/16296
     """
     followed = {id(event.node) for event in [*trace.of("adapt"), *trace.of("adapt-in-map")]}
-    for source in trace.sources:
-        for node in ast.walk(source.tree):
+    for script in trace.scripts:
+        for node in ast.walk(script.tree):
             name = node.attr if isinstance(node, ast.Attribute) else None
             if name in ("load_weights", "load_model", "set_weights", "from_config"):
                 return  # what was adapted may be loaded
@@ -368,15 +368,15 @@ def removed_from_keras_3(trace: Trace) -> Iterator[Finding]:
 
 def _renamed(event: Event, name: str, instead: str) -> list[Edit]:
     """The call or keyword with the name that took the place of the old one."""
-    node, source = event.node, event.source
+    node, script = event.node, event.script
     if name not in REMOVED_METHODS or not instead.isidentifier():
         return []
     if isinstance(node, ast.keyword):
-        return [replaced(source, node, f"{instead}={source.code_of(node.value)}")]
+        return [replaced(script, node, f"{instead}={script.code_of(node.value)}")]
     function = node.func if isinstance(node, ast.Call) else node
     if not isinstance(function, ast.Attribute) or function.attr != name:
         return []
-    return [replaced(source, function, f"{source.code_of(function.value)}.{instead}")]
+    return [replaced(script, function, f"{script.code_of(function.value)}.{instead}")]
 
 
 @rule("PIP052", "shapes-do-not-fit", needs="script", measured_by="EXE003")
@@ -396,7 +396,7 @@ def shapes_do_not_fit(trace: Trace) -> Iterator[Finding]:
         yield at(event, "parse_single_example is given a batch of records", help="use tf.io.parse_example")
     for event in trace.of("resize-without-shape"):
         yield at(event, "decode_image gives a tensor without a shape, which resize refuses",
-                 help="decode with expand_animations=False", also=At(event.info["made_by"], event.source))  # fmt: skip
+                 help="decode with expand_animations=False", also=At(event.info["made_by"], event.script))  # fmt: skip
     seen: set[int] = set()
     for use, dataset in trace.used("train", "eval", "predict"):
         if not isinstance(use.model, Model) or id(use.model) in seen:
@@ -439,7 +439,7 @@ def _small_tables(trace: Trace) -> Iterator[Finding]:
         most = words.number(0, "max_tokens") - 1 if words is not None and words.number(0, "max_tokens") else most
         if rows is not None and most is not None and most >= rows:
             yield at(layer, f"the table has {rows:,} rows, but tokens go up to {most:,}",
-                     with_argument(layer.source, layer.node, 0, "input_dim", str(most + 1)), also=words)  # fmt: skip
+                     with_argument(layer.script, layer.node, 0, "input_dim", str(most + 1)), also=words)  # fmt: skip
 
 
 def _misfit_inputs(trace: Trace, use: Use, model: Model, dataset: Dataset) -> Iterator[Finding]:
@@ -453,9 +453,9 @@ def _misfit_inputs(trace: Trace, use: Use, model: Model, dataset: Dataset) -> It
     wanted, said_by = declared(layers, model.inputs)
     if tensor is None or tensor.shape is None or dataset.batched != 1 or tensor.form == "sparse":
         return
-    made = placed(trace.sources, tensor.made_by)
+    made = placed(trace.scripts, tensor.made_by)
     if wanted is not None and said_by is not None and not _fits_input(tensor.shape, wanted):
-        place = placed(trace.sources, said_by.made_by) if isinstance(said_by, Tensor) else said_by
+        place = placed(trace.scripts, said_by.made_by) if isinstance(said_by, Tensor) else said_by
         message = f"the model takes {shown(wanted)}, but is given {shown(tensor.shape)}"
         yield at(place or use, message, help="use one size for both", also=made, measured=shown(tensor.shape))
     elif model.kind == "Sequential":
@@ -478,4 +478,4 @@ def _missing_inputs(use: Use, model: Model, given: Mapping) -> Iterator[Finding]
     if missing and given.is_whole and len(names) == len(inputs) and None not in names:
         places = [t.made_by for t in inputs if isinstance(t, Tensor) and t.feature == missing[0]]
         message = f"the model has an input {missing[0]!r}, but the data gives {', '.join(map(repr, given.items))}"
-        yield at(At(places[0], model.source), message, help="use the same names for both", also=use)
+        yield at(At(places[0], model.script), message, help="use the same names for both", also=use)

@@ -10,7 +10,7 @@ from typing import Any
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import Function, Writer
-from bushel.checking.script.source import Edit, Source, appended, at, replaced
+from bushel.checking.script.script_text import Edit, Script, appended, at, replaced
 from bushel.checking.script.trace import Event, Trace
 
 _ENCODER = re.compile(r"Label|Encoder|Binarizer|Tokenizer")  # which give names numbers, and learn nothing else
@@ -37,15 +37,15 @@ def writer_never_closed(trace: Trace) -> Iterator[Finding]:
 
 def _closed(writer: Writer) -> list[Edit]:
     """The block in which the writer got its name, with a `close()` after the last statement that uses it."""
-    for block in ast.walk(writer.source.tree):
+    for block in ast.walk(writer.script.tree):
         for name in ("body", "orelse", "finalbody"):
             statements: Any = getattr(block, name, None)
             for made in statements if isinstance(statements, list) else ():
                 if isinstance(made, ast.Assign) and made.value is writer.node and isinstance(made.targets[0], ast.Name):
                     using = [s for s in statements if _names_in(s) & {made.targets[0].id}]
                     line = f"\n{' ' * made.col_offset}{made.targets[0].id}.close()"
-                    start = writer.source.span(using[-1])[0]
-                    return [Edit(writer.source, start, start), appended(writer.source, using[-1], line)]
+                    start = writer.script.span(using[-1])[0]
+                    return [Edit(writer.script, start, start), appended(writer.script, using[-1], line)]
     return []
 
 
@@ -66,10 +66,10 @@ def copy_shuffled(trace: Trace) -> Iterator[Finding]:
     for event in trace.of("copy-shuffled"):
         argument = event.node.args[0]  # type: ignore[attr-defined]
         inner = argument.args[0] if isinstance(argument, ast.Call) and argument.args else None
-        text = f"order = {event.source.code_of(argument)}; random.shuffle(order)"
+        text = f"order = {event.script.code_of(argument)}; random.shuffle(order)"
         if isinstance(inner, ast.Name):
             text = f"random.shuffle({inner.id})"
-        fix = replaced(event.source, event.node, text)
+        fix = replaced(event.script, event.node, text)
         yield at(event, "a copy is shuffled and thrown away", fix)
 
 
@@ -85,11 +85,11 @@ def classes_in_any_order(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("any-order"):
         what = {"builtins.set()": "a set"}.get(event.info["of"], event.info["of"])
-        inner = event.source.code_of(event.node.args[0])  # type: ignore[attr-defined]
+        inner = event.script.code_of(event.node.args[0])  # type: ignore[attr-defined]
         yield at(
             event,
             f"classes are numbered in the order of {what}",
-            replaced(event.source, event.node.args[0], f"sorted({inner})"),  # type: ignore[attr-defined]
+            replaced(event.script, event.node.args[0], f"sorted({inner})"),  # type: ignore[attr-defined]
         )
 
 
@@ -111,7 +111,7 @@ def all_results_in_memory(trace: Trace) -> Iterator[Finding]:
         if returns or isinstance(function.node, ast.Lambda):
             call = event.node.func if isinstance(event.node, ast.Call) else None
             one_by_one = (
-                [replaced(event.source, call, f"{event.source.code_of(call.value)}.imap")]
+                [replaced(event.script, call, f"{event.script.code_of(call.value)}.imap")]
                 if isinstance(call, ast.Attribute) and call.attr == "map"
                 else []
             )
@@ -139,7 +139,7 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
     """
     splits = list(trace.of("split"))
     for event in [*trace.of("fit_transform"), *trace.of("fit_resample"), *trace.of("oversampled"), *_scalings(trace)]:
-        names = _assigned(event.source, event.node)
+        names = _assigned(event.script, event.node)
         receiver = _with_makers(event)
         for split in splits:
             is_later = split.node.lineno > event.node.lineno  # type: ignore[attr-defined]
@@ -149,7 +149,7 @@ def fitted_before_split(trace: Trace) -> Iterator[Finding]:
                     event,
                     f"data is {what} before it is split",
                     help="call train_test_split first, and fit on its train part only",
-                    split_at=str(split.source.location(split.node)),
+                    split_at=str(split.script.location(split.node)),
                 )
                 break
 
@@ -159,26 +159,26 @@ def _with_makers(event: Event) -> str:
     names = _names_in(event.node)
     made = [
         ast.unparse(node.value)
-        for node in ast.walk(event.source.tree)
+        for node in ast.walk(event.script.tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names
     ]
-    return " ".join([event.source.code_of(event.node), *made])
+    return " ".join([event.script.code_of(event.node), *made])
 
 
 def _scalings(trace: Trace) -> Iterator[Event]:
     """Statements that scale a whole array by its own mean or deviation: `x = (x - x.mean()) / x.std()`."""
-    for source in trace.sources:
-        for node in ast.walk(source.tree):
+    for script in trace.scripts:
+        for node in ast.walk(script.tree):
             text = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 name = re.escape(node.targets[0].id)
                 is_scaled = re.search(rf"\b(\w+) - \1\.mean\(|/ (\w+)\.std\(|\b{name} - {name}\.mean\(", text)
                 if is_scaled:
-                    yield Event("scaled", node.value, source)
+                    yield Event("scaled", node.value, script)
 
 
-def _assigned(source: Source, call: ast.AST) -> set[str]:
-    for node in ast.walk(source.tree):
+def _assigned(script: Script, call: ast.AST) -> set[str]:
+    for node in ast.walk(script.tree):
         if isinstance(node, ast.Assign) and call in ast.walk(node.value):
             return {name for target in node.targets for name in _names_in(target)}
     return set()

@@ -22,7 +22,7 @@ CELL = "# %%"
 
 
 @dataclass
-class Source:
+class Script:
     """One file of code. The code cells of a notebook are joined, and places in them name the cell."""
 
     path: Path
@@ -91,7 +91,7 @@ class Source:
         return " ".join((ast.get_source_segment(self.text, node) or "").split())
 
 
-def read_source(path: AnyPath) -> Source:
+def read_script(path: AnyPath) -> Script:
     """Parse a script or a notebook; raises `FileProblem` if it is not Python."""
     path = Path(path)
     try:
@@ -103,7 +103,7 @@ def read_source(path: AnyPath) -> Source:
     if path.suffix == ".ipynb":
         text, cells = _join_cells(path, text)
     try:
-        return Source(path, text, ast.parse(text), cells)
+        return Script(path, text, ast.parse(text), cells)
     except (SyntaxError, ValueError) as error:
         line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
         raise FileProblem(path, f"the script is not Python: {line}{getattr(error, 'msg', error)}") from None
@@ -114,7 +114,7 @@ def read_source(path: AnyPath) -> Source:
 def _join_cells(path: Path, text: str) -> tuple[str, list[tuple[int, int]]]:
     try:
         notebook = json.loads(text)
-        sources = [
+        scripts = [
             (number, "".join(cell["source"]))
             for number, cell in enumerate(notebook["cells"], 1)
             if cell["cell_type"] == "code"
@@ -123,14 +123,14 @@ def _join_cells(path: Path, text: str) -> tuple[str, list[tuple[int, int]]]:
         raise FileProblem(path, f"not a notebook: {error}") from None
     lines: list[str] = []
     cells = []
-    for number, source in sources:
+    for number, script in scripts:
         lines.append(CELL)
         cells.append((len(lines) + 1, number))
         # Lines for the shell and for IPython are not Python; they keep their place as comments.
-        is_magic = source.lstrip().startswith("%%")
+        is_magic = script.lstrip().startswith("%%")
         lines.extend(
             "# " + line if is_magic or line.lstrip().startswith(("%", "!", "?")) else line
-            for line in source.splitlines()
+            for line in script.splitlines()
         )
     return "\n".join(lines) + "\n", cells
 
@@ -143,7 +143,7 @@ class Placed(Protocol):
         """What stands there."""
 
     @property
-    def source(self) -> Source:
+    def script(self) -> Script:
         """The file that it is in."""
 
 
@@ -152,90 +152,90 @@ class At:
     """One node of a script."""
 
     node: Any
-    source: Source
+    script: Script
 
 
-def placed(sources: Iterable[Source], node: ast.AST | None) -> At | None:
+def placed(scripts: Iterable[Script], node: ast.AST | None) -> At | None:
     """A node in the one of several files that it is in."""
-    return next((At(node, source) for source in sources if node is not None and id(node) in source.nodes), None)
+    return next((At(node, script) for script in scripts if node is not None and id(node) in script.nodes), None)
 
 
 @dataclass(frozen=True)
 class Edit:
     """Text that takes the place of the bytes from `start` to `end`."""
 
-    source: Source
+    script: Script
     start: int
     end: int
     text: str = ""
 
 
-def replaced(source: Source, node: ast.AST, text: str) -> Edit:
+def replaced(script: Script, node: ast.AST, text: str) -> Edit:
     """Other text for a node."""
-    return Edit(source, *source.span(node), text)
+    return Edit(script, *script.span(node), text)
 
 
 def _link_span(link: Link) -> tuple[int, int]:
     """From the dot to the closing bracket of one call of a chain, with the line break before the dot."""
     function = link.node.func
-    start = link.source.span(function.value)[1] if isinstance(function, ast.Attribute) else 0
-    return start, link.source.span(link.node)[1]
+    start = link.script.span(function.value)[1] if isinstance(function, ast.Attribute) else 0
+    return start, link.script.span(link.node)[1]
 
 
 def removed(link: Link) -> Edit:
     """A chain without one of its calls."""
-    return Edit(link.source, *_link_span(link))
+    return Edit(link.script, *_link_span(link))
 
 
 def inserted_before(link: Link, text: str) -> Edit:
     """One more call before one of a chain."""
     start = _link_span(link)[0]
-    return Edit(link.source, start, start, text)
+    return Edit(link.script, start, start, text)
 
 
 def moved(link: Link, *, before: Link) -> list[Edit]:
     """One call of a chain moved before another; nothing if they stand in two files."""
-    if link.source is not before.source:
+    if link.script is not before.script:
         return []
     start, end = _link_span(link)
-    return [removed(link), inserted_before(before, link.source.raw[start:end].decode())]
+    return [removed(link), inserted_before(before, link.script.raw[start:end].decode())]
 
 
-def appended(source: Source, node: ast.AST, text: str) -> Edit:
+def appended(script: Script, node: ast.AST, text: str) -> Edit:
     """Text right after a node."""
-    end = source.span(node)[1]
-    return Edit(source, end, end, text)
+    end = script.span(node)[1]
+    return Edit(script, end, end, text)
 
 
-def with_keyword(source: Source, call: ast.Call, name: str, value: str) -> Edit:
+def with_keyword(script: Script, call: ast.Call, name: str, value: str) -> Edit:
     """A call with a keyword argument: one that it has gets the value."""
     for keyword in call.keywords:
         if keyword.arg == name:
-            return replaced(source, keyword.value, value)
+            return replaced(script, keyword.value, value)
     arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
     if arguments:
-        return appended(source, arguments[-1], f", {name}={value}")
-    end = source.span(call)[1] - 1
-    return Edit(source, end, end, f"{name}={value}")
+        return appended(script, arguments[-1], f", {name}={value}")
+    end = script.span(call)[1] - 1
+    return Edit(script, end, end, f"{name}={value}")
 
 
-def with_argument(source: Source, call: ast.Call, position: int, name: str, value: str) -> Edit:
+def with_argument(script: Script, call: ast.Call, position: int, name: str, value: str) -> Edit:
     """A call with another value for an argument that is given by its place or its name."""
     if len(call.args) > position:
-        return replaced(source, call.args[position], value)
-    return with_keyword(source, call, name, value)
+        return replaced(script, call.args[position], value)
+    return with_keyword(script, call, name, value)
 
 
-def without_keyword(source: Source, call: ast.Call, name: str) -> list[Edit]:
+def without_keyword(script: Script, call: ast.Call, name: str) -> list[Edit]:
     """A call without one of its keyword arguments and the comma before it."""
     for keyword in call.keywords:
         if keyword.arg == name:
-            start, end = source.span(keyword)
-            before = source.raw[:start].rstrip()
+            start, end = script.span(keyword)
+            before = script.raw[:start].rstrip()
             if before.endswith(b","):
-                return [Edit(source, len(before) - 1, end)]
-            after = re.match(rb"\s*,\s*", source.raw[end:])
-            return [Edit(source, start, end + (after.end() if after else 0))]
+                return [Edit(script, len(before) - 1, end)]
+            after = re.match(rb"\s*,\s*", script.raw[end:])
+            return [Edit(script, start, end + (after.end() if after else 0))]
     return []
 
 
@@ -253,13 +253,13 @@ def at(
 
     `also` is the other one of two places that contradict each other.
     """
-    source = where.source
+    script = where.script
     line, _ = _place_of(where)
-    shown: dict[str, Any] = {"code": source.line(line)}
+    shown: dict[str, Any] = {"code": script.line(line)}
     said = [help] if help is not None else []
     if edits:
         first, last, text = _corrected(edits)
-        shown |= {"corrected": text, "lines": [source.location(line=n).line for n in (first, last)]}
+        shown |= {"corrected": text, "lines": [script.location(line=n).line for n in (first, last)]}
         lines = shown["lines"]
         is_one = lines[0] == lines[1] and "\n" not in text
         said = [f"change it to: {text}" if is_one else f"replace lines {lines[0]} to {lines[1]} with the lines above"]
@@ -284,7 +284,7 @@ def _place_of(where: Placed) -> tuple[int, int]:
 
 def _location(where: Placed) -> Location:
     line, column = _place_of(where)
-    return where.source.location(line=line, column=column)
+    return where.script.location(line=line, column=column)
 
 
 def place_text(where: Placed) -> str:
@@ -294,11 +294,11 @@ def place_text(where: Placed) -> str:
 
 def _corrected(edits: tuple[Edit, ...]) -> tuple[int, int, str]:
     """The first and the last line of the statements that edits change, and their text afterwards."""
-    source = edits[0].source
-    places = [source.statement_lines(edit.start) for edit in edits]
+    script = edits[0].script
+    places = [script.statement_lines(edit.start) for edit in edits]
     first, last = min(first for first, _ in places), max(last for _, last in places)
-    begin, end = source.line_starts[first - 1], source.line_starts[last] if last < len(source.line_starts) else None
-    text = source.raw[begin:end]
+    begin, end = script.line_starts[first - 1], script.line_starts[last] if last < len(script.line_starts) else None
+    text = script.raw[begin:end]
     for edit in sorted(edits, key=lambda edit: (-edit.start, -edit.end)):
         text = text[: edit.start - begin] + edit.text.encode() + text[edit.end - begin :]
     # A statement of which nothing is left does nothing: `ds = ds`.
