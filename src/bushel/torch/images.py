@@ -17,7 +17,7 @@ from bushel.pixels.headers import Codec, read_headers
 from bushel.reading import Batch
 from bushel.reading.pipeline import Settings
 from bushel.transforms import BatchTransform
-from bushel.transforms.canvas import Canvas, Plan
+from bushel.transforms.canvas import Canvas, PaintJob
 from bushel.transforms.image import DecodeImage
 from bushel.transforms.protocol import Draws, PaintedTransform
 
@@ -148,7 +148,7 @@ def _address(image: Any, device: Any) -> int:
     return int(shown["data"][0])
 
 
-def _check(plan: Plan) -> None:
+def _check(plan: PaintJob) -> None:
     settings = plan.settings
     if settings.get("kernel", Kernel.BILINEAR) != Kernel.BILINEAR or settings.get("antialias", False):
         raise ValueError('decode="cuda" resizes with kernel="bilinear" and antialias=False only: use decode="cpu"')
@@ -176,7 +176,7 @@ def _upload(tensor: Any, device: Any, held: list[Any]) -> Any:
     return moved
 
 
-def paint(images: list[int], strides: list[int], plan: Plan, device: Any, held: list[Any]) -> Any:
+def paint(images: list[int], strides: list[int], plan: PaintJob, device: Any, held: list[Any]) -> Any:
     """Crop, resize, flip, change, scale and cast images, which are given by where their pixels are on the device."""
     table = np.concatenate(
         [

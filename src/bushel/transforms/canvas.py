@@ -27,7 +27,7 @@ _MOVED, _CHANGED, _SCALED = 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class PaintJob:
     """What remains to be done with decoded images, for whoever paints them somewhere else."""
 
     size: tuple[int, int]
@@ -220,11 +220,13 @@ class Canvas:
         return int(sizes[0, 0]), int(sizes[0, 1])
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> PaintJob:
         """What `paint` would do, where all images have one size now."""
         size = self.size
         assert size is not None
-        return Plan(size, self.channels, self.dtype, self._all_moves(), self._flips, self._steps, dict(self._painting))
+        return PaintJob(
+            size, self.channels, self.dtype, self._all_moves(), self._flips, self._steps, dict(self._painting)
+        )
 
     @property
     def original_sizes(self) -> Ints:

@@ -111,8 +111,8 @@ _GROUP = re.compile(
 
 
 @dataclass
-class Found:
-    """What the first records show."""
+class FeatureRoles:
+    """What features are for, as the first records show it."""
 
     label: str | None
     label_is_integer: bool
@@ -130,7 +130,7 @@ class Found:
     sounds: FoundSounds | None = None  # if they are asked for
 
 
-def found_in(facts: list[dict[str, Any]], label: str | None, group: str | None) -> Found:
+def roles_of(facts: list[dict[str, Any]], label: str | None, group: str | None) -> FeatureRoles:
     """Tell it from names and a survey of the first records; what was asked for wins."""
     by_name = {fact["name"]: fact for fact in facts if not fact["sequence"]}
     one_value = {name for name, fact in by_name.items() if fact["min_count"] == fact["max_count"] == 1}
@@ -146,7 +146,7 @@ def found_in(facts: list[dict[str, Any]], label: str | None, group: str | None) 
     identity = [name for name in by_name if name == label or _IDENTITY.search(name) or _LABEL_LIKE.search(name)]
     content = [fact for name, fact in by_name.items() if name not in identity and name not in groups]
     lists = [fact for fact in facts if fact["sequence"]]
-    return Found(
+    return FeatureRoles(
         label=label,
         label_is_integer=label is not None and by_name[label]["kinds"][INT_KIND] > 0,
         label_text=_label_text(label, by_name, one_value),
@@ -298,7 +298,9 @@ class _Reader:
             except ValueError as error:
                 file.stale_index = FileProblem(file.path, f"its index cannot be read: {error}")
 
-    def probe(self, label: str | None, group: str | None, *, declared: str | None, schema: Schema | None) -> Found:
+    def probe(
+        self, label: str | None, group: str | None, *, declared: str | None, schema: Schema | None
+    ) -> FeatureRoles:
         facts: list[dict[str, Any]] = []
         first: Chunk | None = None
         for opened in self.opened.values():
@@ -313,12 +315,12 @@ class _Reader:
         for asked in (label, group):
             if facts and asked is not None and asked not in names:
                 raise MissingName("feature", asked, names, where=self.files[0].path)
-        found = found_in(facts, label or declared, group)
+        found = roles_of(facts, label or declared, group)
         if "sounds" in self.wanted:
             found.sounds = find_sounds(facts, schema, first)
         return found
 
-    def read_all(self, found: Found, progress: Callable[[int, int], None] | None) -> bool:
+    def read_all(self, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
         """True if it was interrupted."""
         columns = self._prepare(found)
         total, done = sum(file.size for file in self.files), 0
@@ -343,7 +345,7 @@ class _Reader:
             return True
         return False
 
-    def _prepare(self, found: Found) -> list[str]:
+    def _prepare(self, found: FeatureRoles) -> list[str]:
         """Make what looks at records; the columns that it asks for."""
         self.groups, self.label_text, self.has_label = found.groups, found.label_text, found.label is not None
         self.duplicates = DuplicateFinder() if "contents" in self.wanted and found.has_content else None
@@ -359,7 +361,7 @@ class _Reader:
         self.looks = TextLooks(found.looks if "texts" in self.wanted else [])
         return [name for name in (found.label, found.label_text, *found.groups) if name is not None]
 
-    def read_on(self, engine: Engine, found: Found, progress: Callable[[int, int], None] | None) -> bool:
+    def read_on(self, engine: Engine, found: FeatureRoles, progress: Callable[[int, int], None] | None) -> bool:
         """As `read_all`, but each file is looked at by some worker of the engine."""
         self._prepare(found)
         seen, stopped = look_everywhere(engine, self.files, partial(_see_file, self.wanted, found), progress)
@@ -495,7 +497,7 @@ class _Reader:
         is_unstable = opened.compression is None and fault == Fault.DATA_CRC and is_intact_now(skipped)
         (file.unstable if is_unstable else file.faults).append(skipped)
 
-    def result(self, found: Found, schema: Schema | None) -> Data:
+    def result(self, found: FeatureRoles, schema: Schema | None) -> Data:
         everything: Any = _native.Profile([], [], False, False, False)
         splits: dict[str, SplitFacts] = {}
         pairs: dict[str, dict[str, set[int]]] = {}
@@ -531,7 +533,7 @@ class _Reader:
         return data
 
 
-def _see_file(wanted: Set[Aspect], found: Found, file: FileFacts) -> SeenFile:
+def _see_file(wanted: Set[Aspect], found: FeatureRoles, file: FileFacts) -> SeenFile:
     """Look at one file in a worker."""
     reader = _Reader([file], wanted)
     reader.threads = 1

@@ -109,7 +109,7 @@ STEP_SECONDS = 4.0  # for the steps of one loop, after the least number of them
 READING_SECONDS = 20.0  # for a loop that only reads
 
 
-class Steps:
+class StepCount:
     """How many steps were taken so far."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Steps:
         self.count += 1
 
 
-steps = Steps()
+steps = StepCount()
 
 
 class _Watch:
