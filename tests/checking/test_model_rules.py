@@ -206,13 +206,12 @@ def test_mdl002_a_loss_that_does_not_go_with_the_activation(activation: str, uni
     assert "MDL002" in rules(bushel.check(fed, model=model(head, loss=loss), label="label"))
 
 
-def test_mdl001_a_backbone_that_is_not_made_for_pixels_of_0_to_1() -> None:
-    backbone = keras.Sequential(
-        [keras.Input((2, 2, 2)), keras.layers.Flatten(), keras.layers.Dense(3)], name="resnet50"
-    )
+@pytest.mark.parametrize(("name", "span"), [("resnet50", "around 0, up to 151"), ("resnet-rs-50", "0..255")])
+def test_mdl001_a_backbone_that_is_not_made_for_pixels_of_0_to_1(name: str, span: str) -> None:
+    backbone = keras.Sequential([keras.Input((2, 2, 2)), keras.layers.Flatten(), keras.layers.Dense(3)], name=name)
     whole = keras.Sequential([keras.Input((2, 2, 2)), backbone, softmax()])
     (finding,) = [f for f in bushel.check(data(), model=whole) if f.rule == "MDL001"]
-    assert finding.message == "the model is made for around 0, up to 151, and 'x' is 0..1"
+    assert finding.message == f"the model is made for {span}, and 'x' is 0..1"
 
 
 def test_mdl004_pictures_of_another_size_or_colour_than_the_input(tmp_path: Path) -> None:
