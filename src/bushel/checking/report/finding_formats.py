@@ -1,4 +1,4 @@
-"""Findings as other programs read them."""
+"""Findings as people and other programs read them: text, JSON, SARIF, JUnit, GitHub and HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EXE010 to EXE029: how many batches and records there are, in which order they come, and what is lost or shared."""
+"""EXE010 to EXE027: how many batches and records there are, in which order they come, and what is lost or shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a script under observation: `python -m bushel.checking.running.child JOB`. Started by the sandbox."""
+"""Run a script under observation: `python -m bushel.checking.running.child JOB`. Started by `execution`."""
 
 from __future__ import annotations
 

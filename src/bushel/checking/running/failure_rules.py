@@ -1,4 +1,4 @@
-"""EXE001 to EXE003: scripts that cannot be run, do not end, or raise: errors in words, where they have to be mended."""
+"""EXE001 to EXE003: scripts that cannot be run, do not end, or raise: errors in words, and where to correct them."""
 
 from __future__ import annotations
 

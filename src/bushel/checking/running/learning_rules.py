@@ -1,4 +1,4 @@
-"""EXE037 to EXE052: how a model is trained, by `fit` or by a custom loop, and whether it learns."""
+"""EXE037 to EXE044 and EXE050 to EXE052: how a model is trained, by `fit` or a custom loop, and whether it learns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EXE030 to EXE036: what reaches the model against what it is made for."""
+"""EXE030 to EXE036 and EXE045: what reaches the model against what it is made for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EXE060 to EXE079: parts of a script that do not go together."""
+"""EXE060 to EXE068: parts of a script that do not go together."""
 
 from __future__ import annotations
 

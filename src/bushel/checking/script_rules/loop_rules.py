@@ -1,4 +1,4 @@
-"""PIP031, PIP045 and PIP053 to PIP058: how a model is trained, by `fit` or by a custom loop."""
+"""PIP031, PIP038, PIP039, PIP045, PIP053 to PIP058 and PIP075: how a model is trained, by `fit` or by a custom loop."""
 
 from __future__ import annotations
 

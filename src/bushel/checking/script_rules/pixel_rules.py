@@ -1,4 +1,4 @@
-"""PIP032 to PIP042 and PIP059: what is done to pixels on their way to the model."""
+"""PIP032 to PIP036, PIP040 to PIP042, PIP059, PIP067 and PIP069: what is done to pixels on their way to the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PIP020 to PIP030: files, features and encodings that the code names, against what the data really holds."""
+"""PIP020 to PIP030 and PIP068: files, features and encodings that the code names, against what the data holds."""
 
 from __future__ import annotations
 

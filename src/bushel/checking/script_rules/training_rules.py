@@ -1,4 +1,4 @@
-"""PIP043 to PIP052: shapes, labels and losses, and layers that have to be fitted."""
+"""PIP037, PIP043, PIP044, PIP046 to PIP052 and PIP074: shapes, labels and losses, and layers that have to be fitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PIP060 to PIP069: code that writes records."""
+"""PIP060 to PIP066: code that writes records."""
 
 from __future__ import annotations
 
