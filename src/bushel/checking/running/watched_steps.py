@@ -9,6 +9,7 @@ import itertools
 import math
 import os
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -140,31 +141,27 @@ def install() -> None:
     links.on_iterator.append(note_iterator)
 
 
-def _install_calls(keras: Any, tf: Any) -> None:
-    """Calls of models by the user's code, with what `training` was."""
-    from tensorflow.python.eager.polymorphic_function import polymorphic_function
-
-    kind = keras.Model
-    original = kind.__call__
+def _observe(owner: Any, name: str, note: Callable[..., None], *, in_keras: bool = False) -> Any:
+    """Show calls by the user's own code to `note`; with `in_keras`, also those while Keras trains."""
+    original = getattr(owner, name)
 
     @functools.wraps(original)
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and not loops.in_keras and called_directly():
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and (in_keras or not loops.in_keras) and called_directly():
             with contextlib.suppress(Exception):
-                _note_call(keras, tf, self, args, kwargs)
-        return original(self, *args, **kwargs)
+                note(*args, **kwargs)
+        return original(*args, **kwargs)
 
-    kind.__call__ = __call__
-    function = polymorphic_function.Function
-    call = function.__call__
+    setattr(owner, name, call)
+    return call
 
-    @functools.wraps(call)
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not loops.in_keras and not links.is_quiet() and called_directly():
-            steps.take()
-        return call(self, *args, **kwargs)
 
-    function.__call__ = called
+def _install_calls(keras: Any, tf: Any) -> None:
+    """Calls of models by the user's code, with what `training` was; and of compiled functions, which are steps."""
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+    _observe(keras.Model, "__call__", lambda self, *args, **kwargs: _note_call(keras, tf, self, args, kwargs))
+    _observe(polymorphic_function.Function, "__call__", lambda *_args, **_kwargs: steps.take())
 
 
 def _note_call(keras: Any, tf: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -290,66 +287,34 @@ def _install_assignments() -> None:
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 
     for kind in (BaseResourceVariable, ResourceVariable, keras.Variable):
-        for name in ("assign", "assign_add", "assign_sub"):
-            if name in kind.__dict__:
-                setattr(kind, name, _noted_assignment(kind.__dict__[name]))
-
-
-def _noted_assignment(original: Any) -> Any:
-    @functools.wraps(original)
-    def assign(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and not loops.in_keras and called_directly():
-            seen.tell_once("assigned", place=user_place())
-        return original(self, *args, **kwargs)
-
-    return assign
+        for name in {"assign", "assign_add", "assign_sub"} & {*kind.__dict__}:
+            _observe(kind, name, lambda *_args, **_kwargs: seen.tell_once("assigned", place=user_place()))
 
 
 def _install_losses(keras: Any, tf: Any) -> None:
-    original = keras.losses.Loss.__call__
+    def note(self: Any, y_true: Any, y_pred: Any, *_args: Any, **_kwargs: Any) -> None:
+        _note_loss(tf, describe_loss(self) or {}, y_true, y_pred)
 
-    @functools.wraps(original)
-    def __call__(self: Any, y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and called_directly():
-            with contextlib.suppress(Exception):
-                _note_loss(tf, describe_loss(self) or {}, y_true, y_pred)
-        return original(self, y_true, y_pred, *args, **kwargs)
-
-    keras.losses.Loss.__call__ = __call__
-    for name in (
-        "sparse_categorical_crossentropy",
-        "categorical_crossentropy",
-        "binary_crossentropy",
-        "mean_squared_error",
-    ):
-        _loss_function(keras.losses, name, tf, logits=None)
-    for name in (
-        "sparse_softmax_cross_entropy_with_logits",
-        "softmax_cross_entropy_with_logits",
-        "sigmoid_cross_entropy_with_logits",
-    ):
-        _loss_function(tf.nn, name, tf, logits=True)
+    _observe(keras.losses.Loss, "__call__", note, in_keras=True)
+    kinds = ("sparse_categorical_crossentropy", "categorical_crossentropy", "binary_crossentropy", "mean_squared_error")
+    for name in kinds:
+        original = getattr(keras.losses, name)
+        replace_everywhere(original, _observe(keras.losses, name, _loss_function(tf, name), in_keras=True))
+    for name in ("sparse_softmax", "softmax", "sigmoid"):
+        whole = f"{name}_cross_entropy_with_logits"
+        _observe(tf.nn, whole, _loss_function(tf, whole, logits=True), in_keras=True)
 
 
-def _loss_function(module: Any, name: str, tf: Any, *, logits: bool | None) -> None:
-    original = getattr(module, name, None)
-    if original is None:
-        return
+def _loss_function(tf: Any, name: str, *, logits: bool = False) -> Callable[..., None]:
+    """What notes a call of a function that is a loss."""
 
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not links.is_quiet() and called_directly():
-            with contextlib.suppress(Exception):
-                pair = [kwargs.get("labels", kwargs.get("y_true")), kwargs.get("logits", kwargs.get("y_pred"))]
-                for number, value in enumerate(args[:2]):
-                    pair[number] = value
-                from_logits = True if logits else bool(kwargs.get("from_logits", False))
-                _note_loss(tf, {"name": name, "from_logits": from_logits, "place": None}, *pair)
-        return original(*args, **kwargs)
+    def note(*args: Any, **kwargs: Any) -> None:
+        pair = [kwargs.get("labels", kwargs.get("y_true")), kwargs.get("logits", kwargs.get("y_pred"))]
+        pair[: len(args[:2])] = args[:2]
+        from_logits = logits or bool(kwargs.get("from_logits", False))
+        _note_loss(tf, {"name": name, "from_logits": from_logits, "place": None}, *pair)
 
-    setattr(module, name, call)
-    if module is not tf.nn:
-        replace_everywhere(original, call)
+    return note
 
 
 def _note_loss(tf: Any, loss: dict[str, Any], y_true: Any, y_pred: Any) -> None:
@@ -439,18 +404,16 @@ def _note_metric(facts: dict[str, Any], args: tuple[Any, ...]) -> None:
 
 
 def _install_distribution(tf: Any) -> None:
-    for kind in (tf.distribute.Strategy,):
-        for name in ("experimental_distribute_dataset",):
-            original = getattr(kind, name)
+    original = tf.distribute.Strategy.experimental_distribute_dataset
 
-            @functools.wraps(original)
-            def distribute(self: Any, dataset: Any, *args: Any, _original: Any = original, **kwargs: Any) -> Any:
-                if not links.is_quiet() and user_place() is not None:
-                    look_at_iterated(dataset)
-                with links.quietly():
-                    return _original(self, dataset, *args, **kwargs)
+    @functools.wraps(original)
+    def distribute(self: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        if not links.is_quiet() and user_place() is not None:
+            look_at_iterated(dataset)
+        with links.quietly():
+            return original(self, dataset, *args, **kwargs)
 
-            setattr(kind, name, distribute)
+    tf.distribute.Strategy.experimental_distribute_dataset = distribute
 
 
 MANY_OPTIMIZERS = 4  # made by one line; loops over folds and epochs end after two rounds
