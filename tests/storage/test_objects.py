@@ -238,7 +238,7 @@ def test_a_missing_client_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "obstore.py").write_text("raise ImportError('not here')")
     done = bushel("info", "gs://bucket/x", PYTHONPATH=str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr == 'bushel: gs:// needs obstore: pip install "bushel[gcs]"\n'
+    assert done.stderr == 'bushel: gs:// needs obstore: pip install "bushel[stores]"\n'
 
 
 def test_credentials_of_a_profile_are_used(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

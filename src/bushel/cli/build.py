@@ -146,6 +146,7 @@ def _show_plan(outline: Outline, *, as_json: bool) -> None:
 
 def _show_built(built: Built, *, as_json: bool) -> None:
     from bushel.errors import quantity, readable_size
+    from bushel.records.manifest import why_not_described
 
     if as_json:
         _print_json(built)
@@ -184,6 +185,8 @@ def _show_built(built: Built, *, as_json: bool) -> None:
         said = ", ".join(f"{name} (by up to {by:.2g})" for name, by in list(built.narrowed.items())[:5])
         more = f" and {len(built.narrowed) - 5} more" if len(built.narrowed) > 5 else ""
         click.echo(f"note: floats narrowed to float32: {said}{more}")
+    if why := why_not_described(built.manifest):
+        click.echo(f"note: TensorFlow Datasets cannot read this folder: {why}")
     if built.refused:
         _print_refused(built)
 

@@ -137,7 +137,7 @@ def _requirements() -> Iterator[tuple[str, str, str]]:
     except importlib.metadata.PackageNotFoundError:
         return
     for text in sorted(declared, key=lambda text: "extra ==" in text):
-        if (parts := _REQUIREMENT.match(text)) is not None:
+        if (parts := _REQUIREMENT.match(text)) is not None and parts["name"] != "bushel":
             yield parts["name"], parts["least"] or "", parts["extra"] or ""
 
 

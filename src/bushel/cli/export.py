@@ -85,7 +85,7 @@ def _step(done: int, total: int) -> Step:
 # What exports each format of a run and of a dataset, the default first.
 _RUN_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(("savedmodel", "onnx", "litert"), _export_run)
 _DATASET_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(
-    ("parquet", "webdataset", "jsonl", "folder"), _export_dataset
+    ("parquet", "webdataset", "jsonl", "folder", "tfds"), _export_dataset
 )
 
 
@@ -96,7 +96,8 @@ _DATASET_FORMATS: dict[str, Callable[[Asked], int]] = dict.fromkeys(
     "--format",
     "format_",
     metavar="NAME",
-    help="Of a run: savedmodel, onnx, litert; of a dataset: parquet, webdataset, jsonl, folder  [default: the first]",
+    help="Of a run: savedmodel, onnx, litert; of a dataset: parquet, webdataset, jsonl, folder, tfds  "
+    "[default: the first]",
 )
 @flag("--overwrite", is_flag=True, help="Replace OUT")
 @json_flag

@@ -159,7 +159,7 @@ def _versions() -> dict[str, str]:
 
 def _digest_of(data: Dataset) -> str:
     path = as_path(data.where) / MANIFEST_NAME
-    return hashlib.sha256(path.read_bytes()).hexdigest() if data.manifest else ""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if data.manifest and path.is_file() else ""
 
 
 def _artifacts(data: Dataset) -> dict[str, str]:

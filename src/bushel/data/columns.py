@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.schema import Feature
-from bushel.errors import SchemaMismatch
+from bushel.errors import SchemaMismatch, missing_package
 from bushel.storage import write_array
 
 ALIGNMENT = 64
@@ -518,6 +518,15 @@ def _map(stem: Path, part: str) -> NDArray[Any]:
     path = stem.with_name(f"{stem.name}.{part}.npy")
     array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return np.asarray(array)
+
+
+def need_arrow(purpose: str) -> Any:
+    """The module `pyarrow`, or an error that says how to install it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise missing_package("pyarrow", extra="tables", purpose=purpose) from None
+    return pyarrow
 
 
 def to_arrow(columns: Mapping[str, Any], features: Mapping[str, Feature]) -> Any:

@@ -101,7 +101,7 @@ def store(name: str, feature: Feature, column: Column, narrowings: Narrowings) -
     """Check a column against its feature and lay it out for the core."""
     if feature.sequence:
         steps = as_ragged(column)
-        inner = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding, cast=feature.cast)
+        inner = msgspec.structs.replace(feature, sequence=False, required=True)
         stored = store(name, inner, steps.values if len(steps.values) else empty_column(inner), narrowings)
         _check_splits(name, steps.row_splits, stored.steps)
         return stored._replace(sequence=True, step_splits=_contiguous(steps.row_splits, np.int64))
@@ -177,6 +177,8 @@ def as_stored_numbers(name: str, feature: Feature, values: Array, narrowings: Na
     if feature.kind == INT_KIND:
         if kind == "f" and values.size:
             raise SchemaMismatch(f"expected int64, got {values.dtype}", at=name, help=[_ASK_CAST])
+        if feature.reads_as == "uint64" and values.dtype == np.uint64:
+            return _contiguous(values.view(np.int64), np.int64)
         if values.dtype == np.uint64 and values.size and values.max() > np.iinfo(np.int64).max:
             raise _loss(name, values, values > np.iinfo(np.int64).max, "does not fit int64")
         return _contiguous(values, np.int64)

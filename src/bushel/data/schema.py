@@ -32,6 +32,13 @@ RAW_DTYPES = (
 )
 
 
+# What values of a list may be in memory, if that is not the type of the list.
+_READ_AS = {
+    "int64": ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64"),
+    "float32": ("float16", "float64"),
+}
+
+
 class FeatureStatistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was found about a feature when a schema was inferred."""
 
@@ -62,6 +69,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `dtype` is int64, float32, bytes or str if values are stored as lists, and any NumPy dtype if they are stored raw.
     In `shape`, None is a size that varies; `()` is one value. `sequence` features have one such value per step.
+    `reads_as` is the NumPy dtype of values that are stored as int64 or float32 but were another type, such as bool.
+    `pixels` are height, width and channels of encoded images, as far as they are known and the same in all.
     """
 
     dtype: str
@@ -70,6 +79,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequence: bool = False
     required: bool = True
     cast: bool = False  # values of other types are cast when written, lossy or not
+    reads_as: str = ""
+    pixels: Shape = ()
 
     def __post_init__(self) -> None:
         if self.encoding == "list" and self.dtype not in LIST_DTYPES:
@@ -84,6 +95,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(f"shape must not have more than one size that varies, got {self.shape}")
         if self.encoding == "sparse":
             self._check_sparse()
+        if self.reads_as and (self.encoding != "list" or self.reads_as not in _READ_AS.get(self.dtype, ())):
+            raise ValueError(f"reads_as must be a type that {self.dtype} stores, got {self.reads_as!r}")
 
     def _check_sparse(self) -> None:
         if len(self.shape) != 1 or None in self.shape:
@@ -99,6 +112,11 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return LIST_DTYPES[self.dtype] if self.encoding == "list" else BYTES_KIND
 
     @property
+    def value_dtype(self) -> str:
+        """The type of its values in memory."""
+        return self.reads_as or self.dtype
+
+    @property
     def is_ragged(self) -> bool:
         """Whether the number of values varies from record to record."""
         return None in self.shape
@@ -111,9 +129,10 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def describe(self) -> str:
         """As text, such as `float32[64]` or `bytes (jpeg)`."""
         sizes = ",".join("?" if size is None else str(size) for size in self.shape)
-        text = self.dtype + (f"[{sizes}]" if self.shape else "")
+        text = self.value_dtype + (f"[{sizes}]" if self.shape else "")
         if self.encoding != "list":
-            text += f" ({self.encoding})"
+            pixels = "x".join("?" if size is None else str(size) for size in self.pixels)
+            text += f" ({self.encoding}{f' {pixels}' if pixels else ''})"
         if self.sequence:
             text = f"sequence of {text}"
         return text if self.required else f"{text}, optional"

@@ -15,22 +15,33 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import Column
+from bushel.data.columns import Column, need_arrow
 from bushel.data.schema import Schema
+from bushel.data.tfds import why_no_form
 from bushel.errors import BushelError, FileProblem, quantity
-from bushel.exporting.formats import Content, Part, write_folder, write_jsonl, write_parquet, write_webdataset
+from bushel.exporting.formats import (
+    Content,
+    Part,
+    write_description,
+    write_folder,
+    write_jsonl,
+    write_parquet,
+    write_tfds,
+    write_webdataset,
+)
 from bushel.parallel import Ahead, available_cores
 from bushel.reading import Dataset, Split, open
 from bushel.storage import AnyPath, as_path, write_whole
 
 __all__ = ["FORMATS", "Exported", "Format", "export_dataset"]
 
-Format: TypeAlias = Literal["parquet", "webdataset", "jsonl", "folder"]
+Format: TypeAlias = Literal["parquet", "webdataset", "jsonl", "folder", "tfds"]
 FORMATS: dict[str, Callable[[Path, Part, Content, Iterator[dict[str, Column]]], Counter[str]]] = {
     "parquet": write_parquet,
     "webdataset": write_webdataset,
     "jsonl": write_jsonl,
     "folder": write_folder,
+    "tfds": write_tfds,
 }
 EXPORT_NAME = "_export.json"  # written last: if it exists, the export is complete
 _JOURNAL = "_exporting"
@@ -70,9 +81,13 @@ def export_dataset(
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}")
+    if format == "parquet":
+        need_arrow("export --format parquet")
     splits = _splits(data)
     folder = as_path(out)
     content = Content(splits[0].schema, splits[0].label, tuple(splits[0].classes))
+    if format == "tfds" and (why := why_no_form(content.schema)) is not None:
+        raise BushelError(f"TensorFlow Datasets has no form for these records: {why}")
     parts = [part for split in splits for part in _parts(split)]
     journal = _begin(folder, _identity(splits, format), overwrite=overwrite)
     export = _Export(folder, journal, format, {split.name: split for split in splits}, content, on_fault)
@@ -175,11 +190,15 @@ class _Export:
 
     def _finish(self, parts: Sequence[Part], resumed: int) -> Exported:
         notes, skipped, records = Counter[str](), 0, Counter[str]()
+        written: dict[Part, int] = {}
         for part in parts:
             mark = msgspec.json.decode(self._mark(part).read_bytes())
             notes.update(mark["notes"])
             skipped += mark["skipped"]
-            records[part.split] += part.records - mark["skipped"]
+            written[part] = part.records - mark["skipped"]
+            records[part.split] += written[part]
+        if self.format == "tfds":
+            write_description(self.folder, self.content, written)
         exported = Exported(
             path=str(self.folder),
             format=self.format,

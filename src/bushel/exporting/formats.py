@@ -1,4 +1,4 @@
-"""One part of a dataset as files: Parquet, tars of WebDataset, JSON lines, or a folder of files by class."""
+"""One part of a dataset as files: Parquet, tars of WebDataset, JSON lines, TFRecords, or a folder of files by class."""
 
 from __future__ import annotations
 
@@ -16,15 +16,27 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from bushel.data.categories import Label
 from bushel.data.columns import BytesColumn, Column, SparseRow, to_arrow
+from bushel.data.encoding import Constraint, Narrowings, RecordEncoder
 from bushel.data.samples import Sample, sample_at
 from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
+from bushel.data.tfds import tfds_files
 from bushel.errors import BushelError, SchemaMismatch
 from bushel.pixels.codecs import encode_pixels
 from bushel.storage import write_whole
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name
 
-__all__ = ["Content", "Part", "write_folder", "write_jsonl", "write_parquet", "write_webdataset"]
+__all__ = [
+    "Content",
+    "Part",
+    "write_description",
+    "write_folder",
+    "write_jsonl",
+    "write_parquet",
+    "write_tfds",
+    "write_webdataset",
+]
 
 
 class Part(NamedTuple):
@@ -117,6 +129,32 @@ def write_webdataset(folder: Path, part: Part, content: Content, blocks: Iterato
     if content.classes:
         _write_once(folder / "_classes.txt", "".join(f"{name}\n" for name in content.classes).encode())
     return Counter()
+
+
+def write_tfds(folder: Path, part: Part, content: Content, blocks: Iterator[dict[str, Column]]) -> Counter[str]:
+    """A TFRecord file that is not compressed; `write_description` tells TensorFlow Datasets about all of them."""
+    encoder = RecordEncoder(content.schema, constraints=dict.fromkeys(content.schema, Constraint(finite=False)))
+    with write_whole(folder / f"{part.name}.tfrecord") as file:
+        for columns in blocks:
+            rows = np.arange(len(next(iter(columns.values()))))
+            records, refused = encoder.encode(columns, rows, set(), Narrowings())
+            if refused:
+                raise BushelError(f"{part.name}: a record cannot be written: {refused[0][1]}")
+            if records is not None:
+                file.write(records.data)
+    return Counter()
+
+
+def write_description(folder: Path, content: Content, records: Mapping[Part, int]) -> None:
+    """The files that let TensorFlow Datasets read what `write_tfds` wrote; `records` are those of each part."""
+    shards: dict[str, list[tuple[int, int]]] = {}
+    for part, count in records.items():
+        size = (folder / f"{part.name}.tfrecord").stat().st_size
+        shards.setdefault(part.split, []).append((count, size))
+    label = Label(feature=content.label, task="classification", names=list(content.classes))
+    known = label if content.label in content.schema else None
+    for name, data in tfds_files(content.schema, known, shards):
+        _write_once(folder / name, data)
 
 
 def _tar_key(sample: Sample, number: int, used: set[str]) -> str:

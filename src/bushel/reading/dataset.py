@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.categories import Label
-from bushel.data.columns import BytesColumn, Column, Ragged, as_ragged, concatenate, cut, join_sparse, to_arrow
+from bushel.data.columns import (
+    BytesColumn,
+    Column,
+    Ragged,
+    as_ragged,
+    concatenate,
+    cut,
+    join_sparse,
+    need_arrow,
+    to_arrow,
+)
 from bushel.data.samples import Sample, column_of, feature_of, sample_at
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
 from bushel.data.splits import choose, find, group_files
@@ -243,8 +253,10 @@ class Split:
     def __len__(self) -> int:
         if self.rows is not None:
             return len(self.rows)
-        if self.counts is not None and is_fetched(self.paths):
-            return sum(self.counts)  # no index need be fetched for that
+        if self.promised is not None and "shards" not in self.__dict__:
+            is_foreign = not any(shard.sha256 for shard in self.promised)
+            if is_foreign or is_fetched(self.paths):
+                return sum(shard.records for shard in self.promised)  # no index need be made or fetched for that
         return len(self.shards)
 
     @property
@@ -490,8 +502,7 @@ class Split:
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """All records as an Arrow table, in memory."""
-        import pyarrow as pa
-
+        pa = need_arrow("to_arrow")
         rows = self._all_rows
         starts = range(0, max(len(rows), 1), _AT_A_TIME)
         pieces = [to_arrow(self.read(rows[at : at + _AT_A_TIME], columns), self.schema.features) for at in starts]
@@ -501,6 +512,7 @@ class Split:
         """All records as a pandas DataFrame, in memory; class names instead of codes."""
         if importlib.util.find_spec("pandas") is None:
             raise ImportError("to_pandas needs pandas: pip install pandas")
+        need_arrow("to_pandas")
         frame = self.to_arrow(columns).to_pandas()
         if self.classes and self.label in frame and frame[self.label].dtype.kind in "iu":
             frame[self.label] = [self.classes[code] for code in frame[self.label]]
@@ -524,7 +536,7 @@ def _only(schema: Schema, names: Sequence[str]) -> Schema:
 def _no_rows(feature: Feature) -> Column:
     inner = [size for size in feature.shape if size is not None]
     is_text = feature.kind == BYTES_KIND and feature.encoding != "raw"
-    values: Column = BytesColumn.of([]) if is_text else np.empty((0, *inner), feature.dtype)
+    values: Column = BytesColumn.of([]) if is_text else np.empty((0, *inner), feature.value_dtype)
     return Ragged(values, np.zeros(1, np.int64)) if feature.is_ragged or feature.sequence else values
 
 

@@ -1,7 +1,11 @@
-"""The manifest: `dataset.json`, written last. If it exists, the dataset is complete. FORMAT.md lists every field."""
+"""The manifest: `dataset.json`, written last. If it exists, the dataset is complete. FORMAT.md lists every field.
+
+A folder of TensorFlow Datasets is read as if it had one.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path, PurePosixPath
@@ -11,8 +15,11 @@ import msgspec
 
 from bushel.data.categories import Label
 from bushel.data.schema import Schema
-from bushel.errors import FileProblem, FormatError, MissingName, printable, quantity
+from bushel.data.tfds import read_described, tfds_files, why_no_form
+from bushel.errors import BushelWarning, FileProblem, FormatError, MissingName, printable, quantity
 from bushel.storage import (
+    TFDS_FEATURES,
+    TFDS_INFO,
     AnyPath,
     as_path,
     finish_move,
@@ -21,7 +28,9 @@ from bushel.storage import (
     local_paths,
     natural_order,
     shard_paths,
+    sizes_in,
     status_of,
+    tfds_folder,
     write_whole,
 )
 from bushel.storage.file_kinds import Compression
@@ -101,10 +110,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def has_manifest(folder: AnyPath) -> bool:
-    """Whether a folder is a finished dataset. If a build was killed while it replaced one, that is finished first."""
+    """Whether a folder is a finished dataset, of bushel or of TensorFlow Datasets.
+
+    If a build was killed while it replaced one, that is finished first.
+    """
     folder = as_path(folder)
-    is_there = (folder / MANIFEST_NAME).is_file()
-    return is_there or any(finish_move(path) for path in local_paths([folder]))
+    is_there = (folder / MANIFEST_NAME).is_file() or any(finish_move(path) for path in local_paths([folder]))
+    return is_there or tfds_folder(folder) is not None
 
 
 def read_manifest(folder: AnyPath) -> Manifest:
@@ -113,6 +125,8 @@ def read_manifest(folder: AnyPath) -> Manifest:
     try:
         text = path.read_bytes()
     except FileNotFoundError:
+        if (described := tfds_folder(path.parent)) is not None:
+            return _of_tfds(path.parent, described)
         raise FileProblem(
             folder, f"there is no {MANIFEST_NAME}, so this is not a finished dataset", help=["Run its build again."]
         ) from None
@@ -127,12 +141,57 @@ def read_manifest(folder: AnyPath) -> Manifest:
         manifest = msgspec.json.decode(text, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(path, f"not a manifest: {error}", help=[_without(path)]) from None
+    _check_shards(manifest, path)
+    return manifest
+
+
+def _check_shards(manifest: Manifest, path: Path) -> None:
     for name, split in manifest.splits.items():
         for number, shard in enumerate(split.shards):
-            if (why := _why_not(shard, as_path(folder))) is not None:
+            if (why := _why_not(shard, path.parent)) is not None:
                 problem = f"splits.{printable(name)}.shards[{number}]: {why}"
                 raise FormatError(path, problem, help=[_without(path)])
+
+
+def _of_tfds(folder: Path, described: Path) -> Manifest:
+    """The manifest that the files of TensorFlow Datasets amount to. Shards have the sizes that they are found with."""
+    told = read_described(described)
+    if told.unknown:
+        said = f"{', '.join(map(printable, told.unknown[:5]))}: made by code of its own, so it is left out"
+        warnings.warn(f"{described / TFDS_FEATURES}: {said}", BushelWarning, stacklevel=3)
+    sizes = {name: size for name, size in sizes_in(described).items() if not name.startswith((".", "_"))}
+    below = described.relative_to(folder).as_posix() + "/" if described != folder else ""
+    splits = {
+        name: Split(
+            shards=[
+                Shard(path=below + shard, records=records, bytes=sizes.get(shard, 0), sha256="", digest="")
+                for shard, records in shards.items()
+            ]
+        )
+        for name, shards in told.splits.items()
+    }
+    manifest = Manifest(splits=splits, schema=told.schema, label=told.label)
+    _check_shards(manifest, described / TFDS_INFO if not below else folder / TFDS_INFO)
     return manifest
+
+
+def why_not_described(manifest: Manifest) -> str | None:
+    """Why TensorFlow Datasets cannot read the shards of a dataset, in words; None if it can."""
+    if manifest.compression is not None:
+        return f"shards are compressed with {manifest.compression}"
+    if manifest.generation:
+        return "samples were appended, and its names of files know no generations"
+    if odd := next((name for name in manifest.splits if "." in name), None):
+        return f"the name of the split {odd!r} has a dot"
+    return why_no_form(manifest.schema)
+
+
+def described_files(manifest: Manifest) -> dict[str, bytes]:
+    """The files that let TensorFlow Datasets read a dataset, by name; none if it cannot."""
+    if why_not_described(manifest) is not None:
+        return {}
+    shards = {name: [(s.records, s.bytes) for s in split.shards] for name, split in manifest.splits.items()}
+    return dict(tfds_files(manifest.schema, manifest.label, {name: told for name, told in shards.items() if told}))
 
 
 def list_shards(paths: AnyPath | Iterable[AnyPath]) -> tuple[list[Path], list[FileProblem]]:

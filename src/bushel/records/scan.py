@@ -270,8 +270,10 @@ def _values(decoded: dict[str, Any]) -> Column:
 
 def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
     """Give a stored column the type and shape of its schema."""
+    if feature.reads_as:
+        column = _retyped(column, feature, name)
     if feature.sequence and isinstance(column, Ragged):
-        step = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding)
+        step = Feature(dtype=feature.dtype, shape=feature.shape, encoding=feature.encoding, reads_as=feature.reads_as)
         return Ragged(shape_column(column.values, step, name=name), column.row_splits, column.present)
     if isinstance(column, Ragged) and column.present is not None:
         if feature.required:
@@ -291,6 +293,23 @@ def shape_column(column: Column, feature: Feature, *, name: str) -> Column:
             raise _wrong_count(0, feature, name)
         return column.reshape(len(column), *(size or 0 for size in feature.shape))
     return column
+
+
+def _retyped(column: Column, feature: Feature, name: str) -> Column:
+    """A column in the type that its values had before they were stored."""
+    if isinstance(column, Ragged):
+        return Ragged(_retyped(column.values, feature, name), column.row_splits, column.present)
+    wanted = np.dtype(feature.reads_as)
+    if not isinstance(column, np.ndarray) or column.dtype == wanted:
+        return column
+    if wanted == np.uint64:
+        return column.view(np.uint64)  # as TensorFlow Datasets stores them
+    if wanted.kind != "f" and column.size:
+        least, most = (0, 1) if wanted.kind == "b" else (int(np.iinfo(wanted).min), int(np.iinfo(wanted).max))
+        if int(column.min()) < least or int(column.max()) > most:
+            bad = column[(column < least) | (column > most)].flat[0]
+            raise SchemaMismatch(f"{int(bad)} does not fit {feature.reads_as}, which the schema says", at=name)
+    return column.astype(wanted)
 
 
 def _shape_some(column: Ragged, present: NDArray[np.bool_], feature: Feature, name: str) -> Ragged:
@@ -427,6 +446,8 @@ def shape_value(values: Any, feature: Feature, name: str) -> Any:
         return np.asarray(shape_column(BytesColumn.of(values), feature, name=name)[0])
     if feature.dtype == "str":
         values = [value.decode() for value in values]
+    if feature.reads_as:
+        values = _retyped(values, feature, name)
     if feature.is_one_value:
         return _bare(values, is_single=True)
     if isinstance(values, list) or feature.shape == (None,):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.categories import Label
+from bushel.data.columns import count_of
 from bushel.data.samples import Sample
 from bushel.data.schema import (
     BYTES_KIND,
@@ -80,14 +81,38 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         )
         faults.extend(found)
     result = survey.result()
+    found = schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults))
     return Info(
         files=files,
         records=sum(file.records for file in files),
         bytes=sum(file.bytes for file in files),
-        schema=schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults)),
+        schema=_as_declared(found, _declared(given)),
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
         disagreements=[told for path in given if has_manifest(path) for told in _disagreements(as_path(path), files)],
     )
+
+
+def _as_declared(found: Schema, declared: Schema | None) -> Schema:
+    """What was found in records, in the types and shapes that a manifest declares, where the records agree."""
+    if declared is None:
+        return found
+    features = dict(found.features)
+    for name, seen in found.statistics.items():
+        told = declared.features.get(name)
+        if told is not None and told.kind == features[name].kind and _agrees(told, seen):
+            features[name] = msgspec.structs.replace(told, required=features[name].required)
+    return msgspec.structs.replace(found, features=features)
+
+
+def _agrees(feature: Feature, seen: FeatureStatistics) -> bool:
+    if len(seen.kinds) > 1:
+        return False
+    if feature.is_one_value:
+        return seen.min_length == seen.max_length == 1
+    step = count_of(tuple(size for size in feature.shape if size is not None)) or 1
+    if feature.is_ragged:
+        return seen.max_length % step == 0
+    return seen.min_length == seen.max_length == step
 
 
 def _disagreements(folder: Path, files: Sequence[FileInfo]) -> list[str]:
@@ -234,7 +259,7 @@ def tf_description(schema: Schema) -> str:
 
 
 def _tf_dict(name: str, features: dict[str, Feature]) -> str:
-    lines = "".join(f"    {feature!r}: {_tf_feature(f)},\n" for feature, f in features.items())
+    lines = "".join(f"    {feature!r}: {_tf_feature(f)},{_tf_comment(f)}\n" for feature, f in features.items())
     return f"{name} = {{\n{lines}}}\n"
 
 
@@ -246,9 +271,17 @@ def _tf_feature(feature: Feature) -> str:
         return f"tf.io.FixedLenSequenceFeature({shape}, {dtype})"
     if is_fixed and feature.required:
         shape = [] if feature.is_one_value else list(feature.shape)
-        comment = f"  # tf.io.decode_raw(..., tf.{feature.dtype})" if feature.encoding == "raw" else ""
-        return f"tf.io.FixedLenFeature({shape}, {dtype}){comment}"
+        return f"tf.io.FixedLenFeature({shape}, {dtype})"
     return f"tf.io.RaggedFeature({dtype})"
+
+
+def _tf_comment(feature: Feature) -> str:
+    """What is left to do after parsing."""
+    if feature.encoding == "raw":
+        return f"  # tf.io.decode_raw(..., tf.{feature.dtype})"
+    if feature.reads_as:
+        return f"  # tf.{'bitcast' if feature.reads_as == 'uint64' else 'cast'}(..., tf.{feature.reads_as})"
+    return ""
 
 
 _FILES, _RECORDS = 8, 128  # read, of each file

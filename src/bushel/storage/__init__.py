@@ -26,6 +26,8 @@ from bushel.storage.files import upload as upload
 from bushel.storage.files import whole_path as whole_path
 from bushel.storage.files import write_array as write_array
 from bushel.storage.files import write_whole as write_whole
+from bushel.storage.listing import TFDS_FEATURES as TFDS_FEATURES
+from bushel.storage.listing import TFDS_INFO as TFDS_INFO
 from bushel.storage.listing import AnyPath as AnyPath
 from bushel.storage.listing import Scanner as Scanner
 from bushel.storage.listing import as_path as as_path
@@ -41,6 +43,7 @@ from bushel.storage.listing import scanner_of as scanner_of
 from bushel.storage.listing import shard_paths as shard_paths
 from bushel.storage.listing import sibling as sibling
 from bushel.storage.listing import sizes_in as sizes_in
+from bushel.storage.listing import tfds_folder as tfds_folder
 from bushel.storage.swap import finish_move as finish_move
 from bushel.storage.swap import new_path as new_path
 from bushel.storage.swap import replace_folder as replace_folder

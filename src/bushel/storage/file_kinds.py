@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
+from bushel.errors import missing_package
+
 __all__ = [
     "CODECS",
     "CORE_IMAGES",
@@ -67,8 +69,10 @@ def inflated(file: IO[bytes] | str, compression: str) -> IO[bytes]:
         from isal import igzip
 
         return igzip.open(file, "rb")  # type: ignore[no-any-return]
-    import pyarrow as pa
-
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise missing_package("pyarrow", extra="tables", purpose=f"reading {compression}") from None
     stream: Any = pa.input_stream(file, compression=compression)
     return stream  # type: ignore[no-any-return]
 

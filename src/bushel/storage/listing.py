@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -15,6 +16,8 @@ from bushel.storage.objects import ObjectPath, parse_object
 from bushel.storage.swap import finish_move
 
 __all__ = [
+    "TFDS_FEATURES",
+    "TFDS_INFO",
     "AnyPath",
     "Scanner",
     "as_path",
@@ -31,12 +34,14 @@ __all__ = [
     "sibling",
     "similar_names",
     "sizes_in",
+    "tfds_folder",
 ]
 
 AnyPath: TypeAlias = str | PathLike[str]
 
 # Files that bushel writes next to the data, and hidden ones.
 _BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$|^recipe\.toml$")
+TFDS_INFO, TFDS_FEATURES = "dataset_info.json", "features.json"  # of TensorFlow Datasets, beside shards
 
 
 def as_path(path: AnyPath) -> Path:
@@ -99,9 +104,23 @@ def _in_known_folders(path: Path) -> list[Path]:
     splits = [folder for folder in inside if folder.name.startswith("Split-")]
     if splits:
         return [file for folder in splits for file in folder.iterdir() if file.is_file()]
-    if len(inside) == 1 and (inside[0] / "dataset_info.json").exists():
-        return _files_of(inside[0])
-    return []
+    described = tfds_folder(path)
+    return [] if described is None else _files_of(described)
+
+
+def tfds_folder(path: Path) -> Path | None:
+    """The folder that TensorFlow Datasets describes: this one, or the only one in it, as in `mnist/3.0.1`."""
+    for _ in range(4):
+        if (path / TFDS_INFO).is_file() and (path / TFDS_FEATURES).is_file():
+            return path
+        if isinstance(path, ObjectPath) or not path.is_dir():
+            return None
+        with os.scandir(path) as entries:
+            inside = list(islice(entries, 2))
+        if len(inside) != 1 or not inside[0].is_dir(follow_symlinks=False):
+            return None
+        path = path / inside[0].name
+    return None
 
 
 def _objects_of(path: ObjectPath) -> list[Path]:
@@ -115,7 +134,7 @@ def _objects_of(path: ObjectPath) -> list[Path]:
     inside = list(path.iterdir())
     if not inside and path.key.name and path.is_file():
         return [path]
-    found = [file for file in inside if file.known is not None and not _BESIDE.search(file.name)]
+    found = _but_notes([file for file in inside if file.known is not None and not _BESIDE.search(file.name)])
     if not inside:
         raise FileProblem(path, "there is no such object", help=similar_names(path))
     if not found:

@@ -26,7 +26,7 @@ from bushel.errors import FileProblem, missing_package
 
 __all__ = ["SCHEMES", "Found", "Key", "Status"]
 
-SCHEMES = {"s3": "s3", "gs": "gcs", "az": "azure"}  # and the extra that installs each
+SCHEMES = ("s3", "gs", "az")
 PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
 PIECE_BYTES = 4 << 20  # of a stream
 _PAGE = 1000
@@ -366,7 +366,7 @@ def _client() -> Any:
     try:
         import obstore
     except ImportError:
-        raise missing_package("obstore", extra="s3", purpose="reading and writing object stores") from None
+        raise missing_package("obstore", extra="stores", purpose="reading and writing object stores") from None
     return obstore
 
 
@@ -375,7 +375,7 @@ def require(scheme: str) -> None:
     try:
         _client()
     except ImportError:
-        raise missing_package("obstore", extra=SCHEMES[scheme], purpose=f"{scheme}://") from None
+        raise missing_package("obstore", extra="stores", purpose=f"{scheme}://") from None
 
 
 def cache_limit() -> int:

@@ -54,10 +54,8 @@ def stored_dtype(feature: Feature) -> Any:
 
 def value_dtype(feature: Feature) -> Any:
     """The type of a feature's values after parsing; raw tensors keep their own."""
-    tf = load()
-    if feature.encoding == "sparse":
-        return tf.dtypes.as_dtype(feature.dtype)
-    return tf.dtypes.as_dtype(feature.dtype) if feature.encoding == "raw" else stored_dtype(feature)
+    is_own = feature.encoding in ("raw", "sparse") or feature.reads_as
+    return load().dtypes.as_dtype(feature.value_dtype) if is_own else stored_dtype(feature)
 
 
 def plan(request: Request) -> tuple[Fields, dict[str, Any]]:
@@ -245,7 +243,7 @@ def parse_fn(schema: Schema, columns: Columns | None = None) -> Callable[[Any], 
             parsed = {**parsed, **steps}
         else:
             parsed = tf.io.parse_example(records, context)
-        return {name: _restore(name, feature, parsed[name]) for name, feature in chosen.items()}
+        return {name: _retyped(feature, _restore(name, feature, parsed[name])) for name, feature in chosen.items()}
 
     def parse(records: Any) -> Tensors:
         records = tf.convert_to_tensor(records, tf.string)
@@ -304,6 +302,18 @@ def _tf_feature(name: str, feature: Feature) -> Any:
     if feature.sequence or not feature.required or (feature.is_ragged and not feature.is_one_value):
         return tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64)
     return tf.io.FixedLenFeature([] if feature.is_one_value else feature.shape, dtype)
+
+
+def _retyped(feature: Feature, value: Any) -> Any:
+    """Values in the type that they had before they were stored."""
+    tf = load()
+    if not feature.reads_as:
+        return value
+    if feature.reads_as != "uint64":
+        return tf.cast(value, feature.reads_as)
+    # TensorFlow Datasets stores the bits.
+    is_ragged = isinstance(value, tf.RaggedTensor)
+    return tf.ragged.map_flat_values(tf.bitcast, value, tf.uint64) if is_ragged else tf.bitcast(value, tf.uint64)
 
 
 def _restore(name: str, feature: Feature, value: Any) -> Any:

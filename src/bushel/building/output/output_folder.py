@@ -24,6 +24,8 @@ from bushel.errors import BushelError, FileProblem
 from bushel.records.index import load_index
 from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, read_manifest
 from bushel.storage import (
+    TFDS_FEATURES,
+    TFDS_INFO,
     copy_file,
     finish_move,
     local_paths,
@@ -44,6 +46,7 @@ __all__ = ["OutputFolder", "OutputStore", "check_before", "check_only_ours", "op
 
 BOUNDS_NAME = "split.json"
 _OURS = {MANIFEST_NAME, RECIPE_NAME, QUARANTINE_NAME, JOURNAL_NAME, ARTIFACTS_NAME, "_index"}
+DESCRIPTION = re.compile(rf"{re.escape(TFDS_INFO)}|{re.escape(TFDS_FEATURES)}|.+\.labels\.txt")  # for others
 _SUFFIXES = "|".join(re.escape(codec.suffixes[0]) for codec in SHARD_CODECS.values())
 _SHARD = re.compile(rf".+-\d{{5}}-of-\d{{5}}\.tfrecord({_SUFFIXES})?$|^\..*\.partial$")
 
@@ -170,7 +173,8 @@ def check_only_ours(out: Path) -> None:
     if not out.exists():
         return
     for path in sorted(out.iterdir()):
-        if path.name not in _OURS and not _SHARD.search(path.name):
+        is_ours = path.name in _OURS or DESCRIPTION.fullmatch(path.name)
+        if not is_ours and not _SHARD.search(path.name):
             raise FileProblem(
                 out, f"holds {path.name!r}, which no build wrote", help=["Choose a new folder, or move that file away."]
             )
@@ -280,7 +284,9 @@ class OutputStore(OutputFolder):
     def finish(self) -> None:
         """Upload what is left, the manifest last, and remove what only the build needed."""
         artifacts = self.folder / ARTIFACTS_NAME
-        names = [QUARANTINE_NAME, RECIPE_NAME, *(f"{ARTIFACTS_NAME}/{path.name}" for path in sorted(_files(artifacts)))]
+        described = sorted(path.name for path in _files(self.folder) if DESCRIPTION.fullmatch(path.name))
+        names = [QUARANTINE_NAME, RECIPE_NAME, *described]
+        names += [f"{ARTIFACTS_NAME}/{path.name}" for path in sorted(_files(artifacts))]
         for name in (*names, MANIFEST_NAME):
             if (self.folder / name).exists():
                 (self.target / name).write_bytes((self.folder / name).read_bytes())

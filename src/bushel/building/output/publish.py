@@ -10,14 +10,22 @@ import msgspec
 
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.output.journal import QUARANTINE_NAME, Outcome, join_quarantines, versions
-from bushel.building.output.output_folder import BOUNDS_NAME, OutputFolder
+from bushel.building.output.output_folder import BOUNDS_NAME, DESCRIPTION, OutputFolder
 from bushel.building.planning.plan import Plan
 from bushel.building.recipe import RECIPE_NAME, Recipe, write_recipe
 from bushel.data.categories import Labels
 from bushel.data.schema import Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import FileProblem
-from bushel.records.manifest import ARTIFACTS_NAME, Balanced, Manifest, Shard, Split, write_manifest
+from bushel.records.manifest import (
+    ARTIFACTS_NAME,
+    Balanced,
+    Manifest,
+    Shard,
+    Split,
+    described_files,
+    write_manifest,
+)
 from bushel.storage import sizes_in, write_whole
 from bushel.transforms.fitted import keep
 
@@ -45,8 +53,20 @@ def publish(
     _write_artifacts(output, plan, manifest, learnt.files)
     if output.manifest is None:
         write_recipe(output.folder / RECIPE_NAME, recipe)
+    _describe(output, manifest)
     write_manifest(output.folder, manifest)
     return manifest
+
+
+def _describe(output: OutputFolder, manifest: Manifest) -> None:
+    """Let TensorFlow Datasets read the dataset too. Descriptions of it before samples were appended are removed."""
+    files = described_files(manifest)
+    if not files and output.manifest is not None:
+        for name in filter(DESCRIPTION.fullmatch, sizes_in(output.target)):
+            (output.target / name).unlink()
+    for name, data in files.items():
+        with write_whole(output.folder / name) as file:
+            file.write(data)
 
 
 def _raw_schema(encoder: BlockEncoder) -> Schema | None:

@@ -252,11 +252,14 @@ def _with_required(schema: Schema, transforms: Sequence[Transform]) -> Schema:
 def _as_declared(schema: Schema, transforms: Sequence[Transform]) -> Schema:
     """A schema found from samples, with what transforms declare, unless a later one changes it."""
     declared: dict[str, Feature] = {}
+    features = dict(schema.features)
     for transform in transforms:
         names = touched(transform)
+        for name in features if names is None else names & features.keys():  # what the source said of them is over
+            features[name] = msgspec.structs.replace(features[name], reads_as="", pixels=())
         declared = {name: made for name, made in declared.items() if names is not None and name not in names}
         declared |= dict(transform.makes()) if isinstance(transform, Declaring) else {}
-    features = {name: declared.get(name, feature) for name, feature in schema.features.items()}
+    features |= {name: made for name, made in declared.items() if name in features}
     for transform in transforms:
         for name, dtype in getattr(transform, "encodes", {}).items():
             if name in features and name not in declared:

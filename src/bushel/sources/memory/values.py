@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, byte_size, concatenate
+from bushel.data.columns import BytesColumn, Column, Ragged, SparseColumn, byte_size, concatenate, with_missing
 from bushel.data.samples import as_column
 from bushel.data.schema import RAW_DTYPES, Feature
 from bushel.data.splits import split_of_name
@@ -83,8 +84,10 @@ def _from_numbers(values: Any) -> NDArray[Any] | None:
 
 
 def _through_arrow(values: Any, name: str) -> Column:
-    import pyarrow as pa
-
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return _without_arrow(list(values), name)
     bad: arrow.BadRows = {}
     try:
         # Inside a list, Arrow takes lists of lists, but no arrays of several dimensions.
@@ -99,6 +102,17 @@ def _through_arrow(values: Any, name: str) -> Column:
     for row, reason in bad.items():
         raise SchemaMismatch(reason, at=f"{name}[{row}]")
     return column
+
+
+def _without_arrow(values: list[Any], name: str) -> Column:
+    """The same for texts, bytes, numbers and lists of them, slower."""
+    present = np.array([value is not None and not (isinstance(value, float) and isnan(value)) for value in values])
+    if present.all():
+        return as_column(values, name=name)
+    there = [value for value, is_there in zip(values, present, strict=True) if is_there]
+    if not there:
+        raise SchemaMismatch("all its values are missing", at=name)
+    return with_missing(as_column(there, name=name), present)
 
 
 def typed(features: Mapping[str, Feature], types: Mapping[str, str]) -> dict[str, Feature]:
@@ -123,14 +137,23 @@ _DENSE = "Convert the matrix (x.astype(...)), or make it dense: x.toarray()"
 
 def number_keys(first: int, count: int, prefix: str = "") -> BytesColumn:
     """Row numbers as keys: their decimal digits, after a prefix."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    digits = arrow.from_integers(np.arange(first, first + count)).cast(pa.large_string())
-    if prefix:
-        before, between = (pa.scalar(text, pa.large_string()) for text in (prefix, ""))
-        digits = pc.binary_join_element_wise(before, digits, between)
-    return arrow.to_bytes(digits)
+    before = np.frombuffer(prefix.encode(), np.uint8)
+    data, lengths = [], []
+    begin, end = first, first + count
+    while begin < end:
+        width = len(str(begin))
+        stop = min(end, 10**width)  # numbers of as many digits
+        numbers = np.arange(begin, stop, dtype=np.int64)
+        rows = np.empty((len(numbers), len(before) + width), np.uint8)
+        rows[:, : len(before)] = before
+        for place in range(width):
+            rows[:, -1 - place] = numbers % 10 + ord("0")
+            numbers //= 10
+        data.append(rows.reshape(-1))
+        lengths.append(np.full(len(rows), rows.shape[1], np.int64))
+        begin = stop
+    offsets = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
+    return BytesColumn(offsets, np.concatenate([np.empty(0, np.uint8), *data]))
 
 
 def rows_that_fit(columns: Iterable[Column], rows: int, *, max_bytes: int, most: int = 65536) -> int:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from bushel.data.columns import need_arrow
 from bushel.data.splits import split_of_file
 from bushel.errors import FileProblem, understood
 from bushel.sources.images.image_checks import Allow, HowVerified, ImageCheck, ImageColumn, KeepBytes, allowed
@@ -35,6 +36,7 @@ def huggingface(
     Splits are kept, class labels become their names, and images are loaded and checked as `images` does.
     """
     arguments = locals()
+    need_arrow("reading datasets of Hugging Face")
     check_values(huggingface, arguments)
     folder = as_path(path)
     files, splits = _files_of(folder)

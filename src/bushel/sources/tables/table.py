@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take, with_missing
+from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, need_arrow, take, with_missing
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import splits_in_names
@@ -98,6 +98,7 @@ def table(
     downloaded, so that a build that is stopped and continued downloads nothing twice.
     """
     arguments = locals()
+    need_arrow("reading tables")
     check_values(table, arguments)
     given = as_given(paths)
     files = tuple(str(path) for path in list_files(given))

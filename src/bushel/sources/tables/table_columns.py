@@ -98,11 +98,13 @@ def present_rows(column: Ragged) -> NDArray[np.bool_]:
 
 def as_text(column: Column) -> BytesColumn:
     """Keys as text: text as it is, integers as their digits."""
-    import pyarrow as pa
-
     if isinstance(column, BytesColumn):
         return column
     if isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "iu":
+        try:
+            import pyarrow as pa
+        except ImportError:
+            return BytesColumn.of([str(number) for number in column.tolist()])
         return arrow.to_bytes(pa.array(column).cast(pa.string()))
     raise SchemaMismatch("a key must be one text or integer per row", at="key")
 
