@@ -1,4 +1,5 @@
 import json
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,16 @@ def path(tmp_path: Path) -> Path:
     return write_records(tmp_path / "a.tfrecord", [example({"label": [i], "key": [b"k%d" % i]}) for i in range(4)])
 
 
-def test_the_version_is_the_packages_and_names_the_decoders() -> None:
-    version, decoders = run("--version").stdout.splitlines()
+def test_the_version_names_core_formats_decoders_and_extras() -> None:
+    version, core, formats, decoders, extras, *missing = run("--version").stdout.splitlines()
     assert version == f"bushel {bushel.__version__}"
+    assert core.startswith("core: _native")
+    assert formats == "formats: datasets 1, indexes 2"
     jpeg, png = codecs()["jpeg"] or "simplejpeg", codecs()["png"] or "Pillow"
     assert decoders == f"images: {jpeg} for JPEG, {png} for PNG, Pillow for others"
+    assert extras.startswith("extras: ")
+    assert f"openpyxl {metadata.version('openpyxl')}" in extras
+    assert all(line.startswith("not installed: ") for line in missing)
 
 
 @pytest.mark.parametrize("command", sorted(_COMMANDS))

@@ -67,5 +67,5 @@ def test_raw_files_are_exported_without_a_build(tmp_path: Path) -> None:
 def test_wrong_formats_and_missing_data_are_exit_2(data: Path, tmp_path: Path) -> None:
     code, output = run(data, tmp_path / "out", "--format", "csv")
     assert code == 2
-    assert "--format of a dataset must be one of parquet, webdataset, jsonl, folder; got 'csv'" in output
+    assert "--format of a dataset must be one of parquet, webdataset, jsonl, folder, tfds; got 'csv'" in output
     assert run(tmp_path / "nothing", tmp_path / "out")[0] == 2

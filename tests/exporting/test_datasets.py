@@ -222,5 +222,5 @@ def test_damaged_records_stop_an_export_unless_they_are_skipped(photos: Path, tm
 
 
 def test_an_unknown_format_is_refused_with_those_there_are(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="format must be one of parquet, webdataset, jsonl, folder; got 'csv'"):
+    with pytest.raises(ValueError, match="format must be one of parquet, webdataset, jsonl, folder, tfds; got 'csv'"):
         export_dataset(photos, tmp_path / "out", format="csv")  # type: ignore[arg-type]

@@ -117,15 +117,13 @@ def test_folders_of_tfx_are_splits(tmp_path: Path) -> None:
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 3, "val": 2}
 
 
-def test_a_folder_of_tensorflow_datasets_opens(tmp_path: Path) -> None:
+def test_notes_beside_records_are_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "mnist" / "3.0.1"
     folder.mkdir(parents=True)
     for split in ("train", "test"):
         write_records(folder / f"mnist-{split}.tfrecord-00000-of-00001", [example(x=[1.0])])
-    for name in ("dataset_info.json", "features.json"):
-        (folder / name).write_text("{}")
-    for path in (folder, tmp_path / "mnist"):
-        assert set(bushel.open(path).splits) == {"train", "test"}
+    (folder / "notes.json").write_text("{}")
+    assert set(bushel.open(folder).splits) == {"train", "test"}
 
 
 def test_a_feature_that_a_late_record_lacks_is_named_with_the_line_that_helps(tmp_path: Path) -> None:

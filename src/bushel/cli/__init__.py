@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import platform
 import re
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -160,10 +162,19 @@ def fail(message: str) -> None:
 
 
 def _show_version(ctx: click.Context) -> None:
+    from bushel import _native
+    from bushel.cli.doctor import parts
     from bushel.pixels.codecs import CODEC_WORDS, decoders
+    from bushel.records import index, manifest
 
     click.echo(f"bushel {__version__}")
+    click.echo(f"core: {Path(str(_native.__file__)).name}, Python {platform.python_version()}")
+    click.echo(f"formats: datasets {manifest.FORMAT}, indexes {index.FORMAT}")
     click.echo(CODEC_WORDS.format(**decoders()))
+    there, missing = parts()
+    click.echo("extras: " + (", ".join(f"{extra} ({found})" for extra, found in there.items()) or "none"))
+    if missing:
+        click.echo(f'not installed: {", ".join(missing)}; to add some: pip install "bushel[{missing[0]},…]"')
     ctx.exit()
 
 

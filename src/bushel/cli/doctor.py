@@ -130,6 +130,20 @@ def _packages() -> tuple[dict[str, str], list[str]]:
     return found, problems
 
 
+def parts() -> tuple[dict[str, str], list[str]]:
+    """The extras of which everything is installed, with versions, and the others."""
+    extras: dict[str, dict[str, str | None]] = {}
+    for name, _, extra in _requirements():
+        if extra:
+            extras.setdefault(extra, {})[name] = _version(name)
+    there = {
+        extra: ", ".join(f"{name} {version}" for name, version in found.items())
+        for extra, found in sorted(extras.items())
+        if None not in found.values()
+    }
+    return there, sorted(extras.keys() - there.keys())
+
+
 def _requirements() -> Iterator[tuple[str, str, str]]:
     """The name, the least version, and the extra of each package that bushel declares."""
     try:

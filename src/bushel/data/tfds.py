@@ -19,8 +19,6 @@ from bushel.data.schema import IMAGE_ENCODINGS, RAW_DTYPES, Feature, Schema, Sha
 from bushel.errors import FileProblem, FormatError, printable, understood
 from bushel.storage import TFDS_FEATURES, TFDS_INFO
 
-__all__ = ["Described", "features_json", "info_json", "labels_name", "read_described", "why_no_form"]
-
 Node: TypeAlias = dict[str, Any]
 
 TEMPLATE = "{SPLIT}-{SHARD_X_OF_Y}.{FILEFORMAT}"  # which names of bushel's shards fit
@@ -298,6 +296,9 @@ _CLASS = "tensorflow_datasets.core.features."
 _IN_TENSORFLOW = ("jpeg", "png", "gif", "bmp", "image")  # formats that its one decoder reads
 
 
+_NOT_DECODED = ("uint32", "complex64", "complex128")  # from the bytes of a tensor
+
+
 def why_no_form(schema: Schema) -> str | None:
     """Why TensorFlow Datasets cannot read such records, in words; None if it can."""
     if schema.record != "example":
@@ -307,7 +308,7 @@ def why_no_form(schema: Schema) -> str | None:
             return f"{printable(name)!r} is sparse"
         if feature.encoding in IMAGE_ENCODINGS and not feature.required:
             return f"some records lack the image {printable(name)!r}"
-        if None in feature.shape[1:] or feature.dtype.startswith("complex"):
+        if None in feature.shape[1:] or feature.dtype in _NOT_DECODED:
             return f"{printable(name)!r} is {feature.describe()}"
     return None
 

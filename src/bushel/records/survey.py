@@ -81,12 +81,12 @@ def info(paths: AnyPath | Iterable[AnyPath]) -> Info:
         )
         faults.extend(found)
     result = survey.result()
-    found = schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults))
+    schema = schema_of(result, other_bytes=sum(fault.fault is Fault.MALFORMED for fault in faults))
     return Info(
         files=files,
         records=sum(file.records for file in files),
         bytes=sum(file.bytes for file in files),
-        schema=_as_declared(found, _declared(given)),
+        schema=_as_declared(schema, _declared(given)),
         faults=[fault for fault in faults if not (fault.fault is Fault.MALFORMED and not result["features"])],
         disagreements=[told for path in given if has_manifest(path) for told in _disagreements(as_path(path), files)],
     )

@@ -8,6 +8,13 @@ for image, label in bushel.torch.loader("data", "train", batch_size=64, device="
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+from bushel.errors import missing_package
+
+if find_spec("torch") is None:
+    raise missing_package("torch", extra="torch", purpose="bushel.torch")
+
 from bushel.torch.loading import Loader, Records, dataset, loader
 from bushel.torch.tensors import collate, to_torch
 

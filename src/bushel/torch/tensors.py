@@ -10,15 +10,11 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Ragged, SparseColumn, splits_of
-from bushel.errors import BushelWarning, SchemaMismatch, missing_package
-
-try:
-    import torch
-except ImportError:
-    raise missing_package("torch", extra="torch", purpose="bushel.torch") from None
+from bushel.errors import BushelWarning, SchemaMismatch
 
 __all__ = ["Form", "Parts", "collate", "parts_of", "to_torch"]
 

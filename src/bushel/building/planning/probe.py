@@ -232,8 +232,8 @@ def _check_augment(encoder: BlockEncoder, samples: Iterable[Sample], schema: Sch
         raise _failing("augmentations", error)
 
 
-def _failing(what: str, error: Exception) -> BushelError:
-    if isinstance(error, FileProblem):  # a missing file fails for every sample
+def _failing(what: str, error: Exception) -> Exception:
+    if isinstance(error, FileProblem | ImportError):  # a missing file or package fails for every sample
         return error
     help = error.help if isinstance(error, BushelError) else ()
     return NothingProbed(f"{what} fail on every sample probed: {reason_of(error)}", help=help)
