@@ -415,6 +415,9 @@ def test_a_build_leaves_nothing_behind_but_the_dataset(tmp_path: Path):
         "_index",
         "_quarantine.jsonl",
         "dataset.json",
+        "dataset_info.json",
+        "features.json",
+        "label.labels.txt",
         "recipe.toml",
         "train-00000-of-00001.tfrecord",
     ]

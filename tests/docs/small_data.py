@@ -208,6 +208,20 @@ def nothing() -> None:
     """The page needs no files."""
 
 
+def tfds() -> None:
+    """A folder of TensorFlow Datasets, one of TFX with its schema, and a build."""
+    built_digits()
+    rows = [{"matrix": np.full((3, 7), n, np.float32), "label": ("rose", "tulip")[n % 2]} for n in range(30)]
+    bushel.build(iter(rows), "flowers", split="80/20")
+    bushel.export_dataset("flowers", "tfds/flowers/1.0.0", format="tfds")
+    for split in ("train", "eval"):
+        folder = Path("examples/1") / f"Split-{split}"
+        folder.mkdir(parents=True)
+        with bushel.Writer(folder / "data_tfrecord-00000-of-00001.gz", compression="gzip") as writer:
+            writer.write_batch({"age": np.arange(20), "city": ["Bern", "Basel"] * 10})
+    Path("schema.pbtxt").write_text('feature { name: "age" type: INT }\nfeature { name: "city" type: BYTES }\n')
+
+
 SMALL_DATA: dict[str, Callable[[], None]] = {
     "README.md": lambda: digits(600),
     "docs/building.md": building,
@@ -224,4 +238,6 @@ SMALL_DATA: dict[str, Callable[[], None]] = {
     "docs/torch.md": built_digits,
     "docs/training.md": training,
     "docs/design.md": nothing,
+    "docs/compatibility.md": nothing,
+    "docs/tfds.md": tfds,
 }

@@ -75,7 +75,7 @@ def split_of_file(path: PurePath) -> str | None:
 
 def group_files(files: Sequence[Any]) -> dict[str, list[Any]]:
     """Files by the split in their names; if one name has none, all files are `all`."""
-    names = [split_of_shard(file.name) or _split_of_tfx(file.parent.name) for file in files]
+    names = [split_of_shard_file(file) for file in files]
     groups: dict[str, list[Any]] = {}
     for file, name in zip(files, names, strict=True):
         groups.setdefault(ALL if None in names else str(name), []).append(file)
@@ -89,9 +89,11 @@ def splits_in_names(files: Sequence[PurePath | str]) -> tuple[str, ...]:
     return tuple(several) if len(several) == len(found) and len(set(several)) > 1 else ()
 
 
-def _split_of_tfx(folder: str) -> str | None:
-    """The split that a folder of TFX says: `Split-eval`."""
-    return split_of_name(folder.removeprefix("Split-")) if folder.startswith("Split-") else None
+def split_of_shard_file(path: Any) -> str | None:
+    """The split in the name of a shard, or in that of its folder if TFX wrote it: `Split-eval`."""
+    folder = path.parent.name
+    of_folder = split_of_name(folder.removeprefix("Split-")) if folder.startswith("Split-") else None
+    return split_of_shard(path.name) or of_folder
 
 
 def split_named(name: str) -> str | None:

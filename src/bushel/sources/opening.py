@@ -43,7 +43,7 @@ from bushel.sources.tars import webdataset
 from bushel.sources.texts.text_files import text
 from bushel.sources.videos.clips import video
 from bushel.storage import AnyPath, as_path, list_files, names_below, paths_below, refuse_special
-from bushel.storage.file_kinds import KINDS, kind_of_bytes, kind_of_name, what_is
+from bushel.storage.file_kinds import KINDS, has_record_name, kind_of_bytes, kind_of_name, what_is
 
 __all__ = ["SOURCES", "is_raw", "kind_of", "open_any", "open_source"]
 
@@ -146,7 +146,7 @@ def is_raw(given: Any) -> bool:
 
 def _has_named_records(folder: Path) -> bool:
     """Whether a folder has files named like TFRecords; TensorFlow Datasets keeps JSON next to them."""
-    return any(".tfrec" in name.lower() for name in islice(names_below(folder), _LOOKED_AT))
+    return any(has_record_name(name) for name in islice(names_below(folder), _LOOKED_AT))
 
 
 def _has_bare_records(folder: Path) -> bool:

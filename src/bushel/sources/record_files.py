@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, join_sparse, take
 from bushel.data.schema import BYTES_KIND, INT_KIND, Feature, Schema, read_sidecar, wire_features
-from bushel.data.splits import split_of_shard
+from bushel.data.splits import split_of_shard_file
 from bushel.errors import Fault, FileProblem, MissingName, SchemaMismatch, fault_words
 from bushel.records.files import CHUNK_BYTES, RecordFile, Skipped, open_file, parse_elwc
 from bushel.records.index import StaleIndex, load_index
@@ -27,6 +27,7 @@ from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fi
 from bushel.sources.tables.row_sources import RowSource
 from bushel.sources.tables.table_columns import as_text, named
 from bushel.storage import AnyPath, as_path, list_files, load_bytes, local_copy, shard_paths
+from bushel.storage.file_kinds import has_record_name
 
 __all__ = ["RecordSource", "elwc", "records"]
 
@@ -70,7 +71,7 @@ def _record_files(given: str | list[str]) -> list[Path]:
             files.extend(shard_paths(folder, names))
         elif folder.is_dir():
             found = list_files(folder)
-            files.extend([file for file in found if ".tfrec" in file.name.lower()] or found)
+            files.extend([file for file in found if has_record_name(file.name)] or found)
         else:
             files.extend(list_files(folder))
     if not files:
@@ -137,7 +138,16 @@ class RecordSource:
         told: dict[str, str] = {}
         if self.manifest is not None:
             told = {shard.path: name for name, split in self.manifest.splits.items() for shard in split.shards}
-        return tuple(told.get(Path(file).name) or split_of_shard(Path(file).name) for file in self.files)
+        return tuple(told.get(Path(file).name) or split_of_shard_file(Path(file)) for file in self.files)
+
+    @cached_property
+    def short_names(self) -> list[str]:
+        """The name of each file, with its folder if several have the same, and with the whole path if need be."""
+        for depth in (1, 2):
+            names = ["/".join(Path(file).parts[-depth:]) for file in self.files]
+            if len(set(names)) == len(names):
+                return names
+        return list(self.files)
 
     @property
     def split(self) -> str | None:
@@ -192,7 +202,7 @@ class RecordSource:
         return Listing(keys, found_columns, lengths)
 
     def _keys(self, listed: dict[str, Column], partition: int, rows: int) -> BytesColumn:
-        prefix = f"{Path(self.files[partition]).name}:" if len(self.files) > 1 else ""
+        prefix = f"{self.short_names[partition]}:" if len(self.files) > 1 else ""
         column = listed.get(self.key_feature or "")
         if column is None or not isinstance(column, BytesColumn | np.ndarray):
             return number_keys(0, rows, prefix)

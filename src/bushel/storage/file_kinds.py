@@ -148,10 +148,19 @@ _MAGIC = [(re.compile(kind.magic, re.DOTALL), kind) for kind in KINDS if kind.ma
 _BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
 
 
+_TFX_NAME = re.compile(r"(.*[-_])?tfrecords?(-\d+-of-\d+)?")  # data_tfrecord-00000-of-00001.gz
+
+
+def has_record_name(name: str) -> bool:
+    """Whether a file is named like TFRecords: `x.tfrecord-00000-of-00008`, or as TFX names them."""
+    lower = name.lower()
+    return ".tfrec" in lower or _TFX_NAME.fullmatch(without_compression(lower)) is not None
+
+
 def kind_of_name(name: str) -> FileKind | None:
     """The kind of a file by its suffix; the suffix of a compression is ignored."""
     lower = PurePath(name.lower()).name
-    if ".tfrec" in lower:  # x.tfrecord-00000-of-00008
+    if has_record_name(lower):
         return _BY_SUFFIX[".tfrecord"]
     return _BY_SUFFIX.get(PurePath(without_compression(lower)).suffix)
 

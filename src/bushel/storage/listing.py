@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from bushel.errors import FileProblem, nearest
+from bushel.storage.file_kinds import has_record_name
 from bushel.storage.objects import ObjectPath, parse_object
 from bushel.storage.swap import finish_move
 
@@ -93,19 +94,21 @@ _NOTES = (".json", ".txt", ".md", ".pbtxt", ".yaml", ".yml", ".html")
 
 def _but_notes(files: list[Path]) -> list[Path]:
     """Files without those that only describe TFRecords, if there are some: TensorFlow Datasets keeps both together."""
-    if not any(".tfrec" in file.name.lower() for file in files):
+    if not any(has_record_name(file.name) for file in files):
         return files
     return [file for file in files if not file.name.lower().endswith(_NOTES)]
 
 
 def _in_known_folders(path: Path) -> list[Path]:
     """The files in `Split-train` and its like, as TFX writes them, or in the one version of TensorFlow Datasets."""
-    inside = [folder for folder in path.iterdir() if folder.is_dir()]
+    inside = [folder for folder in path.iterdir() if folder.is_dir() and not folder.is_symlink()]
     splits = [folder for folder in inside if folder.name.startswith("Split-")]
     if splits:
         return [file for folder in splits for file in folder.iterdir() if file.is_file()]
     described = tfds_folder(path)
-    return [] if described is None else _files_of(described)
+    if described is not None:
+        return _files_of(described)
+    return _in_known_folders(inside[0]) if len(inside) == 1 else []
 
 
 def tfds_folder(path: Path) -> Path | None:
