@@ -60,6 +60,87 @@ def test_a_connection_is_read_by_its_query(database: Path) -> None:
     connection.close()
 
 
+def test_a_query_is_cut_into_parts_by_a_column_and_loses_no_row(database: Path) -> None:
+    query = "SELECT id, width, label FROM flowers WHERE id % 3 > 0;"
+    whole = read_all(sql(database, query=query, key="id"))[0]
+    with sqlite3.connect(database) as connection:
+        connection.execute("INSERT INTO flowers VALUES (NULL, 7.5, 'late', 'a')")
+    connection.close()
+    for parts, count in ((1, 1), (4, 4), (40, 40)):
+        source = sql(database, query=query, part_by="id", parts=parts)
+        assert source.partitions() == count
+        columns, refused = read_all(source)
+        assert (columns["id"], refused) == (whole["id"], [])
+    source = sql(database, query="SELECT * FROM flowers", part_by="id", parts=4)
+    columns, _ = read_all(source)
+    assert len(columns["id"]) == 3001
+    assert columns["id"].count(None) == 1
+    assert [len(source.list(part, []).keys) for part in range(4)] == [751, 750, 750, 750]
+    assert source.locate(1, 2) == f"{database}: row 753"
+    with pytest.raises(ValueError, match="part_by must be a column of integers, got 'label', which holds 'a'"):
+        sql(database, part_by="label")
+    with pytest.raises(ValueError, match="the query failed: no such column: colour"):
+        sql(database, part_by="colour")
+
+
+def test_parts_of_a_query_are_built_alike_by_any_number_of_workers(database: Path) -> None:
+    for workers in (1, 2):
+        source = sql(database, part_by="id", parts=3)
+        bushel.build(source, database.parent / str(workers), split="80/20", run=Run(workers=workers))
+    assert digests(database.parent / "1") == digests(database.parent / "2")
+    again = database.parent / "again"
+    bushel.build_recipe(database.parent / "1" / "recipe.toml", again)
+    assert digests(again) == digests(database.parent / "1")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_connection_and_a_function_that_connects_are_built_from(database: Path, workers: int) -> None:
+    connection = sqlite3.connect(database)
+    query = "SELECT * FROM flowers ORDER BY id"
+    for number, asked in enumerate((connection, lambda: sqlite3.connect(database))):
+        built = bushel.build(sql(asked, query=query), database.parent / f"out{number}", run=Run(workers=workers))
+        assert (built.records, built.refused) == (3000, 0)
+    connection.close()
+
+
+def test_a_connection_of_adbc_is_read(database: Path) -> None:
+    adbc = pytest.importorskip("adbc_driver_sqlite.dbapi")
+    with adbc.connect(str(database)) as connection:
+        columns, refused = read_all(sql(connection, query="SELECT * FROM flowers", part_by="id", parts=3))
+    assert refused == []
+    assert columns == read_all(sql(database))[0]
+
+
+def test_values_of_other_types_refuse_their_rows_and_no_others(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("CREATE TABLE t (a, b)")
+        rows = [(n, f"t{n}") for n in range(2500)]
+        rows[7], rows[1200], rows[2000] = ("seven", "t7"), (None, "t1200"), (2.5, 9)
+        connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    connection.close()
+    source = sql(tmp_path / "t.db")
+    assert types(source) == {"a": "float32, optional", "b": "str"}
+    columns, refused = read_all(source)
+    assert [(one.row, one.reason) for one in refused] == [
+        (7, "a: expected float32, got str"),
+        (2000, "b: expected str, got int64"),
+    ]
+    assert (len(columns["a"]), columns["a"][1199]) == (2498, None)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_without_rows_or_with_one(rows: int, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("CREATE TABLE t (a, label)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(1, "x")] * rows)
+    connection.close()
+    if rows:
+        assert bushel.build(tmp_path / "t.db", tmp_path / "out").records == 1
+    else:
+        with pytest.raises(bushel.BushelError, match="the source has no samples"):
+            bushel.build(tmp_path / "t.db", tmp_path / "out")
+
+
 def test_several_tables_need_a_query(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "two.db") as connection:
         connection.execute("CREATE TABLE bees (x)")

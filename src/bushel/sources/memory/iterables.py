@@ -26,6 +26,7 @@ from bushel.sources.protocol import Block, Listing, Refused, fingerprint_of
 __all__ = ["Census", "IterableSource", "iterable", "misfit"]
 
 _INT64 = range(-(2**63), 2**63)
+_DTYPES: dict[type, str] = {bool: "int64", int: "int64", float: "float32", str: "str"}
 
 
 @dataclass
@@ -40,15 +41,31 @@ class Census:
         """Count one sample; values that cannot be stored are left to `misfit`."""
         self.samples += 1
         for name, value in sample.items():
-            if value is None:
-                continue
-            try:
-                kind = feature_of(value, name=name)
-            except SchemaMismatch:
-                continue
-            self.found[name][kind.dtype, kind.shape] += 1  # type: ignore[index]
-            if kind.dtype == "bytes" and name not in self.not_images and not are_images(_flat(value)):
-                self.not_images.add(name)
+            self._add(name, value)
+
+    def _add(self, name: str, value: Any) -> None:
+        if value is None:
+            return
+        try:
+            kind = feature_of(value, name=name)
+        except SchemaMismatch:
+            return
+        self.found[name][kind.dtype, kind.shape] += 1  # type: ignore[index]
+        if kind.dtype == "bytes" and name not in self.not_images and not are_images(_flat(value)):
+            self.not_images.add(name)
+
+    def add_columns(self, columns: Mapping[str, Sequence[Any]], rows: int) -> None:
+        """Count many samples at once, given as columns; numbers and texts are not looked at one by one."""
+        self.samples += rows
+        for name, values in columns.items():
+            kinds = Counter(map(type, values))
+            del kinds[type(None)]
+            if kinds.keys() <= _DTYPES.keys():
+                for kind, count in kinds.items():
+                    self.found[name][_DTYPES[kind], ()] += count
+            else:
+                for value in values:
+                    self._add(name, value)
 
     def features(self) -> dict[str, Feature]:
         """The features that fit most samples."""
@@ -195,13 +212,13 @@ class IterableSource:
         wanted = {name: features[name] for name in columns if name in features}
         found: dict[str, Column] = {}
         if wanted:
-            fitting = [_fitting(sample, wanted) for sample in self._replay()]
-            optional = {name: _optional(feature) for name, feature in wanted.items()}
+            fitting = [fitting(sample, wanted) for sample in self._replay()]
+            optional = {name: optional(feature) for name, feature in wanted.items()}
             found = to_columns(fitting, optional)
         numbers = number_keys(0, len(keys))
         if self.key is None:
             return Listing(numbers, found)
-        told = [numbers[row] if key is None else _as_key(key) for row, key in enumerate(keys)]
+        told = [numbers[row] if key is None else as_key(key) for row, key in enumerate(keys)]
         return Listing(BytesColumn.of(told), found)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
@@ -272,11 +289,12 @@ def _load(path: Path) -> Iterator[Mapping[str, Any]]:
                 return
 
 
-def _as_key(value: Any) -> bytes:
+def as_key(value: Any) -> bytes:
+    """A value as a key."""
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-def _fitting(sample: Mapping[str, Any], features: dict[str, Feature]) -> dict[str, Any]:
+def fitting(sample: Mapping[str, Any], features: dict[str, Feature]) -> dict[str, Any]:
     """The values of a sample that fit their features."""
     return {
         name: sample[name]
@@ -285,5 +303,6 @@ def _fitting(sample: Mapping[str, Any], features: dict[str, Feature]) -> dict[st
     }
 
 
-def _optional(feature: Feature) -> Feature:
+def optional(feature: Feature) -> Feature:
+    """The feature, as one that a row may lack."""
     return Feature(dtype=feature.dtype, shape=feature.shape, required=False)

@@ -5,17 +5,29 @@ from __future__ import annotations
 import datetime
 import decimal
 import hashlib
+import re
 import sqlite3
 import zipfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from bushel.errors import FileProblem, MissingName, missing_package
-from bushel.sources.memory.iterables import IterableSource
+import numpy as np
+from numpy.typing import NDArray
+
+from bushel.data.columns import BytesColumn, Column
+from bushel.data.samples import to_columns
+from bushel.data.schema import Feature
+from bushel.errors import BushelError, FileProblem, MissingName, missing_package
+from bushel.sources.memory.iterables import Census, IterableSource, as_key, fitting, optional
+from bushel.sources.memory.values import number_keys
 from bushel.sources.options import check_values, recipe_table
-from bushel.sources.protocol import fingerprint_of
+from bushel.sources.protocol import Block, Listing, fingerprint_of
+from bushel.sources.tables import arrow
 from bushel.storage import AnyPath, as_path, local_copy
 
 __all__ = ["RowSource", "excel", "sql"]
@@ -46,42 +58,223 @@ class RowSource(IterableSource):
         return dict(self.recipe)
 
 
+class Rows(NamedTuple):
+    """Some rows: the names of columns, and tuples of values."""
+
+    names: list[str]
+    values: Sequence[tuple[Any, ...]]
+
+
+class ColumnSource(RowSource):
+    """Samples from rows that come many at a time, from one function or several: a partition each."""
+
+    def __init__(
+        self, parts: Sequence[Callable[[], Iterator[Rows]]], files: list[Path], recipe: dict[str, Any], key: str | None
+    ) -> None:
+        super().__init__(lambda: iter(()), files, recipe, key)
+        self.samples = ()
+        self.parts = parts
+        self.name = str(files[0]) if files else "query"
+
+    def _columns(self, partition: int) -> Iterator[tuple[int, dict[str, list[Any]]]]:
+        """Rows, some at a time: how many they are, and their columns."""
+        for names, rows in self.parts[partition]():
+            columns = zip(names, zip(*rows, strict=True), strict=True)
+            yield len(rows), {name: _plain_column(values) for name, values in columns}
+
+    @cached_property
+    def surveyed(self) -> tuple[dict[str, Feature], list[Any], list[int]]:
+        """The features, the keys of all rows if `key` names them, and how many rows each partition has."""
+        census = Census()
+        keys: list[Any] = []
+        counts: list[int] = []
+        for partition in range(len(self.parts)):
+            before = census.samples
+            for rows, columns in self._columns(partition):
+                census.add_columns(columns, rows)
+                if self.key is not None:
+                    keys += columns.get(self.key, [None] * rows)
+            counts.append(census.samples - before)
+        if self.key is not None and self.key not in census.found:
+            raise MissingName("column", self.key, census.found, where=self.name)
+        return census.features(), keys, counts
+
+    @property
+    def survey(self) -> tuple[dict[str, Feature], list[Any]]:
+        """The features, and a key per row."""
+        features, keys, counts = self.surveyed
+        return features, keys if self.key is not None else [None] * sum(counts)
+
+    def partitions(self) -> int:
+        """One, or as many as the query is cut into."""
+        return len(self.parts)
+
+    def list(self, partition: int, columns: Sequence[str]) -> Listing:
+        """Keys, and the requested columns; values that do not fit are missing."""
+        features, keys, counts = self.surveyed
+        first, rows = sum(counts[:partition]), counts[partition]
+        wanted = {name: features[name] for name in columns if name in features}
+        found: dict[str, Column] = {}
+        if wanted:
+            fit = [
+                fitting({name: values[row] for name, values in own.items()}, wanted)
+                for count, own in self._columns(partition)
+                for row in range(count)
+            ]
+            found = to_columns(fit, {name: optional(feature) for name, feature in wanted.items()})
+        numbers = number_keys(first, rows)
+        if self.key is None:
+            return Listing(numbers, found)
+        own_keys = enumerate(keys[first : first + rows])
+        return Listing(BytesColumn.of([numbers[row] if key is None else as_key(key) for row, key in own_keys]), found)
+
+    def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
+        """All rows of a partition, in order."""
+        if rows is not None:
+            raise ValueError("rows must be None: a query is read in sequence")
+        features, _, counts = self.surveyed
+        first = 0
+        for count, columns in self._columns(partition):
+            yield self._block_of(columns, count, first, features)
+            first += count
+        if first != counts[partition]:
+            raise BushelError(f"{self.name}: gave {counts[partition]} rows the first time and {first} the second")
+
+    def _block_of(
+        self, columns: Mapping[str, Sequence[Any]], rows: int, first: int, features: dict[str, Feature]
+    ) -> Block:
+        """Columns as they are; if a value does not fit, rows are looked at one by one."""
+        nothing = [None] * rows
+        found = {name: _column(columns.get(name, nothing), feature) for name, feature in features.items()}
+        has_keys = self.key is None or None not in columns.get(self.key, nothing)
+        if has_keys and all(column is not None for column in found.values()):
+            return Block(
+                np.arange(first, first + rows), {name: column for name, column in found.items() if column is not None}
+            )
+        samples = [{name: values[row] for name, values in columns.items()} for row in range(rows)]
+        return self._block(samples, first, features)
+
+    def locate(self, partition: int, row: int) -> str:
+        """The number of the row, counted from 0."""
+        return f"{self.name}: row {sum(self.surveyed[2][:partition]) + row}"
+
+
+_TYPES: dict[str, set[type]] = {"int64": {int}, "float32": {int, float}, "str": {str}, "bytes": {bytes}}
+
+
+def _column(values: Sequence[Any], feature: Feature) -> Column | None:
+    """Single values of the type of a feature as a column, made by Arrow; None if some are not."""
+    import pyarrow as pa
+
+    kinds = {"int64": pa.int64(), "float32": pa.float64(), "str": pa.large_string(), "bytes": pa.large_binary()}
+    is_single = feature.shape == () and not feature.sequence and feature.dtype in kinds
+    if not is_single or not set(map(type, values)) - {type(None)} <= _TYPES[feature.dtype]:
+        return None
+    try:
+        return arrow.to_column(pa.array(values, kinds[feature.dtype]), {})
+    except (pa.ArrowInvalid, OverflowError, UnicodeError):  # integers beyond int64, lone surrogates
+        return None
+
+
 def sql(
     source: AnyPath | Any,
     *,
     query: Annotated[str | None, "Query whose rows are samples (default: the only table)"] = None,
     key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
-) -> RowSource:
-    """Take a sample from each row of a query: of an SQLite file, or of a connection of Python's DB-API.
+    part_by: Annotated[
+        str | None, "Column of integers by which the query is cut into parts, to read them in parallel"
+    ] = None,
+    parts: Annotated[int, "Number of parts, if part_by is given"] = 8,
+) -> ColumnSource:
+    """Take a sample from each row of a query: of an SQLite file, or of a connection of Python's DB-API or of ADBC.
 
-    Rows are streamed, twice: first for types. A query with ORDER BY gives the same rows in the same order; SQLite is
-    opened to read only.
+    In place of a connection, a function that makes one can be given; each worker then calls it for its own. Rows are
+    streamed, twice: first for types. A query with ORDER BY gives the same rows in the same order; SQLite is opened to
+    read only. With `part_by`, ranges of that column are partitions, which workers read in parallel, in its order.
     """
-    given = {"query": query, "key": key}
-    check_values(sql, given)
-    if hasattr(source, "cursor"):
+    given = {"query": query, "key": key, "part_by": part_by, "parts": parts if part_by is not None else None}
+    check_values(sql, {"query": query, "key": key, "part_by": part_by, "parts": parts})
+    if parts < 1:
+        raise ValueError(f"parts must be at least 1, got {parts}")
+    if hasattr(source, "cursor") or callable(source):
         if query is None:
             raise ValueError("query must be given: a connection has no table of its own")
         digest = hashlib.blake2b(query.encode(), digest_size=8).hexdigest()
-        return RowSource(partial(_rows_of, source, query), [], {"kind": "sql", "query": digest}, key)
+        recipe: dict[str, Any] = {"kind": "sql", "query": digest}
+        return ColumnSource(_parts_of(_Query(source, query), part_by, parts), [], recipe, key)
     path = as_path(source)
     query = query or f"SELECT * FROM {_only_table(path)}"
     recipe = recipe_table(sql, str(source), given | {"query": query})
-    return RowSource(_SqliteRows(str(path), query), [path], recipe, key)
+    return ColumnSource(_parts_of(_Query(str(path), query), part_by, parts), [path], recipe, key)
 
 
-class _SqliteRows:
-    """The rows of a query, from the beginning at each call. It pickles, unlike a connection."""
+@dataclass(frozen=True)
+class _Query:
+    """The rows of a query, from the beginning at each call. A path, or a function that connects, can be pickled."""
 
-    def __init__(self, path: str, query: str) -> None:
-        self.path, self.query = path, query
+    database: Any  # a path, a connection, or a function that makes one
+    query: str
 
-    def __call__(self) -> Iterator[dict[str, Any]]:
-        connection = _open_sqlite(as_path(self.path))
+    def __call__(self) -> Iterator[Rows]:
+        with self._connected() as connection:
+            cursor = connection.cursor()
+            self._ask(cursor, self.query)
+            names = [str(column[0]) for column in cursor.description]
+            while rows := cursor.fetchmany(_AT_A_TIME):
+                yield Rows(names, rows)
+            cursor.close()
+
+    def one(self, query: str) -> tuple[Any, ...]:
+        """The only row of another query."""
+        with self._connected() as connection:
+            cursor = connection.cursor()
+            self._ask(cursor, query)
+            found = tuple(cursor.fetchone())
+            cursor.close()
+            return found
+
+    def _ask(self, cursor: Any, query: str) -> None:
         try:
-            yield from _rows_of(connection, self.query, self.path)
+            cursor.execute(query)
+        except Exception as error:  # each driver has its own
+            where = self.database if isinstance(self.database, str) else "query"
+            raise ValueError(f"{where}: the query failed: {error}") from None
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        if hasattr(self.database, "cursor"):
+            yield self.database
+            return
+        connection = _open_sqlite(as_path(self.database)) if isinstance(self.database, str) else self.database()
+        try:
+            yield connection
         finally:
             connection.close()
+
+
+def _parts_of(query: _Query, column: str | None, parts: int) -> list[_Query]:
+    """The query, or queries for ranges of a column; rows in which it is NULL are in the first."""
+    if column is None:
+        return [query]
+    inner, name = query.query.strip().rstrip(";"), _quoted(column)
+    least, most = query.one(f"SELECT MIN({name}), MAX({name}) FROM ({inner}) AS everything")
+    if least is None:
+        return [query]
+    if not isinstance(least, int) or not isinstance(most, int):
+        raise ValueError(f"part_by must be a column of integers, got {column!r}, which holds {least!r}")
+    edges = [least + (most + 1 - least) * number // parts for number in range(parts + 1)]
+    ranges = [(low, high) for low, high in pairwise(edges) if low < high]
+    found = []
+    for number, (low, high) in enumerate(ranges):
+        also = f" OR {name} IS NULL" if number == 0 else ""
+        where = f"({name} >= {low} AND {name} < {high}){also}"
+        found.append(_Query(query.database, f"SELECT * FROM ({inner}) AS everything WHERE {where} ORDER BY {name}"))
+    return found
+
+
+def _quoted(name: str) -> str:
+    """The name of a column as SQL has it; MySQL takes plain names without quotes only."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def _open_sqlite(path: Path) -> sqlite3.Connection:
@@ -108,32 +301,19 @@ def _only_table(path: Path) -> str:
     return '"' + names[0].replace('"', '""') + '"'
 
 
-def _rows_of(connection: Any, query: str, where: str = "query") -> Iterator[dict[str, Any]]:
-    cursor = connection.cursor()
-    try:
-        cursor.execute(query)
-    except Exception as error:  # each driver has its own
-        raise ValueError(f"{where}: the query failed: {error}") from None
-    names = [str(column[0]) for column in cursor.description]
-    while rows := cursor.fetchmany(_AT_A_TIME):
-        for row in rows:
-            yield {name: _plain(value) for name, value in zip(names, row, strict=True)}
-    cursor.close()
-
-
 def excel(
     path: AnyPath,
     *,
     sheet: Annotated[str | None, "Sheet to read (default: the first)"] = None,
     key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
-) -> RowSource:
+) -> ColumnSource:
     """Take a sample from each row of a sheet of an Excel file (.xlsx), whose first row names the columns.
 
     Needs `pip install "bushel[excel]"`. Rows are streamed, twice: first for types.
     """
     given = {"sheet": sheet, "key": key}
     check_values(excel, given)
-    return RowSource(_SheetRows(str(path), sheet), [as_path(path)], recipe_table(excel, str(path), given), key)
+    return ColumnSource([_SheetRows(str(path), sheet)], [as_path(path)], recipe_table(excel, str(path), given), key)
 
 
 class _SheetRows:
@@ -142,7 +322,7 @@ class _SheetRows:
     def __init__(self, path: str, sheet: str | None) -> None:
         self.path, self.sheet = path, sheet
 
-    def __call__(self) -> Iterator[dict[str, Any]]:
+    def __call__(self) -> Iterator[Rows]:
         try:
             import openpyxl
         except ImportError:
@@ -155,7 +335,7 @@ class _SheetRows:
             if self.sheet is not None and self.sheet not in book.sheetnames:
                 raise MissingName("sheet", self.sheet, book.sheetnames, where=self.path)
             sheet = book[self.sheet] if self.sheet is not None else book.worksheets[0]
-            yield from self._samples(self._rows(sheet))
+            yield from self._named(self._rows(sheet))
         finally:
             book.close()
 
@@ -170,7 +350,7 @@ class _SheetRows:
         except Exception as error:  # of zip, XML and openpyxl
             raise FileProblem(self.path, f"cannot be read as an Excel file: {error}") from None
 
-    def _samples(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    def _named(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[Rows]:
         first = next((row for row in rows if any(value is not None for value in row)), ())
         if not first:
             raise FileProblem(self.path, "the sheet is empty")
@@ -178,11 +358,30 @@ class _SheetRows:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise FileProblem(self.path, f"two columns have the same name: {twice}")
-        for row in rows:
-            if any(value is not None for value in row):
-                names += [f"column{at}" for at in range(len(names), len(row))]
-                padded = (*row, *[None] * (len(names) - len(row)))
-                yield {name: _plain(value) for name, value in zip(names, padded, strict=True)}
+        empty = (None,) * len(first)
+        while some := list(islice(rows, _AT_A_TIME)):
+            filled = [row for row in some if row != empty and any(value is not None for value in row)]
+            width = max(map(len, filled), default=0)
+            names += [f"column{at}" for at in range(len(names), width)]
+            if any(len(row) < len(names) for row in filled):
+                filled = [(*row, *[None] * (len(names) - len(row))) for row in filled]
+            if filled:
+                yield Rows(list(names), filled)
+
+
+def _plain_column(values: Sequence[Any]) -> list[Any]:
+    """Values as samples hold them."""
+    kinds = set(map(type, values))
+    if kinds <= _KEPT:
+        return list(values)
+    if kinds == {str}:
+        return [value.strip(" \t") or None for value in values]
+    if kinds <= {*_KEPT, str}:
+        return [(value.strip(" \t") or None) if type(value) is str else value for value in values]
+    return [_plain(value) for value in values]
+
+
+_KEPT = {int, float, bool, bytes, type(None)}
 
 
 def _plain(value: Any) -> Any:
