@@ -14,6 +14,7 @@ from PIL import Image
 
 from bushel.errors import FileProblem
 from bushel.sources import webdataset
+from bushel.sources.tars import _files_in
 
 
 def jpeg(shade: int) -> bytes:
@@ -139,3 +140,40 @@ def test_damaged_and_empty_archives_are_named(tmp_path: Path) -> None:
 def test_pickles_with_what_was_learnt(tmp_path: Path) -> None:
     source = webdataset(pack(tmp_path / "a.tar", sample("000", 1)))
     assert read_all(pickle.loads(pickle.dumps(source))) == read_all(source)
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_members_are_those_that_tarfile_finds(form: int, tmp_path: Path) -> None:
+    names = ["0.txt", "a/b/1.txt", "é/2.txt", f"{'long' * 20}/{'name' * 12}.txt", "folder", "4.txt"]
+    with tarfile.open(tmp_path / "a.tar", "w", format=form) as tar:
+        for number, name in enumerate(names):
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime = (
+                300 * number,
+                1.5 if form == tarfile.PAX_FORMAT else 1,
+            )  # as webdataset writes it
+            if name == "folder":
+                member.type, member.size = tarfile.DIRTYPE, 0
+            tar.addfile(member, io.BytesIO(b"x" * member.size))
+        link = tarfile.TarInfo("9.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "0.txt"
+        tar.addfile(link)
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        wanted = [(member.name, member.size) for member in tar if member.isfile()]
+    assert [(file.name, len(file.read())) for file in _files_in(tmp_path / "a.tar")] == wanted
+    assert [(file.name, file.size) for file in _files_in(tmp_path / "a.tar")] == wanted
+
+
+def test_a_tar_with_a_flipped_byte_or_a_lie_about_a_size_ends_in_one_line(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number in range(3):
+            member = tarfile.TarInfo(f"{number}.txt")
+            member.size = 4
+            tar.addfile(member, io.BytesIO(b"text"))
+    whole = (tmp_path / "a.tar").read_bytes()
+    for at in (0, 124, 130, 150, 156, 1024 + 3, 1024 + 130):
+        changed = bytearray(whole)
+        changed[at] ^= 0x35
+        (tmp_path / "a.tar").write_bytes(changed)
+        with pytest.raises(FileProblem, match="cannot be read as a tar archive: "):
+            list(_files_in(tmp_path / "a.tar"))

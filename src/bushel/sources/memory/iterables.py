@@ -212,9 +212,8 @@ class IterableSource:
         wanted = {name: features[name] for name in columns if name in features}
         found: dict[str, Column] = {}
         if wanted:
-            fitting = [fitting(sample, wanted) for sample in self._replay()]
-            optional = {name: optional(feature) for name, feature in wanted.items()}
-            found = to_columns(fitting, optional)
+            fit = [fitting(sample, wanted) for sample in self._replay()]
+            found = to_columns(fit, {name: optional(feature) for name, feature in wanted.items()})
         numbers = number_keys(0, len(keys))
         if self.key is None:
             return Listing(numbers, found)
