@@ -6,7 +6,7 @@ STAMPS := $(VENV)/stamps
 NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test test-slow test-frameworks check docs native tsan fuzz arm64 bench format clean
+.PHONY: demo test test-slow test-view test-frameworks check docs native tsan fuzz arm64 bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -23,7 +23,7 @@ $(STAMPS)/install: $(STAMPS)/build $(NATIVE) pyproject.toml
 	@cp $$($(BIN)/python -c 'import bushel._native as n, pathlib; print(pathlib.Path(n.__file__).parent)')/_native.pyi src/bushel/
 	@touch $@
 
-$(STAMPS)/test $(STAMPS)/check $(STAMPS)/bench $(STAMPS)/demo: $(STAMPS)/%: $(STAMPS)/install
+$(STAMPS)/test $(STAMPS)/view $(STAMPS)/check $(STAMPS)/bench $(STAMPS)/demo: $(STAMPS)/%: $(STAMPS)/install
 	$(BIN)/pip install --quiet --group $*
 	@touch $@
 
@@ -36,6 +36,10 @@ test: $(STAMPS)/test native
 
 test-slow: $(STAMPS)/test
 	$(BIN)/python -m pytest -m slow
+
+# The page in a real browser, which is the system's Chromium; without one the tests are skipped and say so.
+test-view: $(STAMPS)/view
+	$(BIN)/python -m pytest tests/viewing/test_browser.py
 
 # torch, JAX and their helpers are large: they have an environment of their own, which borrows everything else.
 FRAMEWORKS := .venv-frameworks

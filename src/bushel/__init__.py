@@ -79,7 +79,9 @@ _HOMES = {
     "scan": "bushel.records.scan",
     "evaluate": "bushel.training",
     "train": "bushel.training",
+    "view": "bushel.viewing.notebook",
     "write_index": "bushel.records.index",
+    "write_report": "bushel.viewing.report",
 }
 
 # Modules that are used by name, as in bushel.transforms.resize or bushel.tensorflow.dataset.
@@ -182,3 +184,5 @@ if TYPE_CHECKING:
     from bushel.training import predict as predict
     from bushel.training import train as train
     from bushel.training.exporting import export_run as export_run
+    from bushel.viewing.notebook import view as view
+    from bushel.viewing.report import write_report as write_report

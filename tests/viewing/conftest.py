@@ -1,10 +1,12 @@
 """Datasets to look at."""
 
+import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
-from looking import EVIL, bomb
+from looking import EVIL, bomb, run_folder
 from pictures import encode_image, photo
 
 import bushel
@@ -48,3 +50,29 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 }
             )
     return path
+
+
+@pytest.fixture
+def judged(images: Path, tmp_path: Path) -> Path:
+    """A run that was judged by the test split, and took every other record for a cat."""
+    run = run_folder(tmp_path / "run")
+    test = bushel.open(images)["test"]
+    first = test.shards.first
+    rows = np.arange(len(test))
+    shard = np.searchsorted(first, rows, side="right") - 1
+    label = np.array([test[int(row)]["label"] for row in rows])
+    about = {"split": "test", "shards": [str(one.path) for one in test.shards.shards]}
+    np.savez(
+        run / "predictions.npz",
+        shard=shard,
+        record=rows - first[shard],
+        loss=rows.astype(float),
+        label=label,
+        predicted=np.where(rows % 2, label, 0),
+        probability=np.full(len(rows), 0.8),
+        about=np.frombuffer(msgspec.json.encode(about), np.uint8),
+    )
+    facts = json.loads((run / "run.json").read_text())
+    facts["data"], facts["task"]["classes"] = [str(images)], ["cat", "dog", "owl"]
+    (run / "run.json").write_text(json.dumps(facts))
+    return run

@@ -500,6 +500,15 @@ class Split:
         changed = msgspec.structs.replace(self.schema, features={**self.schema.features, name: feature})
         return self._but(_schema=changed, _stored=self.stored, changes=(*self.changes, (name, function, feature)))
 
+    def view(self, *, height: int = 640) -> Any:
+        """The records as a page in the cell of a notebook; elsewhere, the link to it.
+
+        >>> train.filter("label == 'cat'").view()
+        """
+        import bushel
+
+        return bushel.view(self, height=height)
+
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """All records as an Arrow table, in memory."""
         pa = need_arrow("to_arrow")

@@ -7,6 +7,7 @@ const HIGH = 72;
 
 /** Bars of shares; `said` is the text for those who do not see them. */
 export function histogram(bins, said, { wide = 120, high = 28, kind = "one" } = {}) {
+  if (bins.length < 2) return null;  // all values are the same
   const most = Math.max(...bins, 1e-9);
   const step = wide / bins.length;
   return el("svg", { viewBox: `0 0 ${wide} ${high}`, class: `histogram ${kind}`, role: "img", "aria-label": said },
@@ -69,7 +70,9 @@ function picture(where, name, role, given) {
   image.addEventListener("error", async () => {
     let why = "it cannot be shown";
     try { why = (await (await fetch(source)).json()).error || why; } catch { /* the server is gone */ }
-    image.replaceWith(el("span", { class: "broken", role: "img", "aria-label": `${name}: ${why}` }, why));
+    const tile = el("span", { class: "broken", role: "img", "aria-label": `${name}: ${why}` }, why);
+    const layers = image.closest(".layers");
+    if (layers && role === "image") layers.replaceWith(tile); else image.replaceWith(tile);
   });
   return image;
 }
@@ -92,7 +95,8 @@ function boxes(found, wide, high) {
 
 /** An image with its masks and boxes on it. */
 export function layered(where, name, shown, record, masks, side) {
-  return el("span", { class: "layers", style: { "aspect-ratio": `${shown.width} / ${shown.height}` } },
+  const wide = side > 512 ? { width: `min(100%, ${Math.max(256, shown.width)}px, ${(75 * shown.width / shown.height).toFixed(1)}vh)` } : {};
+  return el("span", { class: "layers", style: { "aspect-ratio": `${shown.width} / ${shown.height}`, ...wide } },
     picture(where, name, "image", { side, alt: `${name}, ${shown.text}` }),
     masks.map((mask) => picture(where, mask, "mask", { side, alt: `${mask}, a mask` })),
     boxes(record.boxes || [], shown.width, shown.height));

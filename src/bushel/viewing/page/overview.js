@@ -64,7 +64,7 @@ function shown(found, dataset, split, params) {
       choice(`Role of ${feature.name}`, ROLES.map((one) => [one, one]), role, (next) => setRole(feature.name, next)),
       facts ? `${((100 * facts.present) / Math.max(1, found.records)).toFixed(facts.present === found.records ? 0 : 1)}%` : "–",
       facts ? `${((100 * facts.bytes) / total).toFixed(1)}%` : "–",
-      facts ? distribution(feature, facts) : "–",
+      facts ? distribution(dataset, feature, facts) : "–",
     ];
   });
   return [
@@ -82,14 +82,14 @@ export function condition(dataset, name) {
   return `\`${dataset.label}\` == ${quoted}`;
 }
 
-function distribution(feature, facts) {
+function distribution(dataset, feature, facts) {
   const range = (one) => `${figure(one.low)} to ${figure(one.high)}, mean ${figure(one.mean)}`;
   if (facts.widths.count) {
     const said = `${figure(facts.widths.low)} to ${figure(facts.widths.high)} wide, ${figure(facts.heights.low)} to ${figure(facts.heights.high)} high`;
     return el("span", { class: "cell" }, histogram(facts.widths.bins, `Widths: ${said}`), el("small", {}, said));
   }
   if (facts.top.length && facts.distinct <= 12 && facts.is_open) {
-    const said = facts.top.slice(0, 4).map(([value, times]) => `${value || "(empty)"}: ${count(times)}`).join(", ");
+    const said = facts.top.slice(0, 4).map(([value, times]) => [feature.role === "label" && dataset.classes[Number(value)] || value, times]).map(([value, times]) => `${value || "(empty)"}: ${count(times)}`).join(", ");
     return el("span", { class: "cell" }, histogram(facts.top.map(([, times]) => times), said), el("small", {}, said));
   }
   if (facts.values.count) return el("span", { class: "cell" }, histogram(facts.values.bins, range(facts.values)), el("small", {}, range(facts.values), facts.values.odd ? `, ${count(facts.values.odd)} not finite` : ""));

@@ -12,7 +12,7 @@ export async function runs({ put, stop }) {
   const names = found.runs.map((run) => run.name);
   put(el("h1", {}, plural(found.runs.length, "run")),
     table(["run", "verdict", "task", "data"], found.runs.map((run, at) => [
-      link("run", { run: at }, {}, run.name), el("span", { class: run.learned ? "good" : "far" }, run.summary), `${run.task.replace("_", " ")} of ${run.label}`, run.data.join(", ")]), { label: "Runs" }),
+      link("run", { run: at }, {}, run.name), el("span", { class: run.learned ? "good" : "far" }, run.summary), `${run.task.replace("_", "-")} of ${run.label}`, run.data.join(", ")]), { label: "Runs" }),
     el("h2", {}, "Metrics"),
     table(["metric", ...names], metrics.map((name) => [name, ...found.runs.map((run) => {
       const at = name.indexOf(" ");

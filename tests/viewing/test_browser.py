@@ -1,0 +1,267 @@
+"""The page in a real browser. Run by `make test-view`; skipped where there is no Chromium."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from looking import EVIL, TOKEN
+from support import flip
+
+import bushel
+from bushel.viewing.server import serve
+from bushel.viewing.viewer import open_viewer
+
+FOUND = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
+CHROMIUM = os.environ.get("BUSHEL_CHROMIUM") or next(iter(FOUND), None)
+ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+ARGS += ["--disable-sync", "--no-first-run"]
+SHOTS = os.environ.get("BUSHEL_SHOTS")  # a folder for pictures of each view
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: apt install chromium"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="these tests need Playwright: make test-view")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=ARGS)
+        yield opened
+        opened.close()
+
+
+class Tab:
+    """One tab, which notes what it loads and what goes wrong in it."""
+
+    def __init__(self, browser: Any, served: Any, **settings: Any) -> None:
+        self.served = served
+        self.page = browser.new_context(viewport={"width": 1280, "height": 800}, **settings).new_page()
+        self.errors: list[str] = []
+        self.hosts: set[str] = set()
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._note)
+        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+
+    def _note(self, message: Any) -> None:
+        if message.type == "error" and "422" not in message.text:  # a broken picture is refused with 422
+            self.errors.append(message.text)
+
+    def open(self, path: str = "") -> Any:
+        self.page.goto(self.served.link + path)
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        self.page.wait_for_load_state("networkidle")
+
+    def shoot(self, name: str) -> None:
+        if SHOTS:
+            self.page.screenshot(path=Path(SHOTS) / f"{name}.png")
+
+
+@pytest.fixture
+def look(browser: Any) -> Iterator[Any]:
+    """Open paths in a tab; at the end nothing may have failed or left the machine."""
+    tabs: list[Tab] = []
+
+    def opened(*paths: Path, marks: Path | None = None, **settings: Any) -> Tab:
+        viewer = open_viewer(paths, marks=marks).start()
+        served = serve(viewer, port=0, token=TOKEN).start()
+        tabs.append(Tab(browser, served, **settings))
+        return tabs[-1]
+
+    yield opened
+    for tab in tabs:
+        hosts = {host.partition(":")[0] for host in tab.hosts}
+        tab.page.context.close()
+        tab.served.stop()
+        assert tab.errors == []
+        assert hosts <= {"127.0.0.1"}
+
+
+def test_open_browse_filter_open_a_record_and_go_back(look: Any, images: Path) -> None:
+    tab = look(images)
+    page = tab.open()
+    page.get_by_text("Classes (3)").first.wait_for()
+    tab.shoot("overview")
+    page.get_by_role("link", name="train", exact=True).first.click()
+    page.locator(".tile").first.wait_for()
+    tab.settle()
+    assert page.locator(".tile img").count() >= 40
+    assert page.locator(".tile img").first.evaluate("image => image.naturalWidth") == 32
+    tab.shoot("browse")
+    page.get_by_label("Class").select_option("cat")
+    page.wait_for_url("**where=*")
+    page.get_by_text("Clear the filter").wait_for()
+    names = page.locator(".tile .caption .name").all_text_contents()
+    assert set(names) == {"cat"}
+    filtered = page.url
+    page.locator(".tile").nth(2).click()
+    page.get_by_role("heading", name="Record").wait_for()
+    assert "cat" in page.locator(".features").text_content()
+    tab.shoot("record")
+    page.go_back()
+    page.get_by_text("Clear the filter").wait_for()
+    assert page.url == filtered
+    page.go_back()
+    page.locator(".tile").first.wait_for()
+    assert "where" not in page.url
+    page.go_forward()
+    page.get_by_text("Clear the filter").wait_for()
+    assert page.url == filtered
+
+
+def test_everything_can_be_done_with_the_keyboard(look: Any, images: Path, tmp_path: Path) -> None:
+    marks = tmp_path / "marks.jsonl"
+    tab = look(images, marks=marks)
+    page = tab.open("browse?split=train")
+    page.locator(".tile").first.wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.row") == "1"
+    page.keyboard.press("d")
+    page.locator(".badge.drop").wait_for()
+    page.keyboard.press("r")
+    page.get_by_label("Right label").fill("owl")
+    page.keyboard.press("Enter")
+    page.locator(".badge.label").wait_for()
+    assert [line.split('"')[3] for line in marks.read_text().splitlines()] == ["drop", "label"]
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Record 1").wait_for()
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("heading", name="Record 2").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".tile").first.wait_for()
+    page.keyboard.press("g")
+    page.locator("table.records").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("cat/00")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**text=cat*")
+    page.get_by_text("Clear the filter").wait_for()
+
+
+def test_script_in_labels_texts_and_names_never_runs(look: Any, everything: Path, tmp_path: Path) -> None:
+    rows = [{"text": EVIL, "label": EVIL if n % 2 else "plain", EVIL: n} for n in range(8)]
+    bushel.build(iter(rows), tmp_path / "evil")
+    tab = look(tmp_path / "evil", everything)
+    evil = ("", "browse?d=0", "browse?d=0&view=grid", "record?d=0&row=1", "quarantine")
+    mixed = ("browse?d=1&view=table", "record?d=1&row=5", "compare?d=0&split=train&e=1&other=all")
+    for path in (*evil, *mixed):
+        page = tab.open(path)
+        page.wait_for_timeout(150)
+        assert page.evaluate("window.evil") is None, path
+    assert "<script>" in tab.open("record?d=0&row=1").locator(".features").text_content()
+
+
+def test_text_tables_series_sound_and_broken_pictures_are_shown(look: Any, everything: Path) -> None:
+    tab = look(everything)
+    page = tab.open("browse")
+    page.locator(".broken").nth(1).wait_for()
+    broken = " ".join(page.locator(".tile .broken").all_text_contents())
+    assert "more than 64,000,000 pixels" in broken
+    assert page.locator(".boxes .bad").count() >= 10
+    tab.shoot("mixed")
+    page = tab.open("browse?view=table")
+    page.locator("table.records").wait_for()
+    assert page.locator("table.records svg .line").count() >= 12
+    tab.shoot("table")
+    page = tab.open("record?row=0")
+    page.locator("audio").wait_for()
+    page.get_by_text("Raw bytes").click()
+    page.locator(".hex pre").wait_for()
+    page.get_by_label("Role of series").select_option("embedding")
+    page.wait_for_url("**roles=series*")
+
+
+def test_a_damaged_file_shows_what_is_left_of_it(look: Any, tmp_path: Path) -> None:
+    path = tmp_path / "x.tfrecord"
+    with bushel.Writer(path) as writer:
+        for number in range(9):
+            writer.write({"x": np.arange(20) * number, "text": f"line {number}"})
+    flip(path, at=path.stat().st_size // 2)
+    tab = look(path)
+    page = tab.open("browse?view=table")
+    page.get_by_text("checksum of the data does not match").wait_for()
+    assert page.locator("tbody tr").count() == 9
+    tab.shoot("damaged")
+
+
+def test_splits_are_compared_duplicates_shown_and_batches_drawn(look: Any, images: Path) -> None:
+    tab = look(images)
+    page = tab.open("compare?split=train&other=val")
+    page.get_by_text("those that differ most").wait_for()
+    assert page.locator(".histogram.two").count() >= 1
+    tab.shoot("compare")
+    page = tab.open("duplicates")
+    page.get_by_role("button", name="Look for duplicates").click()
+    page.get_by_text("2 times the same").first.wait_for()
+    tab.settle()
+    tab.shoot("duplicates")
+    page = tab.open("batches?split=train")
+    page.get_by_text("A batch of").wait_for()
+    assert page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 96
+    tab.shoot("batches")
+    page.get_by_role("button", name="Draw again").click()
+    page.wait_for_url("**seed=1*")
+
+
+def test_runs_lead_to_the_records_that_judged_them(look: Any, judged: Path) -> None:
+    tab = look(judged)
+    page = tab.open("runs")
+    page.get_by_role("link", name="run", exact=True).click()
+    page.get_by_role("heading", name="Confusion").wait_for()
+    tab.shoot("run")
+    page.locator(".confusion .wrong a").first.click()
+    page.locator(".tile .said").first.wait_for()
+    assert "loss" in page.locator(".said").first.text_content()
+
+
+def test_a_wrong_token_a_foreign_host_and_a_path_outside_show_nothing(look: Any, images: Path) -> None:
+    tab = look(images)
+    tab.errors = Ignored()
+    link = tab.served.link
+    assert tab.page.goto(link.replace(TOKEN, "wrong")).status == 403
+    assert tab.page.goto(link + "page/..%2f..%2ferrors.py").status == 404
+    answer = tab.page.request.get(link + "api/overview", headers={"Host": "evil.example"})
+    assert answer.status == 421
+
+
+class Ignored(list):
+    """Errors that a test wants."""
+
+    def append(self, item: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("wide", "scheme"), [(375, "light"), (1280, "dark"), (2560, "light")])
+def test_views_fit_any_width_and_pass_axe(look: Any, images: Path, everything: Path, wide: int, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    tab = look(images, everything, color_scheme=scheme)
+    tab.page.set_viewport_size({"width": wide, "height": 800})
+    paths = (
+        "",
+        "browse?split=train",
+        "browse?d=1&view=table",
+        "record?d=1&row=0",
+        "compare?split=train&other=val",
+        "batches",
+    )
+    for path in paths:
+        page = tab.open(path)
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.documentElement.scrollWidth") <= wide + 1, path
+        found = axe.run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == [], path
+    tab.shoot(f"{wide}-{scheme}")

@@ -1,0 +1,220 @@
+"""What is wrong, what is there twice, what was refused, how two splits differ, what a model sees, and runs."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from looking import Page, page_of
+from pictures import encode_image, photo
+
+import bushel
+from bushel.data.marks import last_marks
+from bushel.errors import BushelError, FileProblem, FormatError
+from bushel.viewing.notebook import view
+from bushel.viewing.viewer import open_viewer
+
+
+def finished(page: Page, name: str) -> dict:
+    for _ in range(600):
+        found = page.ask(name)
+        if found["state"] in ("done", "failed"):
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{name} does not end")
+
+
+@pytest.fixture(scope="module")
+def pictures(images: Path) -> Page:
+    return page_of(images)
+
+
+def test_findings_lead_to_their_records(tmp_path: Path) -> None:
+    rows = [{"text": f"a sentence that is long enough {n % 20}", "label": n % 2} for n in range(41)]
+    bushel.build(iter(rows), tmp_path / "data")
+    page = page_of(tmp_path / "data")
+    assert page.ask("findings")["state"] == "none"
+    page.tell("check", {"d": 0})
+    found = finished(page, "findings")
+    numbers = {one["rule"]: at for at, one in enumerate(found["findings"])}
+    at = numbers["SPL008"]
+    assert found["findings"][at]["places"]["train"] > 0
+    records = page.ask("records", split="train", list=f"finding:{at}")
+    assert records["total"] == found["findings"][at]["places"]["train"]
+
+
+def test_duplicates_are_found_over_all_splits(pictures: Page, images: Path) -> None:
+    pictures.tell("duplicates", {"d": 0})
+    found = finished(pictures, "duplicates")
+    assert (found["count"], found["extra"]) == (3, 3)
+    data = bushel.open(images)
+    for group in found["groups"]:
+        contents = {data[one["split"]][one["row"]]["image"] for one in group}
+        assert len(group) == 2
+        assert len(contents) == 1
+    split = found["groups"][0][0]["split"]
+    assert pictures.ask("records", split=split, list="duplicates")["total"] >= 1
+
+
+def test_the_quarantine_says_what_was_refused_and_why(tmp_path: Path) -> None:
+    for number in range(6):
+        place = tmp_path / "photos" / "ab"[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        data = encode_image(photo(number, 12, 12), "png")
+        (place / f"{number}.png").write_bytes(data if number else data[:60])
+    bushel.build(tmp_path / "photos", tmp_path / "data")
+    found = page_of(tmp_path / "data").ask("quarantine")
+    assert found["total"] == 1
+    assert found["entries"][0]["source"].endswith("a/0.png")
+    assert found["reasons"][0][1] == 1
+
+
+def test_two_splits_are_compared(tmp_path: Path) -> None:
+    rows = [{"x": float(n), "same": n % 2, "label": ["a", "b"][n % 2], "split": "train"} for n in range(60)]
+    rows += [{"x": float(n), "same": n % 2, "label": ["a", "b"][n % 3 == 0], "split": "val"} for n in range(60, 90)]
+    bushel.build(iter(rows), tmp_path / "data", split="split")
+    found = page_of(tmp_path / "data").ask("compare", split="train", other="val")
+    drifts = {feature["name"]: feature["drift"] for feature in found["features"]}
+    assert drifts["x"] == 1.0
+    assert drifts["same"] == 0.0
+    assert found["features"][0]["name"] == "x"
+    assert found["classes"] == [["a", 30, 20], ["b", 30, 10]]
+    again = page_of(tmp_path / "data").ask("compare", split="train", other="train")
+    assert max(feature["drift"] for feature in again["features"]) == 0
+
+
+def test_a_model_sees_augmented_images_in_its_range(pictures: Page) -> None:
+    found = pictures.ask("batches", split="train", size=16, augment="flip", range="-1..1")
+    assert found["shape"][1:] == [16, 16, 3]
+    assert found["dtype"] == "float32"
+    assert -1 <= found["low"] < 0 < found["high"] <= 1
+    for form in ("plain", "changed"):
+        answer = pictures.get("api/fed", id=found["id"], at=0, form=form)
+        assert answer.headers["content-type"] == "image/png"
+    assert pictures.get("api/fed", id="other", at=0).status_code == 404
+    assert "did you mean" in pictures.get("api/batches", augment="flipp").json()["error"]
+
+
+def test_the_records_of_a_run_come_by_loss_and_by_cell(judged: Path, images: Path) -> None:
+    page = Page(open_viewer([judged]))
+    assert [dataset["where"] for dataset in page.ask("overview")["datasets"]] == [str(images)]
+    found = page.ask("run", run=0)
+    assert found["places"] == [{"d": 0, "split": "test"}]
+    count = len(bushel.open(images)["test"])
+    assert sum(map(sum, found["confusion"])) == found["judged"] == count
+    worst = page.ask("records", split="test", list="run:0")["records"]
+    assert [record["row"] for record in worst] == list(range(count))[::-1]
+    assert worst[0]["predicted"]["loss"] == count - 1
+    wrong = page.ask("records", split="test", list="run:0:0")["records"]
+    assert all(record["predicted"]["label"] != record["predicted"]["predicted"] for record in wrong)
+    cell = page.ask("records", split="test", list="run:0:1:0")
+    assert cell["total"] == found["confusion"][1][0]
+    assert page.ask("record", split="test", row=0)["predicted"][0]["predicted"] == "cat"
+
+
+def test_predictions_that_are_damaged_are_an_error(judged: Path) -> None:
+    (judged / "predictions.npz").write_bytes(b"PK nothing")
+    page = Page(open_viewer([judged]))
+    assert "not the predictions of a run" in page.get("api/run", run=0).json()["error"]
+
+
+def test_marks_are_lines_of_which_the_last_counts(images: Path, tmp_path: Path) -> None:
+    marks = tmp_path / "marks.jsonl"
+    page = Page(open_viewer([images], marks=marks))
+    for row, kind, label in ((3, "drop", ""), (4, "label", "owl"), (5, "look", ""), (3, "none", "")):
+        page.tell("marks", {"d": 0, "split": "train", "row": row, "mark": kind, "label": label})
+    keys = [bushel.open(images)["train"][row]["key"] for row in range(6)]
+    assert {mark.key: (mark.mark, mark.label) for mark in last_marks(marks).values()} == {
+        keys[4]: ("label", "owl"),
+        keys[5]: ("look", ""),
+    }
+    assert len(marks.read_text().splitlines()) == 4
+    again = Page(open_viewer([images], marks=marks))
+    assert again.ask("record", split="train", row=4)["mark"] == {"mark": "label", "label": "owl"}
+    assert again.ask("records", split="train", list="marked")["total"] == 2
+    bad = again.http.post("/a-token/api/marks", json={"d": 0, "split": "train", "row": 1, "mark": "burn"})
+    assert bad.status_code == 400
+
+
+def test_marks_never_go_into_the_dataset(images: Path) -> None:
+    with pytest.raises(FileProblem, match="is inside the dataset"):
+        open_viewer([images], marks=images / "marks.jsonl")
+    answer = page_of(images).http.post("/a-token/api/marks", json={"d": 0, "row": 0, "mark": "drop"})
+    assert "--marks FILE" in answer.json()["error"]
+
+
+def test_a_build_leaves_out_and_relabels_what_is_marked(images: Path, tmp_path: Path) -> None:
+    marks = tmp_path / "marks.jsonl"
+    page = Page(open_viewer([images], marks=marks))
+    for row, kind, label in ((3, "drop", ""), (4, "label", "owl"), (5, "look", "")):
+        page.tell("marks", {"d": 0, "split": "train", "row": row, "mark": kind, "label": label})
+    keys = [bushel.open(images)["train"][row]["key"] for row in range(6)]
+    for number, source in enumerate((images.parent / "photos", images)):
+        opened = bushel.sources.open_source(source, marks=str(marks))
+        out = tmp_path / f"out{number}"
+        bushel.build(opened, out, run=bushel.Run(workers=number + 1))
+        data = bushel.open(out)
+        frames = [data[split].to_pandas(["key", "label"]) for split in data]
+        labels = {key: label for frame in frames for key, label in frame.itertuples(index=False)}
+        assert len(labels) == 89
+        assert keys[3] not in labels
+        assert labels[keys[4]] == "owl"
+        assert labels[keys[5]] == keys[5].split("/")[0]
+        counted = data.manifest.counted
+        assert (counted["samples dropped by marks"], counted["labels changed by marks"]) == (1, 1)
+        record = next(row for row in range(len(frames[0])) if frames[0]["key"][row] != keys[3])
+        assert bushel.provenance(out, "train", record).key in bushel.provenance(out, "train", record).source
+
+
+def test_records_of_foreign_files_are_marked_by_digest_and_number(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with bushel.Writer(tmp_path / f"{name}.tfrecord") as writer:
+            for number in range(8):
+                writer.write({"x": float(number), "label": number % 2})
+    marks = tmp_path / "marks.jsonl"
+    page = Page(open_viewer([tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"], marks=marks))
+    page.viewer.opened[0].count()
+    page.tell("marks", {"d": 0, "row": 10, "mark": "drop"})
+    page.tell("marks", {"d": 0, "row": 3, "mark": "label", "label": "0"})
+    assert page.ask("record", row=10)["mark"]["mark"] == "drop"
+    opened = bushel.sources.open_source(str(tmp_path / "*.tfrecord"), marks=str(marks))
+    bushel.build(opened, tmp_path / "out", order="source")
+    train = bushel.open(tmp_path / "out")["train"]
+    assert train.values("x").tolist() == [*range(8), *(n for n in range(8) if n != 2)]
+    assert train[3]["label"] == 0
+
+
+def test_marks_that_match_nothing_and_damaged_lines_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,label\n1,a\n2,b\n3,a\n")
+    marks = tmp_path / "marks.jsonl"
+    marks.write_text('{"mark":"drop","key":"99"}\n')
+    built = bushel.build(bushel.sources.open_source(tmp_path / "a.csv", marks=str(marks)), tmp_path / "out")
+    assert built.manifest.counted == {"marks of samples that are not in the source": 1}
+    for line, words in (("{", "line 1 is not a mark"), ('{"mark":"drop"}', "line 1 says neither a key")):
+        marks.write_text(line)
+        with pytest.raises(FormatError, match=words):
+            bushel.sources.open_source(tmp_path / "a.csv", marks=str(marks))
+    with pytest.raises(FileProblem, match="no such file of marks"):
+        bushel.sources.open_source(tmp_path / "a.csv", marks="nothing.jsonl")
+
+
+def test_a_split_shows_itself_in_a_notebook(images: Path) -> None:
+    import urllib.request
+
+    chosen = bushel.open(images)["train"].filter("label == 'cat'")
+    shown = chosen.view(height=300)
+    try:
+        assert shown._repr_html_().startswith(f'<iframe src="{shown.link}browse"')
+        for _ in range(100):
+            try:
+                with urllib.request.urlopen(f"{shown.link}api/records") as answer:
+                    found, policy = json.loads(answer.read()), answer.headers["content-security-policy"]
+                break
+            except OSError:
+                time.sleep(0.05)
+        assert found["total"] == len(chosen)
+        assert "frame-ancestors http://localhost:*" in policy
+    finally:
+        shown.stop()
+    with pytest.raises(BushelError, match="build it first"):
+        view(bushel.open_raw(images.parent / "photos")["train"])
