@@ -189,3 +189,46 @@ def test_several_datasets_are_open_at_once(images: Path, everything: Path) -> No
     assert [dataset["name"] for dataset in page.ask("overview")["datasets"]] == ["data", everything.parent.name]
     assert page.ask("records", d=1)["total"] == 12
     assert page.get("api/records", d=2).status_code == 404
+
+
+def test_tokens_are_shown_as_the_words_of_the_vocabulary(tmp_path: Path) -> None:
+    from bushel import transforms as t
+
+    rows = [{"text": f"the cat sat on mat {n % 3}", "label": n % 2} for n in range(12)]
+    bushel.build(iter(rows), tmp_path / "data", transforms=[t.tokenise("text", length=8, out="tokens")], order="source")
+    (field,) = [f for f in page_of(tmp_path / "data").ask("record", row=1)["fields"] if f["name"] == "tokens"]
+    assert field["text"] == "the cat sat on mat 1"
+    assert field["ids"].endswith("0, 0")
+
+
+def test_keypoints_are_drawn_from_pairs_of_lists_and_from_rows(tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "x.tfrecord") as writer:
+        x, y = np.array([0.1, 0.5], np.float32), np.array([0.25, 0.75], np.float32)
+        writer.write({"keypoint/x": x, "keypoint/y": y})
+    points = page_of(tmp_path / "x.tfrecord").ask("record", row=0)["points"]
+    assert np.allclose(points, [[0.1, 0.25], [0.5, 0.75]])
+
+
+def test_a_role_is_found_for_clips_masks_and_embeddings() -> None:
+    from bushel.data.schema import Feature, Schema
+    from bushel.viewing.roles import guess_roles
+
+    schema = Schema.of(
+        clip=Feature(dtype="uint8", shape=(4, 16, 16, 3)),
+        mask=Feature(dtype="uint8", shape=(16, 16)),
+        photo=Feature(dtype="float32", shape=(16, 16, 3)),
+        embedding=Feature(dtype="float32", shape=(64,)),
+        signal=Feature(dtype="float32", shape=(200, 3)),
+        y=Feature(dtype="int64"),
+        boxes=Feature(dtype="float32", shape=(3, 4)),
+    )
+    sample = {name: np.zeros(feature.shape, feature.dtype) for name, feature in schema.features.items()}
+    assert guess_roles(schema, [sample]) == {
+        "clip": "frames",
+        "mask": "mask",
+        "photo": "image",
+        "embedding": "embedding",
+        "signal": "series",
+        "y": "label",
+        "boxes": "boxes",
+    }

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bushel.checking.report.findings import encodable
 from bushel.errors import BushelError, missing_package
 from bushel.viewing.showing import CannotShow
 from bushel.viewing.viewer import Viewer
@@ -180,6 +179,8 @@ def _encoded(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:  # a name that is not UTF-8
+        from bushel.checking.report.findings import encodable
+
         return msgspec.json.encode(encodable(msgspec.to_builtins(value)))
 
 

@@ -9,6 +9,7 @@ import os
 import wave
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,35 @@ def _box(corners: list[float], name: str) -> dict[str, Any]:
     elif is_finite and min(corners) < 0:
         why = "it is out of range"
     return {"at": [value if math.isfinite(value) else 0.0 for value in corners], "name": name, "bad": why}
+
+
+def points_of(values: Mapping[str, Any], roles: Mapping[str, str]) -> list[list[float]]:
+    """Keypoints of a record: pairs of lists `…/x` and `…/y`, or rows of two or three numbers, x first."""
+    found: list[list[float]] = []
+    for name in [name for name, role in roles.items() if role == "keypoints" and name in values]:
+        value = np.asarray(values[name], np.float64) if not isinstance(values[name], list | dict) else np.empty(0)
+        other = values.get(f"{name[:-1]}y") if name.endswith(("/x", "_x")) else None
+        if other is not None and np.size(other) == value.size:
+            found += np.stack([value.ravel(), np.ravel(np.asarray(other, np.float64))], axis=1).tolist()
+        elif value.ndim == 2 and value.shape[1] in (2, 3):
+            found += value[:, :2].tolist()
+    return [point for point in found[:500] if all(map(math.isfinite, point))]
+
+
+def detokeniser_of(transform: Any) -> Callable[[list[int]], str] | None:
+    """What turns the tokens of a transform into text again, if it has its vocabulary."""
+    fitted = getattr(transform, "fitted", None)
+    if getattr(transform, "unit", None) == "byte":
+        return lambda ids: bytes(one - 2 for one in ids if 2 <= one < 258).decode("utf-8", "replace")
+    if (tokens := getattr(fitted, "tokens", None)) is not None:
+        known = dict(enumerate(tokens, 2))
+        return lambda ids: " ".join(known.get(one, "\N{REPLACEMENT CHARACTER}") for one in ids if one)
+    if isinstance(fitted, str) and find_spec("tokenizers"):
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str(fitted)
+        return lambda ids: str(tokenizer.decode([one for one in ids if one >= 0]))
+    return None
 
 
 def _box_names(values: Mapping[str, Any]) -> list[str]:

@@ -24,7 +24,17 @@ from bushel.viewing.opened import Opened, Part, Record, open_all
 from bushel.viewing.roles import guess_roles, parse_roles
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
 from bushel.viewing.search import Query, Search
-from bushel.viewing.showing import CannotShow, audio_of, boxes_of, encoded, picture_of, shown_value, thumbnail
+from bushel.viewing.showing import (
+    CannotShow,
+    audio_of,
+    boxes_of,
+    detokeniser_of,
+    encoded,
+    picture_of,
+    points_of,
+    shown_value,
+    thumbnail,
+)
 from bushel.viewing.statistics import FeatureSummary, Summary, drift, summarise
 
 __all__ = ["Viewer", "class_counts", "open_viewer"]
@@ -454,7 +464,7 @@ class Viewer:
 
     def _tile(self, opened: Opened, part: Part, record: Record, roles: Mapping[str, str]) -> dict[str, Any]:
         fields = {
-            name: shown_value(value, roles.get(name, "bytes"), names=_names_for(opened, name))
+            name: _shown(opened, name, value, roles.get(name, "bytes"), is_short=True)
             for name, value in record.values.items()
         }
         return {
@@ -463,6 +473,7 @@ class Viewer:
             "bytes": len(record.payload),
             "fields": fields,
             "boxes": boxes_of(record.values, roles),
+            "points": points_of(record.values, roles),
             "mark": _marked(self._mark_of(part, record.row)),
             "preview": record.payload[:48].hex(" ") if not record.values and not record.problem else "",
         }
@@ -480,7 +491,7 @@ class Viewer:
                 "name": name,
                 "role": roles.get(name, "bytes"),
                 "type": _type(opened, name),
-                **shown_value(value, roles.get(name, "bytes"), is_short=False, names=_names_for(opened, name)),
+                **_shown(opened, name, value, roles.get(name, "bytes"), is_short=False),
             }
             for name, value in record.values.items()
         ]
@@ -493,6 +504,7 @@ class Viewer:
             "fields": fields,
             "missing": missing,
             "boxes": boxes_of(record.values, roles),
+            "points": points_of(record.values, roles),
             "key": self.key_of(part, row),
             "mark": _marked(self._mark_of(part, row)),
             "predicted": [
@@ -622,8 +634,31 @@ def _guessed(opened: Opened) -> dict[str, str]:
     return guess_roles(part.schema, samples, opened.label)
 
 
-def _names_for(opened: Opened, name: str) -> Sequence[str]:
-    return opened.classes if name == opened.label else ()
+def _shown(opened: Opened, name: str, value: Any, role: str, *, is_short: bool) -> dict[str, Any]:
+    """One value as JSON: labels by the names of their classes, tokens as the words that they stand for."""
+    names = opened.classes if name == opened.label else ()
+    shown = shown_value(value, role, is_short=is_short, names=names)
+    if role == "tokens" and (words := _detokenisers(opened).get(name)) is not None:
+        try:
+            return {"kind": "text", "text": words(np.ravel(np.asarray(value, np.int64)).tolist()), "ids": shown["text"]}
+        except (ValueError, TypeError, OverflowError, KeyError):
+            return shown
+    return shown
+
+
+@lru_cache(maxsize=64)
+def _detokenisers(opened: Opened) -> dict[str, Callable[[list[int]], str]]:
+    """What turns tokens into text, by the features of the dataset that hold tokens which its build made."""
+    try:
+        transforms = opened.dataset.transforms()
+    except (BushelError, ValueError, ImportError, OSError):
+        return {}
+    found = {}
+    for transform in transforms:
+        words = detokeniser_of(transform)
+        if words is not None:
+            found[transform.touches[-1]] = words  # type: ignore[attr-defined]
+    return found
 
 
 def _type(opened: Opened, name: str) -> str:

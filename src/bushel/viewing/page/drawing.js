@@ -77,12 +77,13 @@ function picture(where, name, role, given) {
   return image;
 }
 
-function boxes(found, wide, high) {
-  if (!found.length || !wide || !high) return null;
-  const inPixels = found.some(({ at }) => Math.max(...at.map(Math.abs)) > 2);
+function boxes(found, points, wide, high) {
+  if (!(found.length || points.length) || !wide || !high) return null;
+  const inPixels = [...found.map(({ at }) => at), ...points].some((at) => Math.max(...at.map(Math.abs)) > 2);
   const [sx, sy] = inPixels ? [1, 1] : [wide, high];
   return el("svg", { viewBox: `0 0 ${wide} ${high}`, class: "boxes", role: "img",
-    "aria-label": plural(found.length, "box").replace("boxs", "boxes") + (found.some((box) => box.bad) ? ", some of them impossible" : "") },
+    "aria-label": `${found.length} boxes and ${points.length} points${found.some((box) => box.bad) ? ", some of them impossible" : ""}` },
+    points.map(([x, y]) => el("circle", { cx: x * sx, cy: y * sy, r: Math.max(wide, high) / 80 })),
     found.map(({ at, name, bad }) => {
       const [left, top, right, bottom] = [at[0] * sx, at[1] * sy, at[2] * sx, at[3] * sy];
       const outside = bad || Math.max(left, right) > wide * 1.001 || Math.max(top, bottom) > high * 1.001;
@@ -99,7 +100,7 @@ export function layered(where, name, shown, record, masks, side) {
   return el("span", { class: "layers", style: { "aspect-ratio": `${shown.width} / ${shown.height}`, ...wide } },
     picture(where, name, "image", { side, alt: `${name}, ${shown.text}` }),
     masks.map((mask) => picture(where, mask, "mask", { side, alt: `${mask}, a mask` })),
-    boxes(record.boxes || [], shown.width, shown.height));
+    boxes(record.boxes || [], record.points || [], shown.width, shown.height));
 }
 
 function frames(where, name, shown, side) {

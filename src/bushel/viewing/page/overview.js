@@ -73,7 +73,7 @@ function shown(found, dataset, split, params) {
       bars(classes, classes.reduce((sum, [, value]) => sum + value, 0), {
         onto: (name) => link("browse", { d, split: split.name, where: condition(dataset, name) }, {}, name),
       })) : null,
-    rows.length ? table(["feature", "type", "role", "present", "of the bytes", "values"], rows, { label: "Features" }) : null,
+    rows.length ? table(["feature", "type", "role", "present", "of the bytes", "values"], rows, { label: `Features of ${split.name}` }) : null,
   ].filter(Boolean);
 }
 
