@@ -204,6 +204,11 @@ def check_scripts() -> None:
     )
 
 
+def viewing() -> None:
+    built_digits()
+    Path("marks.jsonl").write_text('{"mark":"drop","key":"3/0003.png"}\n')
+
+
 def nothing() -> None:
     """The page needs no files."""
 
@@ -237,6 +242,7 @@ SMALL_DATA: dict[str, Callable[[], None]] = {
     "docs/tensorflow.md": tensorflow,
     "docs/torch.md": built_digits,
     "docs/training.md": training,
+    "docs/viewing.md": viewing,
     "docs/design.md": nothing,
     "docs/compatibility.md": nothing,
     "docs/tfds.md": tfds,
