@@ -7,7 +7,9 @@ from looking import EVIL, TOKEN, Page, page_of
 from support import flip
 
 import bushel
-from bushel.viewing.server import make_token, require_server
+from bushel.viewing.opened import open_all
+from bushel.viewing.server import make_token, require_server, serve
+from bushel.viewing.viewer import Viewer
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +164,13 @@ def test_what_is_missing_is_named_with_the_extra(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("bushel.viewing.server.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'bushel view needs starlette and uvicorn: pip install "bushel\[view\]"'):
         require_server()
+
+
+def test_the_link_works_as_soon_as_it_is_printed(images: Path) -> None:
+    import socket
+
+    served = serve(Viewer(open_all([images])), port=0)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=5):  # it is answered when the server runs
+        pass
+    assert served.link == f"http://127.0.0.1:{served.port}/{served.token}/"
+    served._socket.close()

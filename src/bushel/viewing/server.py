@@ -203,6 +203,7 @@ class Served:
         )
         self._server = uvicorn.Server(config)
         self._socket = config.bind_socket() if port == 0 else _bound(port)
+        self._socket.listen(128)  # so that the link works as soon as it is known
         self.port: int = self._socket.getsockname()[1]
 
     @property
