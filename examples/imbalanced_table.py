@@ -1,6 +1,6 @@
 """A CSV whose classes are uneven to a classifier with class weights.
 
-python examples/imbalanced_table.py        needs: pip install "bushel[tensorflow]" scikit-learn
+python examples/imbalanced_table.py        needs: pip install "bushel[tables,tensorflow]" scikit-learn
 """
 
 import csv

@@ -1,6 +1,6 @@
 """A log of sensors to windows, and windows to a classifier of what was going on.
 
-python examples/sensor_windows.py        needs: pip install "bushel[tensorflow]"
+python examples/sensor_windows.py        needs: pip install "bushel[tables,tensorflow]"
 """
 
 import csv

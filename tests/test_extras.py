@@ -19,6 +19,7 @@ ROOT = DATA.parents[1]
 OPTIONAL = (
     *("pyarrow", "obstore", "av", "imblearn", "sklearn", "openpyxl", "h5py", "tokenizers", "pandas", "ray"),
     *("tensorflow", "keras", "torch", "jax", "onnx", "onnxruntime", "tf2onnx", "ai_edge_litert", "grain"),
+    *("starlette", "uvicorn"),
 )
 
 # Runs the calls below in a process that has none of them; a call ends with what it gives, or with what it raises.
@@ -114,6 +115,7 @@ BASE = {
     "bench": 'command("bench", here / "o1", "--split", "train", "--seconds", "0.1")',
     "export": 'command("export", here / "o1", here / "o8", "--format", "jsonl")',
     "tfds": 'command("export", here / "o1", here / "o9", "--format", "tfds")',
+    "report": 'command("report", here / "o1", "-o", here / "report.html")',
     "version": 'command("--version")',
     "doctor": 'command("doctor")',
     "trees predict": 'list(bushel.predict(old + "/trees", old + "/dataset", split="val"))',
@@ -183,6 +185,7 @@ NEEDS = {
         "bushel.tensorflow needs TensorFlow",
         "tensorflow",
     ),
+    "view": ('command("view", old + "/dataset", "--no-open")', "bushel view needs starlette and uvicorn", "view"),
     "torch": ("import bushel.torch", "bushel.torch needs torch", "torch"),
     "jax": ("import bushel.jax", "bushel.jax needs JAX", "jax"),
     "ray": ('command("build", here / "photos", here / "n", "--engine", "ray")', "--engine ray needs Ray", "ray"),

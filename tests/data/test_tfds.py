@@ -602,3 +602,16 @@ def test_an_error_of_bushel_is_all_that_a_broken_description_raises(tmp_path: Pa
             with suppress(BushelError):
                 bushel.read_manifest(folder)
         (folder / name).write_bytes(whole)
+
+
+@pytest.mark.slow
+def test_a_model_is_trained_on_it_and_exports_its_contract(everything: Path, tmp_path: Path) -> None:
+    from bushel.training import Options
+
+    options = Options(epochs=1, columns=("matrix", "byte", "flag"), preflight=False)
+    trained = bushel.train(everything, options, out=tmp_path / "run")
+    assert (tmp_path / "run" / "contract.json").is_file()
+    assert trained.history
+    found = list(bushel.predict(tmp_path / "run", everything, split="validation"))
+    assert {one.label for one in found} <= set(NAMES)
+    assert len(found) == 3
