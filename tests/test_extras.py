@@ -2,9 +2,11 @@
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "rows.csv").write_text("x,label\n1,a\n2,b\n")
     (folder / "labels.csv").write_text("file,label\na/0.png,x\n")
     (folder / "boxes.csv").write_text("filename,xmin,ymin,xmax,ymax,class\n0.png,0,0,1,1,a\n")
+    with closing(sqlite3.connect(folder / "rows.sqlite")) as database:
+        database.executescript("create table t (x int, label text); insert into t values (1, 'a'), (2, 'b')")
     (folder / "rows.jsonl").write_text('{"x": 1}\n')
     (folder / "lines.txt.bz2").write_bytes(b"BZh9")
     (folder / "table.xlsx").write_bytes(b"PK\x03\x04")
@@ -102,6 +106,7 @@ BASE = {
     "samples": 'bushel.build([{"x": 1, "t": "a"}, {"x": 2, "t": "b"}], here / "o3", run=one)',
     "texts": 'bushel.build(here / "texts", here / "o4", run=one)',
     "lines": 'bushel.build(here / "lines.txt", here / "o5", run=one)',
+    "sqlite": 'bushel.build(here / "rows.sqlite", here / "o10", run=one)',
     "records": 'bushel.build(here / "o1", here / "o6", run=one)',
     "read": 'bushel.open(here / "o1")["train"][0]',
     "batches": 'next(iter(bushel.batches(bushel.open(here / "o1")["train"], batch_size=2)))',
@@ -185,7 +190,7 @@ NEEDS = {
         "bushel.tensorflow needs TensorFlow",
         "tensorflow",
     ),
-    "view": ('command("view", old + "/dataset", "--no-open")', "bushel view needs starlette and uvicorn", "view"),
+    "view": ('command("view", old + "/dataset", "--no-browser")', "bushel view needs starlette and uvicorn", "view"),
     "torch": ("import bushel.torch", "bushel.torch needs torch", "torch"),
     "jax": ("import bushel.jax", "bushel.jax needs JAX", "jax"),
     "ray": ('command("build", here / "photos", here / "n", "--engine", "ray")', "--engine ray needs Ray", "ray"),

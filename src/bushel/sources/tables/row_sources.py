@@ -163,9 +163,11 @@ _TYPES: dict[str, set[type]] = {"int64": {int}, "float32": {int, float}, "str": 
 
 
 def _column(values: Sequence[Any], feature: Feature) -> Column | None:
-    """Single values of the type of a feature as a column, made by Arrow; None if some are not."""
-    import pyarrow as pa
-
+    """Single values of the type of a feature as a column, made by Arrow; None if some are not, or it is missing."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        return None
     kinds = {"int64": pa.int64(), "float32": pa.float64(), "str": pa.large_string(), "bytes": pa.large_binary()}
     is_single = feature.shape == () and not feature.sequence and feature.dtype in kinds
     if not is_single or not set(map(type, values)) - {type(None)} <= _TYPES[feature.dtype]:
