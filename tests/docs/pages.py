@@ -11,8 +11,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 # The only reasons to leave out a block. The page gives one in a comment above the block: <!-- needs a network -->
-NEEDS = ("a network", "a cluster", "a GPU", "PyTorch", "JAX")
-_FRAMEWORKS = {"PyTorch": "torch", "JAX": "jax"}  # the modules; `make test-frameworks` has them
+NEEDS = ("a network", "a cluster", "a GPU", "PyTorch", "JAX", "webdataset", "MosaicML Streaming")
+# Modules that a block may need; `make test-frameworks` has the first two.
+_FRAMEWORKS = {"PyTorch": "torch", "JAX": "jax", "webdataset": "webdataset", "MosaicML Streaming": "streaming"}
 
 _BLOCK = re.compile(r"(?:<!-- needs ([^>]+?) -->\n)?^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

@@ -210,7 +210,7 @@ def viewing() -> None:
 
 
 def nothing() -> None:
-    """The page needs no files."""
+    """The page needs no files, or makes them itself."""
 
 
 def tfds() -> None:
@@ -232,8 +232,6 @@ SMALL_DATA: dict[str, Callable[[], None]] = {
     "docs/building.md": building,
     "docs/checks.md": checks,
     "docs/check-scripts.md": check_scripts,
-    "docs/clusters.md": nothing,
-    "docs/object-stores.md": nothing,
     "docs/preparing.md": preparing,
     "docs/reading.md": built_digits,
     "docs/serving.md": serving,
@@ -243,7 +241,5 @@ SMALL_DATA: dict[str, Callable[[], None]] = {
     "docs/torch.md": built_digits,
     "docs/training.md": training,
     "docs/viewing.md": viewing,
-    "docs/design.md": nothing,
-    "docs/compatibility.md": nothing,
     "docs/tfds.md": tfds,
 }

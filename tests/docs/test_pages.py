@@ -12,11 +12,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from pages import NEEDS, PAGES, ROOT, Block, blocks_of
-from small_data import SMALL_DATA
+from small_data import SMALL_DATA, nothing
 
 RUN = ("python", "console", "toml")
 COMMANDS = ("$ ", "bushel build ", "bushel check ", "bushel train ")
 SHOWN = ("", "text", "json", "cpp", "html")
+
+
+# These train networks.
+SLOW = {f"docs/tutorials/{kind}.md" for kind in ("audio", "images", "series", "text", "video")}
+
+
+def _with_its_mark(page: str) -> object:
+    return pytest.param(page, marks=pytest.mark.slow) if page in SLOW else page
 
 
 def run_python(block: Block, names: dict[str, object]) -> None:
@@ -47,11 +55,13 @@ def run_toml(block: Block) -> None:
     read_recipe(Path("recipe.toml"))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(b.language in RUN for b in blocks_of(page))])
+@pytest.mark.parametrize(
+    "page", [_with_its_mark(page) for page in PAGES if any(b.language in RUN for b in blocks_of(page))]
+)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_a_page_shows_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    SMALL_DATA[page]()
+    SMALL_DATA.get(page, nothing)()
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks_of(page):
         if not block.can_run:

@@ -1,6 +1,8 @@
 """The site of documentation: every page is in its menu, every link leads somewhere, every public name has an entry."""
 
 import re
+import shutil
+import subprocess
 from importlib import import_module
 from pathlib import Path
 
@@ -56,8 +58,24 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert set(bushel._MODULES) <= {name.partition(".")[0] for name in shown}
     assert len(shown) == len(set(shown))
     for name in shown:
-        module, _, rest = name.partition(".")
-        if module not in ("torch", "jax") and rest:
+        module, _, rest = name.rpartition(".")
+        if module not in ("", "torch", "jax"):
             assert hasattr(import_module(f"bushel.{module}"), rest), (
                 f"the reference names bushel.{name}, which does not exist"
             )
+
+
+def test_the_pages_of_commands_are_those_of_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    manual = import_module("manual")
+    assert (DOCS / "bushel.1").read_text() == manual.manual(), "write it again: python docs/manual.py"
+    assert (DOCS / "reference" / "commands.md").read_text() == manual.page(), "write it again: python docs/manual.py"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="there is no groff")
+def test_the_man_page_is_set_without_a_warning() -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-P-cbu", str(DOCS / "bushel.1")], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert "_quarantine.jsonl" in done.stdout
