@@ -141,7 +141,8 @@ def metric_misfit(name: str, pair: Pair) -> str | None:
     if metric == "sparse_categorical_accuracy" and pair.labels == "one_hot":
         return f"{name} takes class numbers, but labels are one-hot rows"
     if metric == "binary_accuracy" and pair.labels == "one_hot" and pair.activation == "softmax" and units > 2:
-        return f"{name} counts every 0 of a one-hot row that is right: {(units - 1) / units:.0%} for knowing nothing"
+        share = f"{(units - 1) / units:.0%}"
+        return f"{name} counts every 0 of a one-hot row that is right: {share} for a model that knows nothing"
     is_cut = metric in ("precision", "recall", "binary_accuracy", "auc", "true_positives", "false_positives")
     if is_cut and pair.activation == "none" and pair.from_logits:
         return f"{name} takes probabilities, but the model gives logits"

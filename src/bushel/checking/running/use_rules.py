@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from bushel.checking.report.findings import Finding
+from bushel.checking.rules.keras_expectations import Pair, metric_misfit
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
@@ -146,27 +148,12 @@ def _misfit(name: str, labels: Event, outputs: Event) -> str | None:
         return f"{name} looks at the largest output alone, and rows of labels hold several classes or none"
     if name in ("MeanIoU", "IoU") and is_float and outputs.get("integers") is not True:
         return f"{name} takes class numbers, and makes integers of probabilities: all are 0"
-    if name in ("Accuracy",) and is_float and outputs.get("integers") is not True:
-        return "Accuracy compares for equality: probabilities are never equal to a label"
-    if classes and classes > 1 and is_number and name in ("CategoricalAccuracy", "categorical_accuracy") and is_float:
-        return f"{name} takes one-hot rows, but labels are class numbers"
-    if (
-        classes
-        and classes > 1
-        and labels.get("one_hot")
-        and name in ("SparseCategoricalAccuracy", "sparse_categorical_accuracy")
-    ):
-        return f"{name} takes class numbers, but labels are one-hot rows"
-    if (
-        classes
-        and classes > 2
-        and labels.get("one_hot")
-        and name in ("BinaryAccuracy", "binary_accuracy")
-        and outputs.get("sums_to_one")
-    ):
-        share = f"{(classes - 1) / classes:.0%}"
-        return f"{name} counts every 0 of a one-hot row that is right: {share} for a model that knows nothing"
-    return None
+    if not is_float:
+        return None
+    activation = None if outputs.get("integers") is True else "softmax" if outputs.get("sums_to_one") else "none"
+    kind: Literal["numbers", "one_hot"] | None = "numbers" if is_number else None
+    kind = "one_hot" if labels.get("one_hot") else kind
+    return metric_misfit(name, Pair("", activation=activation, units=classes, labels=kind))
 
 
 @rule("EXE063", "unfrozen-without-compile", severity="warning", needs="execution", rank=60)
