@@ -1,4 +1,4 @@
-"""KER: what Keras 3 removed or moved, found by reading; a run meets it as well, but later and in other words."""
+"""KER and PIP050: what Keras 3 removed or moved, found by reading; a run meets it too, later and in other words."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
+from bushel.checking.script.keras_calls import REMOVED_NAMES
 from bushel.checking.script.known_values import Const, Made, Mapping, Seq, Text
-from bushel.checking.script.script_text import Script
-from bushel.checking.script.trace import Trace
+from bushel.checking.script.script_text import At, Edit, Script, at, replaced
+from bushel.checking.script.trace import Event, Trace
 
 METHODS = {
     "reset_states": "reset_state (of a metric), or reset_state of each stateful layer",
@@ -63,18 +64,24 @@ def gone_in_keras_3(trace: Trace) -> Iterator[Finding]:
         yield from _names(script)
     for event in trace.of("tf-on-keras"):
         message = f"{event.info['name']} is given a tensor of keras.Input, which TensorFlow's functions do not take"
-        yield _at(event.script, event.node, message, "use keras.ops, or a layer")
+        yield at(event, message, help="use keras.ops, or a layer")
     for event in trace.of("add-loss"):
-        yield _at(event.script, event.node, "add_loss of a model takes no loss of its symbolic tensors in Keras 3",
-                  "call add_loss inside a layer, or write a train_step")  # fmt: skip
+        yield at(
+            event,
+            "add_loss of a model takes no loss of its symbolic tensors in Keras 3",
+            help="call add_loss inside a layer, or write a train_step",
+        )
     for event in trace.of("compile"):
         outputs, metrics = getattr(event.info["model"], "output", None), event.info["call"].get(-1, "metrics")
         count = len(outputs.items) if isinstance(outputs, Seq | Mapping) else 1
         is_flat = isinstance(metrics, Seq) and all(isinstance(one, Const | Made) for one in metrics.items)
         if count > 1 and isinstance(metrics, Seq) and is_flat and len(metrics.items) != count:
             node = event.info["call"].value_node(-1, "metrics")
-            yield _at(event.script, node, f"the model has {count} outputs, but metrics is one flat list",
-                          "give a dict or a list of one list per output")  # fmt: skip
+            yield at(
+                At(node, event.script),
+                f"the model has {count} outputs, but metrics is one flat list",
+                help="give a dict or a list of one list per output",
+            )
 
 
 def _names(script: Script) -> Iterator[Finding]:
@@ -88,7 +95,7 @@ def _names(script: Script) -> Iterator[Finding]:
             if not (whole.startswith("tensorflow") and whole.endswith(("backend.get_value", "backend.set_value"))):
                 yield from _name(script, node, _short(whole))  # tf.keras has these two still
             if node.attr == "lr" and _OPTIMIZER.search(ast.unparse(node.value)):
-                yield _at(script, node, "optimizers of Keras 3 have no lr", "use learning_rate")
+                yield at(At(node, script), "optimizers of Keras 3 have no lr", help="use learning_rate")
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 yield from _name(script, node, _short(f"{node.module}.{alias.name}"))
@@ -112,11 +119,10 @@ def third_argument_of_compile(trace: Trace) -> Iterator[Finding]:
             continue
         third = node.args[2]
         if not _is_number_list(third):
-            yield _at(
-                trace.script,
-                third,
+            yield at(
+                At(third, trace.script),
                 "the third argument of compile is loss_weights in Keras 3, but this looks like metrics",
-                "name it: metrics=[...]",
+                help="name it: metrics=[...]",
             )
 
 
@@ -139,7 +145,7 @@ def file_name_refused(trace: Trace) -> Iterator[Finding]:
             wanted = _wanted(kind, path, bool(made is not None and made.flag("save_weights_only"))) if path else None
             if wanted is not None:
                 message = f"Keras 3 saves to names that end in {wanted}, but this is {path!r}"
-                yield _at(event.script, event.node, message, f"end it in {wanted}")
+                yield at(event, message, help=f"end it in {wanted}")
 
 
 def _ending(path: Any) -> str | None:
@@ -177,18 +183,24 @@ def _call(script: Script, node: ast.Call) -> Iterator[Finding]:
         return
     name = node.func.attr
     if name in METHODS and not _defines(script, name) and not _is_of_layers(script, name):
-        yield _at(script, node, f"Keras 3 has no {name}", f"use {METHODS[name]}")
+        yield at(At(node, script), f"Keras 3 has no {name}", help=f"use {METHODS[name]}")
     if name in ("fit", "evaluate", "predict"):
         for keyword in node.keywords:
             if keyword.arg in FIT_KEYWORDS:
-                yield _at(script, keyword.value, f"{name} of Keras 3 has no {keyword.arg}", "give it to the PyDataset")
+                yield at(
+                    At(keyword.value, script),
+                    f"{name} of Keras 3 has no {keyword.arg}",
+                    help="give it to the PyDataset",
+                )
     for keyword in node.keywords:
         if keyword.arg in LAYER_KEYWORDS and name[:1].isupper():
-            yield _at(
-                script, keyword.value, f"layers of Keras 3 take no {keyword.arg}", f"use {LAYER_KEYWORDS[keyword.arg]}"
+            yield at(
+                At(keyword.value, script),
+                f"layers of Keras 3 take no {keyword.arg}",
+                help=f"use {LAYER_KEYWORDS[keyword.arg]}",
             )
         if keyword.arg == "period" and name == "ModelCheckpoint":
-            yield _at(script, keyword.value, "ModelCheckpoint of Keras 3 takes no period", "use save_freq")
+            yield at(At(keyword.value, script), "ModelCheckpoint of Keras 3 takes no period", help="use save_freq")
 
 
 def _is_of_layers(script: Script, name: str) -> bool:
@@ -204,7 +216,7 @@ def _name(script: Script, node: ast.AST, name: str) -> Iterator[Finding]:
     is_import = isinstance(node, ast.ImportFrom)
     for gone, instead in NAMES.items():
         if name == gone or (is_import and name.startswith(f"{gone}.")):
-            yield _at(script, node, f"Keras 3 has no {gone}", f"use {instead}")
+            yield at(At(node, script), f"Keras 3 has no {gone}", help=f"use {instead}")
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
@@ -228,6 +240,41 @@ def _short(name: str) -> str:
     return re.sub(r"^(tensorflow|tf)(\.python)?\.keras\b", "keras", name)
 
 
-def _at(script: Script, node: ast.AST, message: str, help: str) -> Finding:
-    place = script.location(node)
-    return Finding(message, locations=[place], evidence={"code": script.line(node.lineno)}, help=[help])  # type: ignore[attr-defined]
+REMOVED_METHODS = {
+    "fit_generator": "fit",
+    "evaluate_generator": "evaluate",
+    "predict_generator": "predict",
+    "predict_classes": "predict(...).argmax(axis=-1)",
+    "predict_proba": "predict",
+    "lr": "learning_rate",
+    "decay": "a learning-rate schedule",
+}
+
+
+@rule("PIP050", "removed-from-keras-3", needs="script")
+def removed_from_keras_3(trace: Trace) -> Iterator[Finding]:
+    """Calls and arguments that Keras 3 no longer has.
+
+    Why: `AttributeError` or `ValueError` on the first run with a current Keras.
+    Example: `model.fit_generator(...)`, `Adam(lr=0.001)`
+    Fix: the name that took its place.
+    Ignore: where Keras 2 is pinned.
+    Reports: none collected.
+    """
+    for event in trace.of("removed"):
+        name = event.info["name"]
+        instead = REMOVED_METHODS.get(name) or REMOVED_NAMES.get(name, "")
+        yield at(event, f"Keras 3 has no {name}; use {instead}", *_renamed(event, name, instead), help=f"use {instead}")
+
+
+def _renamed(event: Event, name: str, instead: str) -> list[Edit]:
+    """The call or keyword with the name that took the place of the old one."""
+    node, script = event.node, event.script
+    if name not in REMOVED_METHODS or not instead.isidentifier():
+        return []
+    if isinstance(node, ast.keyword):
+        return [replaced(script, node, f"{instead}={script.code_of(node.value)}")]
+    function = node.func if isinstance(node, ast.Call) else node
+    if not isinstance(function, ast.Attribute) or function.attr != name:
+        return []
+    return [replaced(script, function, f"{script.code_of(function.value)}.{instead}")]

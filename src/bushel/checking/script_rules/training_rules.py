@@ -1,4 +1,4 @@
-"""PIP037, PIP043, PIP044, PIP046 to PIP052 and PIP074: shapes, labels and losses, and layers that have to be fitted."""
+"""PIP037, PIP043, PIP044, PIP046 to PIP049, PIP051, PIP052 and PIP074: shapes, labels, losses, and fitted layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bushel.checking.collect.facts import split_of
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.keras_expectations import Misfit, Pair, loss_called, metric_misfit, misfits
 from bushel.checking.rules.registry import rule
-from bushel.checking.script.keras_calls import FITTED, REMOVED_NAMES
+from bushel.checking.script.keras_calls import FITTED
 from bushel.checking.script.known_values import (
     Const,
     Dataset,
@@ -31,7 +31,7 @@ from bushel.checking.script.known_values import (
     shown,
 )
 from bushel.checking.script.script_text import At, Edit, Script, at, placed, replaced, with_argument, with_keyword
-from bushel.checking.script.trace import Event, Trace, Use
+from bushel.checking.script.trace import Trace, Use
 from bushel.checking.script_rules.pixel_rules import inputs_of
 
 
@@ -337,46 +337,6 @@ def fitted_on_evaluation(trace: Trace) -> Iterator[Finding]:
         if splits and splits <= {"val", "test"} and not event.info["unsure"]:
             message = f"{event.info['layer'].kind} is adapted to {' and '.join(sorted(splits))}"
             yield at(event, message, help="adapt it to the train split")
-
-
-REMOVED_METHODS = {
-    "fit_generator": "fit",
-    "evaluate_generator": "evaluate",
-    "predict_generator": "predict",
-    "predict_classes": "predict(...).argmax(axis=-1)",
-    "predict_proba": "predict",
-    "lr": "learning_rate",
-    "decay": "a learning-rate schedule",
-}
-
-
-@rule("PIP050", "removed-from-keras-3", needs="script")
-def removed_from_keras_3(trace: Trace) -> Iterator[Finding]:
-    """Calls and arguments that Keras 3 no longer has.
-
-    Why: `AttributeError` or `ValueError` on the first run with a current Keras.
-    Example: `model.fit_generator(...)`, `Adam(lr=0.001)`
-    Fix: the name that took its place.
-    Ignore: where Keras 2 is pinned.
-    Reports: none collected.
-    """
-    for event in trace.of("removed"):
-        name = event.info["name"]
-        instead = REMOVED_METHODS.get(name) or REMOVED_NAMES.get(name, "")
-        yield at(event, f"Keras 3 has no {name}; use {instead}", *_renamed(event, name, instead), help=f"use {instead}")
-
-
-def _renamed(event: Event, name: str, instead: str) -> list[Edit]:
-    """The call or keyword with the name that took the place of the old one."""
-    node, script = event.node, event.script
-    if name not in REMOVED_METHODS or not instead.isidentifier():
-        return []
-    if isinstance(node, ast.keyword):
-        return [replaced(script, node, f"{instead}={script.code_of(node.value)}")]
-    function = node.func if isinstance(node, ast.Call) else node
-    if not isinstance(function, ast.Attribute) or function.attr != name:
-        return []
-    return [replaced(script, function, f"{script.code_of(function.value)}.{instead}")]
 
 
 @rule("PIP052", "shapes-do-not-fit", needs="script", measured_by="EXE003")
