@@ -88,15 +88,31 @@ class BushelWarning(UserWarning):
 
 # An option of the command line, with its value if that is clear, but not inside a command of another program.
 _FLAG = re.compile(r"(?<![\w`])--([a-z][a-z-]*)(?: ((?:[A-Z]+\b|[\w/.%,]+(?=$|[).;]| --))(?:,[A-Z]+)*))?")
+_SKIPPING = re.compile(r'[;:] on_fault="skip" [^.;]*\.')  # which most commands have no option for
 _COMMAND = re.compile(r"`[^`]*`|\b(?:bushel|pip|git|ray) [a-z]+ .*")
 _OF_RUN = {"overwrite": "True", "append": "True", "strict": "True", "max_bad": "", "workers": "", "engine": ""}
+
+
+_SETTING = re.compile(r"""(?<![\w`])--set (\w+)(?:\.(\w+))?=("[^"]*"|[\w.,/]*[\w/])""")
+
+
+def _as_keyword(found: re.Match[str]) -> str:
+    """`--set NAME=VALUE` as a keyword: `columns=A,B` is `columns=[A, B]`."""
+    name, inner, value = found.groups()
+    if "," in value and value[0] != '"':
+        value = f"[{', '.join(value.split(','))}]"
+    elif value in ("true", "false"):
+        value = value.title()
+    elif value[0] != '"' and not re.fullmatch(r"[A-Z]+|[\d.]+", value):
+        value = f'"{value}"'
+    return f'{name}={{"{inner}": {value}}}' if inner else f"{name}={value}"
 
 
 def in_python(text: str) -> str:
     """A hint with options in the form of a Python call: `--split 80/10` is `split="80/10"`."""
     if "--" not in text:
         return text
-    text = re.sub(r"--set (\w+)=(\w+)", r"--\1 \2", text)
+    text = _SETTING.sub(_as_keyword, text)
     commands = [found.span() for found in _COMMAND.finditer(text)]
 
     def replace(found: re.Match[str]) -> str:
@@ -131,7 +147,8 @@ class BushelError(Exception):
     @property
     def on_command_line(self) -> str:
         """The same as `str`, with options in the form of the command line."""
-        return printable("\n  ".join((self.message, *self.help)))
+        lines = (re.sub(r'^on_fault="skip" [^.;]*(?:\.|; )', "", _SKIPPING.sub(".", line)) for line in self.help)
+        return printable("\n  ".join((self.message, *filter(None, lines))))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.__dict__)

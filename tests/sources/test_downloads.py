@@ -118,13 +118,13 @@ def test_private_addresses_are_refused_unless_allowed(web: Web, tmp_path: Path) 
         "http://[::1]:80",
         "http://169.254.169.254",
     ):
-        with pytest.raises(NotDownloaded, match="is a private address; private=True allows it"):
+        with pytest.raises(NotDownloaded, match="is a private address, which the option private allows"):
             Downloads().fetch(f"{host}/1.png")
     assert not web.asked
     source = sources.table(write_table(tmp_path / "urls.csv", [f"{web.at}/1.png"]), image_column="url")
     [block] = source.read(0, None)
     assert [one.reason for one in block.refused] == [
-        f"{web.at}/1.png: 127.0.0.1 is a private address; private=True allows it"
+        f"{web.at}/1.png: 127.0.0.1 is a private address, which the option private allows"
     ]
 
 

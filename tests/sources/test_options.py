@@ -1,10 +1,15 @@
 """Options of sources come from the signatures of the functions that open them."""
 
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from click.testing import CliRunner
 
+import bushel
+from bushel import sources
+from bushel.cli import cli
 from bushel.sources.opening import SOURCES
 from bushel.sources.options import check_names, check_values, options_of, recipe_table
 from bushel.sources.options_page import options_page
@@ -57,3 +62,26 @@ def test_the_page_of_options_is_made_from_the_signatures() -> None:
 def test_every_option_of_a_source_has_help() -> None:
     without = [(kind, name) for kind, make in SOURCES.items() for name, o in options_of(make).items() if not o.help]
     assert without == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("columns", "a,b", "columns must be a list, got 'a,b'"),
+        ("types", "str", "types must be a value by name, such as types.NAME=VALUE; got 'str'"),
+        ("key", 3, "key must be text, got 3"),
+        ("header", "maybe", "header must be True or False, got 'maybe'"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_name(option: str, value: Any, why: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=re.escape(why)):
+        sources.table(tmp_path / "t.csv", **{option: value})
+
+
+def test_the_command_takes_lists_with_commas_and_numbers_as_names(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,3,label\n1,k,x\n2,l,y\n")
+    arguments = ["build", str(tmp_path / "t.csv"), str(tmp_path / "out")]
+    done = CliRunner().invoke(cli, [*arguments, "--set", "columns=a,label", "--set", "key=3"])
+    assert done.exit_code == 0, done.output
+    assert sorted(bushel.open(tmp_path / "out")["train"][0]) == ["a", "label"]

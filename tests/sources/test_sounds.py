@@ -252,3 +252,15 @@ def test_a_wav_file_whose_header_lies_does_no_harm(at: int, tmp_path: Path) -> N
             continue
         assert found.rate > 0
         assert 0 < found.samples.size <= 16000
+
+
+def test_files_beside_class_folders_are_refused_with_the_way_out_and_taken_without_classes(tmp_path: Path) -> None:
+    for name in ("hello.wav", "digits/1.wav", "digits/2.wav"):
+        write_wav(tmp_path / "sounds" / name, tone(0.1, 8000), 8000)
+    built = bushel.build(tmp_path / "sounds", tmp_path / "out")
+    assert (built.records, built.refused) == (2, 1)
+    assert built.problems[0] == (
+        "1 sample has no 'label' and will be refused; --set class_folder=none takes all, without classes"
+    )
+    built = bushel.build(sources.audio(tmp_path / "sounds", class_folder="none"), tmp_path / "all")
+    assert (built.records, built.refused, built.manifest.label) == (3, 0, None)

@@ -202,7 +202,16 @@ def _source_table(given: dict[str, Any]) -> dict[str, Any]:
     if "tiles" in given:
         height, width = parse_size(given["tiles"], "tiles")
         table |= {"kind": "tiles", "height": height, "width": width}
-    return table | settings(given.get("set", ()))
+    return table | {name: _as_taken(name, value) for name, value in settings(given.get("set", ())).items()}
+
+
+def _as_taken(name: str, value: Any) -> Any:
+    """`A,B` as a list and `3` as text, if that is what the options of this name take."""
+    options = [options_of(make)[name] for make in SOURCES.values() if name in options_of(make)]
+    if isinstance(value, str) and any(option.is_list for option in options):
+        return value.split(",")
+    is_text = bool(options) and all(option.is_text for option in options)
+    return str(value) if is_text and isinstance(value, int | float) else value
 
 
 def _pair(text: str, wanted: str) -> tuple[str, str]:

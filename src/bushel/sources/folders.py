@@ -35,7 +35,7 @@ __all__ = [
     "walk_or_take",
 ]
 
-ClassFolder: TypeAlias = Literal["first", "last", "path"]
+ClassFolder: TypeAlias = Literal["first", "last", "path", "none"]
 
 _OF_SYSTEMS = {b"thumbs.db", b"desktop.ini", b"ehthumbs.db", b"__macosx", b"$recycle.bin", b"icon\r"}
 # For a file name in lower case: what kind of file it is if it is left out, otherwise None.
@@ -368,13 +368,14 @@ def classes_of(folders: Sequence[bytes], class_folder: ClassFolder) -> FolderNam
     are_splits = bool(parts) and None not in splits
     splits = splits if are_splits else [None] * len(parts)
     below = [names[1:] if are_splits else names for names in parts]
-    pick: dict[str, Callable[[list[str]], str]] = {
+    pick: dict[str, Callable[[list[str]], str | None]] = {
         "first": lambda names: names[0],
         "last": lambda names: names[-1],
         "path": "/".join,
+        "none": lambda _: None,
     }
     if class_folder not in pick:
-        raise ValueError(f"class_folder must be 'first', 'last' or 'path'; got {class_folder!r}")
+        raise ValueError(f"class_folder must be 'first', 'last', 'path' or 'none'; got {class_folder!r}")
     return FolderNames([pick[class_folder](names) if names else None for names in below], splits)
 
 

@@ -46,6 +46,38 @@ class Option(NamedTuple):
         kinds = [kind for kind in (self.type, *get_args(self.type)) if kind is not NoneType]
         return next((kind for kind in (bool, int, float) if kind in kinds), str)
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values, and not one alone."""
+        return self._takes(list, tuple, Sequence)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it takes text and nothing else."""
+        return set(get_args(self.type) or (self.type,)) in ({str}, {str, NoneType})
+
+    def _takes(self, *kinds: Any) -> bool:
+        own = (self.type, *get_args(self.type))
+        return str not in own and any(get_origin(kind) in kinds for kind in own)
+
+    def refuse(self, value: Any) -> None:
+        """Raise a ValueError if a value is of another type."""
+        if isinstance(value, str) and self.choices and value not in self.choices:
+            close = nearest(value, self.choices)
+            meant = f"; did you mean {close!r}?" if close else ""
+            number = "a number, or " if self.plain_type in (int, float) else ""
+            raise ValueError(f"{self.name} must be {number}one of {', '.join(self.choices)}; got {value!r}{meant}")
+        if isinstance(value, str) and self.is_list:
+            raise ValueError(f"{self.name} must be a list, got {value!r}")
+        if isinstance(value, str) and self._takes(dict, Mapping):
+            raise ValueError(f"{self.name} must be a value by name, such as {self.name}.NAME=VALUE; got {value!r}")
+        if isinstance(value, int | float) and self.is_text:
+            raise ValueError(f"{self.name} must be text, got {value!r}")
+        is_word = isinstance(value, str) and value not in self.choices and str not in (self.type, *get_args(self.type))
+        if is_word and self.plain_type is not str:
+            wanted = "True or False" if self.plain_type is bool else "a number"
+            raise ValueError(f"{self.name} must be {wanted}, got {value!r}")
+
 
 @cache
 def options_of(make: Callable[..., Any]) -> dict[str, Option]:
@@ -85,14 +117,9 @@ def check_names(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
 
 
 def check_values(make: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Refuse words that an option does not allow. `given` may be `locals()` at the start of the function."""
+    """Refuse words and types that an option does not allow. `given` may be `locals()` at the start of the function."""
     for name, option in options_of(make).items():
-        value, choices = given[name], option.choices
-        if isinstance(value, str) and choices and value not in choices:
-            close = nearest(value, choices)
-            meant = f"; did you mean {close!r}?" if close else ""
-            number = "a number, or " if option.plain_type in (int, float) else ""
-            raise ValueError(f"{name} must be {number}one of {', '.join(choices)}; got {value!r}{meant}")
+        option.refuse(given[name])
 
 
 def recipe_table(

@@ -143,7 +143,7 @@ def _connect(host: str, port: int, timeout: Any, *, private: bool) -> socket.soc
     for *_, place in found:
         address = ipaddress.ip_address(str(place[0]).partition("%")[0])
         if not private and not address.is_global:
-            raise _Private(f"{host} is a private address; private=True allows it")
+            raise _Private(f"{host} is a private address, which the option private allows")
     error: OSError = OSError("it has no address")
     for *_, place in found:
         try:

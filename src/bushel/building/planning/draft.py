@@ -58,6 +58,7 @@ class Listed:
     columns: dict[str, Categories] = field(default_factory=dict)
     counted: Counter[str] = field(default_factory=Counter)
     labels: Labels | None = None
+    has_folders: bool = False  # whether folders name the classes
 
 
 def list_source(
@@ -68,7 +69,8 @@ def list_source(
     own: str | None = getattr(source, "label", None)
     label = recipe.label or own or (DEFAULT_LABEL if DEFAULT_LABEL in features else None)
     asked = _columns_asked(source, recipe, label)
-    listed = Listed(columns={name: Categories(name) for name in asked})
+    has_folders = hasattr(source, "class_folder") and not recipe.label
+    listed = Listed(columns={name: Categories(name) for name in asked}, has_folders=has_folders)
     hashes, sizes = [], []
     for partition in _listed_partitions(source, asked, folder, recipe.limit, helpers):
         hashes.append(partition.hashes)
@@ -294,7 +296,10 @@ class Draft:
         missing = len(self._column(labels.feature).missing)
         if missing:
             have = "has" if missing == 1 else "have"
-            self.problems.append(f"{quantity(missing, 'sample')} {have} no {labels.feature!r} and will be refused")
+            what = f"{quantity(missing, 'sample')} {have} no {labels.feature!r} and will be refused"
+            self.problems.append(
+                what + "; --set class_folder=none takes all, without classes" * self.listed.has_folders
+            )
         counts = self.label_counts = self._count_labels(labels)
         if labels.task != "classification" or self.train not in counts or self.frozen is not None:
             return

@@ -76,7 +76,7 @@ def _find_columns(names: list[str], given: dict[str, str], where: str) -> dict[s
             raise FileProblem(
                 where,
                 f"no column holds the {what} of boxes",
-                help=[f"Its columns are: {', '.join(names)}", f'Name it: columns={{"{what}": "..."}}'],
+                help=[f"Its columns are: {', '.join(names)}", f"Name it: --set columns.{what}=COLUMN"],
             )
     return found
 

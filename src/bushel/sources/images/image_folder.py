@@ -64,7 +64,9 @@ def images(
         AnyPath | Mapping[str, str] | None, "CSV or JSON lines file with a column of file names and one of labels"
     ] = None,
     *,
-    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    class_folder: Annotated[
+        ClassFolder, "Which folder of a path names the class (none: there are no classes)"
+    ] = "first",
     label_column: Annotated[str | None, "Column of `labels` that holds the label"] = None,
     verify: HowVerified = "decode",
     keep_bytes: KeepBytes = False,

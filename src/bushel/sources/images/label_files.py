@@ -124,7 +124,7 @@ def _label_column(source: TableSource, file_column: str, where: str) -> str:
     raise FileProblem(
         where,
         f"cannot tell which column is the label: {', '.join(others)}",
-        help=['Name it: label_column="..."'],
+        help=["Name it: --set label_column=COLUMN"],
     )
 
 

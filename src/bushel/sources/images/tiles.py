@@ -42,7 +42,9 @@ def tiles(
     form: Annotated[Encoded, "Image format of tiles"] = "png",
     dtype: Annotated[Literal["uint8", "uint16"], "Bits per channel of tiles"] = "uint8",
     quality: Annotated[int, "Quality of JPEG and WebP, from 1 to 100"] = 95,
-    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    class_folder: Annotated[
+        ClassFolder, "Which folder of a path names the class (none: there are no classes)"
+    ] = "first",
     max_pixels: Annotated[int, "Refuse larger images that have to be decoded whole"] = MAX_PIXELS,
     helpers: Helpers = None,
 ) -> TileSource:

@@ -376,7 +376,7 @@ class ArraySource:
             raise SchemaMismatch(
                 f"columns must have the same number of rows, got {said}",
                 at="arrays",
-                help=["columns=[...] chooses those that belong together."],
+                help=["Choose those that belong together: --columns A,B"],
             )
         if not self.rows:
             raise ValueError("data must hold at least one row, got none")

@@ -50,7 +50,9 @@ def audio(
     stride: Annotated[float | None, "Seconds from one clip to the next (default: its length)"] = None,
     edge: Annotated[Edge, "What to do with the rest of a file that fills no clip"] = "pad",
     store: Annotated[Store, "How to store sound: samples of one type, or the bytes of the file"] = "int16",
-    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    class_folder: Annotated[
+        ClassFolder, "Which folder of a path names the class (none: there are no classes)"
+    ] = "first",
     helpers: Helpers = None,
 ) -> AudioSource:
     """Take samples from the sound files below a folder, or from one file: whole, or in clips of `seconds`.

@@ -68,7 +68,7 @@ def feature_of(kind: Any, *, name: str, required: bool) -> Feature:
         raise SchemaMismatch(
             f"values of type {kind if not shape else f'list of {kind}'} cannot be stored",
             at=name,
-            help=["Leave the column out: columns=[...] names those to keep."],
+            help=["Leave the column out, and name those to keep: --columns A,B"],
         )
     return Feature(dtype=dtype, shape=tuple(shape), required=required)
 

@@ -31,7 +31,9 @@ def text(
     path: AnyPath,
     *,
     encoding: Annotated[str | None, "Text encoding (default: UTF-8, or what a byte order mark tells)"] = None,
-    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    class_folder: Annotated[
+        ClassFolder, "Which folder of a path names the class (none: there are no classes)"
+    ] = "first",
     helpers: Helpers = None,
 ) -> TextFolderSource | LineSource:
     """Take a sample from each text file below a folder, or from each line of one file.

@@ -43,7 +43,9 @@ def video(
     form: Annotated[Encoded, "Image format of frames"] = "jpeg",
     quality: Annotated[int, "Quality of JPEG and WebP, from 1 to 100"] = 90,
     sequence: Annotated[bool, "Write SequenceExamples, one step per frame"] = True,
-    class_folder: Annotated[ClassFolder, "Which folder of a path names the class"] = "first",
+    class_folder: Annotated[
+        ClassFolder, "Which folder of a path names the class (none: there are no classes)"
+    ] = "first",
     helpers: Helpers = None,
 ) -> VideoSource:
     """Take samples from the video files below a folder, or from one file: clips of `frames` frames.
