@@ -24,6 +24,7 @@ EVERY: dict[str, list[str]] = {
     "loaders": ["--records", "2000"],
     "cluster": ["scheduler", "--scale", "0.002"],
     "damage": ["--files", "40"],
+    "sources": ["--scale", "0.002", "--rounds", "1", "--no-memory"],
     "text": ["--scale", "0.005", "--rounds", "1"],
 }
 

@@ -13,6 +13,8 @@ what was taken before, in a process of its own; `peak x4` the same for four time
 import argparse
 import io
 import json
+import multiprocessing
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -467,7 +470,10 @@ def compare(name: str, options: argparse.Namespace, folder: Path) -> dict[str, o
     for _ in range(options.rounds):
         took, source = timed(lambda: opened(one, path))
         opening.append(took)
-        ours.append(timed(lambda source=source: read_ours(source))[0])
+        read_in, _ = timed(lambda source=source: read_ours(source))
+        # Arrays are loaded when they are opened, so opening counts.
+        before = took if name.startswith(("hdf5", "npz")) else Took(0, 0)
+        ours.append(Took(read_in.seconds + before.seconds, read_in.cores + before.cores))
         theirs.append(timed(lambda: drain(one.theirs(path)))[0])
     read = read_ours(one.ours(path))
     peaks = [peak_of(name, folder, rows * times) for times in (1, 4)] if options.memory else [None, None]
@@ -518,12 +524,62 @@ def watch(name: str, path: Path) -> None:
     print(max(0.0, max(most[0], anonymous_megabytes()) - before))
 
 
+def build_sounds(suffix: str, options: argparse.Namespace, folder: Path) -> dict[str, object]:
+    """A build of sound files by two workers, next to two processes that read with soundfile and write TFRecords."""
+    import bushel
+
+    files = max(8, round(3000 * options.scale))
+    path = sounds(folder, files, suffix)
+    half = sorted(path.rglob("*.*"))
+    ours, theirs = [], []
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(write_sounds, [[], []], [folder / "a", folder / "b"]))  # imports take no part
+        for number in range(options.rounds):
+            run, before = bushel.Run(workers=2), cores_used()
+            took, _ = timed(lambda run=run, number=number: bushel.build(path, folder / f"out{number}", run=run))
+            ours.append(Took(took.seconds, cores_used() - before))
+            outs = [folder / "a", folder / "b"]
+            took, used = timed(lambda outs=outs: list(pool.map(write_sounds, [half[::2], half[1::2]], outs)))
+            theirs.append(Took(took.seconds, sum(used)))
+    return {
+        "build of": suffix,
+        "files": files,
+        "ours/s": round(files / best(ours).seconds),
+        "two processes/s": round(files / best(theirs).seconds),
+        "ratio": round(best(theirs).seconds / best(ours).seconds, 2),
+        "of cores": round(best(theirs).cores / best(ours).cores, 2),
+    }
+
+
+def cores_used() -> float:
+    """Seconds of processors, of this process and of the workers that have ended."""
+    own, ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
+
+
+def write_sounds(files: list[Path], out: Path) -> float:
+    """Read files with soundfile and write them as Examples; the seconds of the processor that it took."""
+    import soundfile
+    import tensorflow as tf
+
+    begun = time.process_time()
+    with tf.io.TFRecordWriter(str(out)) as writer:
+        for file in files:
+            samples, rate = soundfile.read(file, dtype="int16")
+            values = {"audio": samples.tobytes(), "label": file.parent.name.encode(), "key": file.name.encode()}
+            features = {name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[v])) for name, v in values.items()}
+            features["rate"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[rate]))
+            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    return time.process_time() - begun
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CASES)} [default: all]")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-memory", dest="memory", action="store_false", help="measure no memory")
+    parser.add_argument("--build", action="store_true", help="build sound files, next to two processes with soundfile")
     parser.add_argument("--json", type=Path, help="write the table here too")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -533,7 +589,10 @@ def main() -> None:
     if unknown := sorted(set(options.names) - set(CASES)):
         parser.error(f"there is no source {unknown[0]!r} here")
     rows = []
-    for name in options.names or CASES:
+    for suffix in ("wav", "flac") if options.build else ():
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(build_sounds(suffix, options, Path(folder)))
+    for name in options.names or ([] if options.build else CASES):
         with tempfile.TemporaryDirectory() as folder:
             rows.append(compare(name, options, Path(folder)))
             print(rows[-1], file=sys.stderr, flush=True)

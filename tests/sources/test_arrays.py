@@ -1,5 +1,6 @@
 """Samples from arrays: files of NumPy's and what is in memory."""
 
+import mmap
 import pickle
 from pathlib import Path
 
@@ -166,3 +167,28 @@ def test_encoded_images_are_images_by_their_bytes() -> None:
     assert arrays({"image": pictures, "label": [0, 1, 0]}).schema()["image"].describe() == "bytes (image)"
     assert arrays({"image": [*pictures, None]}).schema()["image"].describe() == "bytes (image), optional"
     assert arrays({"image": [*pictures, b"\x00\x01"]}).schema()["image"].describe() == "bytes"
+
+
+@pytest.mark.parametrize("form", ["npz", "npz in Fortran's order", "hdf5"])
+def test_a_large_compressed_array_is_unpacked_to_a_file_and_not_kept_in_memory(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bushel.sources.memory.arrays._HELD", 1000)
+    monkeypatch.setattr("bushel.sources.memory.arrays._PIECE", 4096)
+    x, y = np.random.default_rng(0).integers(0, 256, (500, 7, 3), dtype=np.uint8), np.arange(500)
+    if form == "hdf5":
+        with pytest.importorskip("h5py").File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("x", data=x, chunks=(64, 7, 3), compression="gzip")
+            file.create_dataset("y", data=y, chunks=(64,), compression="gzip")
+        path = tmp_path / "a.h5"
+    else:
+        path = tmp_path / "a.npz"
+        np.savez_compressed(path, x=np.asfortranarray(x) if "Fortran" in form else x, y=y)
+    source = arrays(path, types={"x": "uint8"})
+    (block,) = source.read(0, np.array([3, 499, 0]))
+    np.testing.assert_array_equal(block.columns["x"], x[[3, 499, 0]])
+    np.testing.assert_array_equal(block.columns["y"], [3, 499, 0])
+    bases = [source.columns["x"]]
+    while getattr(bases[-1], "base", None) is not None:
+        bases.append(bases[-1].base)
+    assert any(isinstance(base, np.memmap | mmap.mmap) for base in bases)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,7 +236,11 @@ class _Hdf5Place(_Place):
                 return np.asarray(np.memmap(path, data.dtype, "r", at, data.shape))
             if data.dtype.kind == "O":
                 return [value if isinstance(value, str) else bytes(value).decode() for value in data[()]]
-            return data[()]
+            if data.nbytes <= _HELD:
+                return data[()]
+            rows = max(1, _PIECE * len(data) // data.nbytes)
+            pieces = (np.ascontiguousarray(data[at : at + rows]) for at in range(0, len(data), rows))
+            return _unpacked(pieces, data.dtype, data.shape)
 
 
 def _h5py() -> Any:
@@ -307,9 +312,37 @@ def _load_member(path: Path, member: str) -> NDArray[Any]:
             info = archive.getinfo(member)
             if info.compress_type == zipfile.ZIP_STORED:
                 return _map_member(path, info)
+            if info.file_size > _HELD:
+                with archive.open(info) as file:
+                    shape, order, dtype = _array_header(file)
+                    return _unpacked(iter(lambda: file.read(_PIECE), b""), dtype, shape, order)
         return np.load(path, allow_pickle=False)[member.removesuffix(".npy")]  # type: ignore[no-any-return]
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise _unreadable(path, error) from None
+
+
+_HELD = 64 << 20  # bytes of a compressed array that are kept in memory; a larger one is unpacked to a temporary file
+_PIECE = 16 << 20
+
+
+def _unpacked(
+    pieces: Iterable[Any], dtype: np.dtype[Any], shape: tuple[int, ...], order: Literal["F", "C"] = "C"
+) -> NDArray[Any]:
+    """An array in a temporary file without a name, mapped: the system keeps in memory what it has room for."""
+    with tempfile.TemporaryFile(prefix="bushel-") as file:
+        for piece in pieces:
+            file.write(piece)
+        file.flush()
+        return np.asarray(np.memmap(file, dtype, "r", 0, shape, order))
+
+
+def _array_header(file: IO[bytes]) -> tuple[tuple[int, ...], Literal["F", "C"], np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    return shape, "F" if is_fortran else "C", dtype
 
 
 def _map_member(path: Path, info: zipfile.ZipInfo) -> NDArray[Any]:
@@ -319,13 +352,8 @@ def _map_member(path: Path, info: zipfile.ZipInfo) -> NDArray[Any]:
         name_length = int.from_bytes(file.read(2), "little")
         extra_length = int.from_bytes(file.read(2), "little")
         file.seek(name_length + extra_length, 1)
-        version = np.lib.format.read_magic(file)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, is_fortran, dtype = read_header(file)
-        if dtype.hasobject:
-            raise ValueError("Python objects")
+        shape, order, dtype = _array_header(file)
         at = file.tell()
-    order: Literal["F", "C"] = "F" if is_fortran else "C"
     if 0 in shape:
         return np.empty(shape, dtype, order)
     return np.asarray(np.memmap(path, dtype, "r", at, shape, order))
