@@ -169,6 +169,7 @@ def test_samples_are_added_as_they_are_locally(bucket: str, tmp_path: Path) -> N
             bushel.build(bushel.sources.table(source, key="id"), out, run=Run(append=append))
     assert digests(f"{bucket}/there") == digests(tmp_path / "here")
     assert read_manifest(f"{bucket}/there").splits["train"].records == 150
+    assert not names_below(f"{bucket}/there") & {"dataset_info.json", "features.json"}  # they know no generations
 
 
 def test_refusals_are_written_into_the_store(bucket: str, tmp_path: Path) -> None:

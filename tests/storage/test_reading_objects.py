@@ -359,3 +359,12 @@ def test_tensorflow_reads_a_store_with_the_native_engine(built: Path, remote: st
     assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
     with pytest.raises(ValueError, match='engine="graph" reads files of this machine'):
         list(bt.dataset(remote, split="train", batch_size=100, engine="graph"))
+
+
+def test_a_folder_of_tensorflow_datasets_opens_by_its_description(built: Path, bucket: str, tmp_path: Path) -> None:
+    bushel.export_dataset(built, tmp_path / "tfds", format="tfds")
+    upload(tmp_path / "tfds", f"{bucket}/tfds")
+    train = bushel.open(f"{bucket}/tfds")["train"]
+    assert len(train) == ROWS
+    assert train[7]["x"].tolist() == bushel.open(built)["train"][7]["x"].tolist()
+    assert bushel.info(f"{bucket}/tfds").disagreements == []

@@ -147,8 +147,9 @@ def number_keys(first: int, count: int, prefix: str = "") -> BytesColumn:
         rows = np.empty((len(numbers), len(before) + width), np.uint8)
         rows[:, : len(before)] = before
         for place in range(width):
-            rows[:, -1 - place] = numbers % 10 + ord("0")
-            numbers //= 10
+            tens = numbers // 10  # faster than a remainder
+            rows[:, -1 - place] = numbers - (10 * tens - ord("0"))
+            numbers = tens
         data.append(rows.reshape(-1))
         lengths.append(np.full(len(rows), rows.shape[1], np.int64))
         begin = stop
