@@ -39,8 +39,11 @@ def test_its_dataset_reads_the_same_by_its_description_for_others(old: Path) -> 
     dataset = bushel.open(old / "dataset")
     assert dataset.label is not None
     assert dataset.label.names == ["ant", "bee", "cat"]
-    found = {name: plain_records(split[n] for n in range(len(split))) for name, split in dataset.splits.items()}
-    assert found == expected("dataset")
+    for name, split in dataset.splits.items():
+        for found, wanted in zip((split[n] for n in range(len(split))), expected("dataset")[name], strict=True):
+            if "colour" in found:  # TensorFlow Datasets has no text that may be missing, only bytes
+                found["colour"] = found["colour"].decode()
+            assert plain_records([found]) == [wanted]
 
 
 def test_its_indexes_are_fresh_for_their_files(old: Path) -> None:
