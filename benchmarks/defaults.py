@@ -7,6 +7,7 @@ aside before anything was tuned, and both halves are reported. What is in the fi
 
 import argparse
 import gzip
+import io
 import json
 import os
 import tempfile
@@ -124,10 +125,37 @@ def languages() -> Set:
     return Set({"text": texts}, texts, np.array(labels), "accuracy")
 
 
+def stamps() -> Set:
+    """Pictures that come with Debian's tuxpaint-stamps-default, by folder: 16 uneven classes, of many sizes."""
+    files = sorted(Path("/usr/share/tuxpaint/stamps").glob("*/**/*.png"))
+    names = [path.relative_to("/usr/share/tuxpaint/stamps").parts[0] for path in files]
+    small = [np.asarray(_on_white(path).resize((16, 16)), np.float32).reshape(-1) / 255 for path in files]
+    pictures = [_png(_on_white(path)) for path in files]
+    return Set({"image": pictures}, np.stack(small), np.array(names), "balanced_accuracy")
+
+
+def _on_white(path: Path) -> Any:
+    """A picture of at most 64 x 64, without its alpha channel."""
+    from PIL import Image
+
+    with Image.open(path) as file:
+        picture = file.convert("RGBA")
+    picture.thumbnail((64, 64))
+    white = Image.new("RGBA", picture.size, "white")
+    return Image.alpha_composite(white, picture).convert("RGB")
+
+
+def _png(picture: Any) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, "PNG")
+    return out.getvalue()
+
+
 TUNED: dict[str, Callable[[], Set]] = {
     "iris": lambda: _loaded("iris"),
     "digits": lambda: _loaded("digits"),
     "shapes": shapes,
+    "stamps": stamps,
     "windows": windows,
     "imbalanced": imbalanced,
     "friedman": friedman,

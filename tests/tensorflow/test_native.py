@@ -38,6 +38,29 @@ def test_rows_that_were_read_are_skipped_to_the_batch(rows):
     assert rest == whole[5:]
 
 
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_what_is_left_after_skipping_is_counted(rows, epochs):
+    steps = len(dataset(rows, label="label", batch_size=4))
+    for skip in (0, 1, steps - 1, steps, steps * epochs + 2):
+        made = dataset(rows, label="label", batch_size=4, skip=skip, epochs=epochs)
+        assert len(made) == made.cardinality().numpy() == steps * epochs - skip % (steps * epochs)
+        assert sum(1 for _ in made) == len(made)
+    endless = dataset(rows, label="label", batch_size=4, skip=5, epochs=None)
+    assert endless.cardinality().numpy() == -1  # infinite
+
+
+def test_the_rest_of_an_epoch_is_fitted_without_complaint(rows, recwarn):
+    keras = pytest.importorskip("keras")
+    rest = dataset(rows, label="label", batch_size=4, skip=5)
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    counted = []
+    model.fit(rest, shuffle=False, verbose=0, callbacks=[keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: counted.append(batch))])  # fmt: skip
+    assert len(counted) == len(rest)
+    assert not [warning for warning in recwarn if "ran out of data" in str(warning.message)]
+
+
 def test_shapes_are_known_where_all_batches_are_whole(rows):
     x, y = dataset(rows, label="label", batch_size=7).element_spec
     assert (x.shape.as_list(), y.shape.as_list()) == ([7, WIDTH], [7])

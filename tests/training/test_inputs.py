@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import bushel
-from bushel.feeding.preparation import Input
+from bushel.feeding.preparation import Input, Problem
 from bushel.training import Listener, Options
+from bushel.training.inputs.augmentation import augmentation_of
 from bushel.training.inputs.choose_inputs import choose_inputs
 from bushel.training.inputs.choose_target import choose_target, describe_target
 from bushel.training.inputs.splits import open_splits
+from bushel.training.inputs.splits import rows_of as fed_rows
 from bushel.transforms import tokenise
 
 GENERATOR = np.random.default_rng(0)
@@ -179,3 +181,53 @@ def test_an_image_of_another_size_in_a_split_is_resized(tmp_path: Path) -> None:
     inputs, notes = chosen(tmp_path / "data")
     assert inputs["image"].shape == (16, 16, 3)
     assert notes == ["'image': images of different or large sizes are resized to 16 x 16"]
+
+
+def augmented(folder: Path, images: Any, text: str) -> tuple[Any, Any]:
+    """Images as they are fed, and as they are fed in training."""
+    bushel.build({"image": images, "label": np.arange(len(images)) % 2}, folder, split="70/30", label="label")
+    splits, options = open_splits(folder, seed=0), Options(augment=text)
+    preparation, _ = choose_inputs(splits, "label", options)
+    problem = Problem(preparation, choose_target(splits, label="label", task=None))
+    changes = augmentation_of(text, preparation)
+    plain, _ = fed_rows(splits.train, problem, options, most=16)
+    changed, _ = fed_rows(splits.train, problem, options, most=16, augmentation=changes)
+    return plain["image"], changed["image"]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int64", "float32", "bool"])
+@pytest.mark.parametrize("shape", [(9, 8, 1), (9, 8, 4), (3, 9, 8, 3)])
+def test_images_and_clips_of_every_stored_type_are_augmented(
+    tmp_path: Path, dtype: str, shape: tuple[int, ...]
+) -> None:
+    images = GENERATOR.integers(0, 2 if dtype == "bool" else 256, (24, *shape)).astype(dtype)
+    images = images / np.float32(255) if dtype == "float32" else images
+    plain, changed = augmented(tmp_path / "data", images, "flips,crop=0.9,rotate=5,cutout=3,brightness,contrast")
+    assert changed.shape == plain.shape
+    assert 0 < np.abs(changed - plain).mean() < 0.6 * images.max()  # changed, and still of the same range
+    assert changed.min() >= 0
+    assert changed.max() <= plain.max() * 1.01
+
+
+def test_a_brighter_image_of_0_to_1_is_brighter_by_a_share_of_1(tmp_path: Path) -> None:
+    images = GENERATOR.uniform(0.3, 0.7, (24, 6, 6, 1)).astype(np.float32)
+    images[:, 0, 0] = [[0.0]]
+    images[:, 0, 1] = [[1.0]]
+    plain, changed = augmented(tmp_path / "data", images, "brightness=0.1")
+    moved = (changed - plain)[:, 1:]
+    assert np.abs(moved).max() <= 0.1 + 1e-5
+    assert np.ptp(moved, axis=(1, 2, 3)).max() < 1e-5  # all pixels of an image by the same amount
+
+
+def test_flips_move_all_frames_of_a_clip_alike(tmp_path: Path) -> None:
+    plain, changed = augmented(tmp_path / "data", GENERATOR.integers(0, 256, (24, 3, 6, 6, 3)), "flip")
+    mirrored = [np.array_equal(new, old[:, :, ::-1]) for new, old in zip(changed, plain, strict=True)]
+    same = [np.array_equal(new, old) for new, old in zip(changed, plain, strict=True)]
+    assert all(one or other for one, other in zip(mirrored, same, strict=True))
+    assert any(mirrored)
+    assert any(same)
+
+
+def test_changes_of_colours_are_refused_before_the_run_where_there_are_no_three_channels(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"augment 'hue' does not fit the inputs: image \(image, channels: 4\)"):
+        augmented(tmp_path / "data", GENERATOR.integers(0, 256, (24, 6, 6, 4)), "hue")

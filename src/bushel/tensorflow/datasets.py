@@ -75,8 +75,18 @@ def dataset(
         workers=workers or Workers(),
     )
     request = request_of(open_split(data, split, schema), settings, label)
-    made = _native_dataset(request, skip=skip) if engine == "native" else graph_dataset(request, skip=skip)
-    return made.with_options(_options(request.settings.order))
+    if engine == "graph":
+        return graph_dataset(request, skip=skip).with_options(_options(request.settings.order))
+    passes = _Passes(request, skip, _joined(request))
+    made = _native_dataset(request, passes).with_options(_options(request.settings.order))
+    return _with_length(made, passes.rest) if passes.begins_inside and passes.rest is not None else made
+
+
+def _with_length(made: Any, count: int) -> Any:
+    """A dataset whose first iterator yields so many batches; TensorFlow would assert that later ones yield as many."""
+    tf = load()
+    made.cardinality = lambda: tf.constant(count, tf.int64)
+    return made
 
 
 def _options(order: Order) -> Any:
@@ -88,12 +98,11 @@ def _options(order: Order) -> Any:
     return options
 
 
-def _native_dataset(request: Request, *, skip: int) -> Any:
+def _native_dataset(request: Request, passes: _Passes) -> Any:
     """A dataset whose iterators each have their own feed, with the epochs after those of the one before."""
     tf = load()
     fields, specs = plan(request)
-    joined = _joined(request, specs)
-    passes = _Passes(request, skip, joined)
+    joined = passes.joined
     flat = {name: flat_specs(spec) for name, spec in specs.items()}
     signature = tuple(tensor for tensors in flat.values() for tensor in tensors)
     if joined > 1:
@@ -123,9 +132,10 @@ def _native_dataset(request: Request, *, skip: int) -> Any:
     return dataset.prefetch(_PREFETCHED)
 
 
-def _joined(request: Request, specs: dict[str, Any]) -> int:
+def _joined(request: Request) -> int:
     """How many batches are transferred as one: several if all are plain rows of few bytes."""
     tf = load()
+    _, specs = plan(request)
     settings = request.settings
     is_plain = settings.order.world == 1 and settings.on_fault == "raise" and not settings.layout
     is_dense = all(isinstance(spec, tf.TensorSpec) and spec.dtype != tf.string for spec in specs.values())
@@ -144,6 +154,7 @@ class _Passes:
         if joined > 1:  # what is dropped after the last whole batch is dropped when they are taken apart
             size = request.settings.batch_size * joined
             self._read = msgspec.structs.replace(request.settings, batch_size=size, drop_last=False)
+        self.joined = joined
         self._skip = skip
         self._lock = threading.Lock()
         self._begun = 0
@@ -152,13 +163,27 @@ class _Passes:
 
     @property
     def count(self) -> int | None:
-        """How many batches an iterator yields; None if unknown, or not the same for all."""
+        """How many batches every iterator yields; None if unknown, or not the same for all."""
+        return None if self.begins_inside else self.rest
+
+    @property
+    def rest(self) -> int | None:
+        """How many batches the first iterator yields; None if unknown."""
         settings = self._request.settings
         if settings.epochs is None:
             return int(load().data.INFINITE_CARDINALITY)
-        if self._steps is None or settings.on_fault == "skip" or self._skip % max(1, self._steps * settings.epochs):
+        if self._steps is None or settings.on_fault == "skip":
             return None
-        return self._steps * settings.epochs
+        return self._whole - self._skip % max(1, self._whole)
+
+    @property
+    def begins_inside(self) -> bool:
+        """Whether the first iterator yields only the rest of its epochs."""
+        return self._request.settings.epochs is not None and bool(self._skip % max(1, self._whole))
+
+    @property
+    def _whole(self) -> int:
+        return (self._steps or 0) * (self._request.settings.epochs or 1)
 
     def next(self) -> Iterator[Batch]:
         """The batches of the next pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,8 +114,8 @@ def _peak_loss(facts: ModelFacts, x: Any, y: NDArray[Any]) -> float | None:
     copy = keras.models.clone_model(facts.model)
     copy.set_weights(facts.model.get_weights())
     copy.compile(optimizer=keras.optimizers.deserialize(facts.optimizer), loss=facts.model.loss, jit_compile=False)
-    losses = [_train(copy, x, y, 1) for _ in range(OWN_STEPS)]
-    return max(losses) if np.isfinite(losses).all() else math.inf
+    losses = _trainer(copy)(x, y, OWN_STEPS)
+    return float(losses.max()) if np.isfinite(losses).all() else math.inf
 
 
 def probe_size(model: Any, rows: int) -> tuple[int, int]:
@@ -157,10 +157,13 @@ def probe_batch(facts: ModelFacts, x: Any, y: NDArray[Any], *, classes: int, ste
     copy = keras.models.clone_model(facts.model)
     # A copy of a compiled model has its optimiser too.
     copy.compile(optimizer=keras.optimizers.Adam(RATES[0]), loss=facts.model.loss, jit_compile=False)
+    train = _trainer(copy)
     best, blind = (math.inf, math.inf), math.inf
     for rate in RATES:
-        blind = min(blind, _finite(_learned(copy, facts.model, _blind(x), y, steps, rate)))
-        final = _learned(copy, facts.model, x, y, steps, rate)
+        _begin_again(copy, facts.model, rate)
+        blind = min(blind, _finite(float(train(_blind(x), y, steps)[-1])))
+        _begin_again(copy, facts.model, rate)
+        final = float(train(x, y, steps)[-1])
         found = (final, _loss_of(copy, x, y))
         best = min(best, found, key=lambda losses: min(_finite(loss) for loss in losses))
         if min(_finite(loss) for loss in best) < _goal(initial, blind, least):
@@ -178,22 +181,41 @@ def _finite(loss: float) -> float:
     return loss if math.isfinite(loss) else math.inf
 
 
-def _learned(copy: Any, model: Any, x: Any, y: NDArray[Any], steps: int, rate: float) -> float:
-    """The loss after some steps from the weights of the model, with a new optimiser."""
+def _begin_again(copy: Any, model: Any, rate: float) -> None:
+    """Give a copy the weights of the model, and an optimiser that has not begun."""
     copy.set_weights(model.get_weights())
     for variable in copy.optimizer.variables:
         if variable is not copy.optimizer.learning_rate:
             variable.assign(np.zeros(variable.shape, variable.dtype))
     copy.optimizer.learning_rate = rate
-    return _train(copy, x, y, steps)
 
 
-def _train(model: Any, x: Any, y: NDArray[Any], steps: int) -> float:
-    loss = math.inf
-    for _ in range(steps):
+def _trainer(model: Any) -> Callable[[Any, NDArray[Any], int], NDArray[Any]]:
+    """What takes some steps on one batch and returns the loss of each; on TensorFlow, all in one graph."""
+    import keras
+
+    if keras.config.backend() != "tensorflow":
+        return lambda x, y, steps: np.array([_step(model, x, y) for _ in range(steps)])
+    import tensorflow as tf
+
+    model.optimizer.build(model.trainable_variables)
+
+    def step(x: Any, y: Any) -> Any:
         model.reset_metrics()  # else what comes back is the mean over all steps so far
-        loss = float(np.asarray(model.train_on_batch(x, y)).reshape(-1)[0])
-    return loss
+        return tf.cast(next(iter(model.train_step((x, y)).values())), tf.float32)
+
+    def all_steps(x: Any, y: Any, steps: Any) -> Any:
+        losses = tf.TensorArray(tf.float32, steps)
+        body = lambda number, found: (number + 1, found.write(number, step(x, y)))  # noqa: E731
+        return tf.while_loop(lambda number, _: number < steps, body, (0, losses))[1].stack()
+
+    traced = tf.function(all_steps, autograph=False)
+    return lambda x, y, steps: np.asarray(traced(x, y, tf.constant(steps)))
+
+
+def _step(model: Any, x: Any, y: NDArray[Any]) -> float:
+    model.reset_metrics()
+    return float(np.asarray(model.train_on_batch(x, y)).reshape(-1)[0])
 
 
 def _least_loss(loss: str, x: Any, y: NDArray[Any]) -> float:
@@ -231,8 +253,10 @@ def _spread_of(loss: str, labels: NDArray[np.float64]) -> float:
 
 
 def _loss_of(model: Any, x: Any, y: NDArray[Any]) -> float:
-    model.reset_metrics()
-    return float(np.asarray(model.test_on_batch(x, y)).reshape(-1)[0])
+    import keras
+
+    # Calling it is much cheaper than test_on_batch, which compiles a function first.
+    return float(keras.ops.convert_to_numpy(model.compute_loss(x=x, y=y, y_pred=model(x, training=False))))
 
 
 def _blind(x: Any) -> Any:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+import numpy as np
+
+from bushel.data.samples import Sample
 from bushel.errors import nearest
 from bushel.feeding.preparation import Input, Preparation
 from bushel.transforms import (
@@ -13,22 +17,36 @@ from bushel.transforms import (
     cutout,
     hue,
     jitter,
+    normalise,
     random_flip,
     random_resized_crop,
     rotate,
     saturation,
     scale,
 )
+from bushel.transforms.protocol import Draw
 
 __all__ = ["augmentation_of"]
 
 _LIGHT = "flip,brightness=0.1,contrast=0.1"
+_USUAL = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (0.0, 65535.0))  # from black to white
+_COLOURS = 3  # channels that saturation and hue need
+
+
+class EachFrame(msgspec.Struct, frozen=True):
+    """A change of images that changes every frame of a clip alike."""
+
+    feature: str
+    step: Any
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Change the frames, each with the same draw."""
+        frames = [self.step.apply({self.feature: frame}, draw)[self.feature] for frame in sample[self.feature]]
+        return {**sample, self.feature: np.stack(frames)}
 
 
 def _crop(given: Input, area: float) -> Any:
-    height, width = given.shape[0], given.shape[1]
-    assert height is not None
-    assert width is not None
+    height, width = (size or 1 for size in given.shape[-3:-1])
     return random_resized_crop(given.name, height, width, area=(area, 1.0))
 
 
@@ -53,7 +71,7 @@ def augmentation_of(text: str | None, preparation: Preparation) -> tuple[Any, ..
     """The transforms that a list such as `flip,rotate=15` names, for every input that they fit."""
     if not text:
         return ()
-    steps: list[Any] = []
+    steps: dict[str, list[Any]] = {}
     for part in (_LIGHT if text == "light" else text).split(","):
         name, _, amount = part.strip().partition("=")
         table = _OF_IMAGES if name in _OF_IMAGES else _OF_NUMBERS
@@ -63,12 +81,42 @@ def augmentation_of(text: str | None, preparation: Preparation) -> tuple[Any, ..
             hint = f"; did you mean {close!r}?" if close else ""
             raise ValueError(f"augment must be light, or a list of {', '.join(known)}; got {name!r}{hint}")
         default, make = table[name]
-        kinds = ("image",) if table is _OF_IMAGES else ("series", "number")
-        fitting = [given for given in preparation.inputs if given.kind in kinds and given.shape]
+        fitting = [given for given in preparation.inputs if _fits(name, given)]
         if not fitting:
             raise ValueError(f"augment {name!r} does not fit the inputs: {_kinds(preparation)}")
-        steps += [make(given, _amount(part, amount, default)) for given in fitting]
-    return tuple(steps)
+        for given in fitting:
+            step = make(given, _amount(part, amount, default))
+            steps.setdefault(given.name, []).append(EachFrame(given.name, step) if given.kind == "clip" else step)
+    return tuple(step for given in preparation.inputs for step in _as_pixels(given, steps.get(given.name, [])))
+
+
+def _fits(name: str, given: Input) -> bool:
+    if name in _OF_NUMBERS:
+        is_whole = bool(given.shape) or not given.has_missing
+        return given.kind in ("series", "number") and is_whole
+    is_coloured = name not in ("saturation", "hue") or given.shape[-1] == _COLOURS
+    return given.kind in ("image", "clip") and is_coloured
+
+
+def _as_pixels(given: Input, steps: list[Any]) -> list[Any]:
+    """Changes of an input; images that are stored as numbers are changed as pixels of 0 to 255 and scaled back."""
+    if not steps or given.kind not in ("image", "clip") or given.dtype == "uint8":
+        return steps
+    low, high = _black_and_white(given)
+    unit = (high - low) / 255
+    return [normalise(given.name, low, unit), *steps, normalise(given.name, -low / unit, 1 / unit)]
+
+
+def _black_and_white(given: Input) -> tuple[float, float]:
+    """What black and white are: the usual values if the data fills at least half of their range, else its extremes."""
+    if given.min is None or given.max is None:  # of sounds, only mean and deviation are known
+        low, high = min(given.mean) - 4 * max(given.std), max(given.mean) + 4 * max(given.std)
+        return low, high
+    low, high = given.min, given.max
+    for black, white in _USUAL:
+        if black <= low and high <= white and 2 * (high - low) >= white - black:
+            return black, white
+    return (low, high) if low < high else (low, low + 1)
 
 
 def _amount(part: str, text: str, default: float) -> float:
@@ -81,4 +129,8 @@ def _amount(part: str, text: str, default: float) -> float:
 
 
 def _kinds(preparation: Preparation) -> str:
-    return ", ".join(f"{given.name} ({given.kind})" for given in preparation.inputs)
+    return ", ".join(f"{given.name} ({given.kind}{_channels(given)})" for given in preparation.inputs)
+
+
+def _channels(given: Input) -> str:
+    return f", channels: {given.shape[-1]}" if given.kind in ("image", "clip") else ""
