@@ -97,7 +97,8 @@ def test_tokens_train_and_predict_whatever_their_ids(tmp_path: Path, low: int) -
     data = build(tmp_path / "data", rows_of(ids))
     lines: list[str] = []
     listener = Listener(choice=lines.append)
-    trained = bushel.train(data, Options(epochs=12, batch_size=8), out=tmp_path / "run", listener=listener)
+    options = Options(epochs=6, batch_size=8, learning_rate=0.01, tensorboard=False)
+    trained = bushel.train(data, options, out=tmp_path / "run", listener=listener)
     assert trained.verdict.learned
     assert lines[0] == "task: binary, 2 classes of 'label'"
     assert lines[1].startswith("inputs: 'ids' as tokens, up to 7 of ")

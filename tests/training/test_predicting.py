@@ -2,19 +2,19 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from pictures import encode_image, photo
 
 import bushel
 from bushel import contract
 from bushel import transforms as t
+from bushel.cli import cli
 from bushel.feeding.preparation import output_kind, probabilities
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -153,8 +153,7 @@ def test_a_missing_file_does_not_stop_the_others(run: Path) -> None:
 
 
 def command(*arguments: Any) -> Any:
-    given = [sys.executable, "-m", "bushel", "predict", *map(str, arguments)]
-    return subprocess.run(given, capture_output=True, text=True, check=False)
+    return CliRunner().invoke(cli, ["predict", *map(str, arguments)])
 
 
 def test_the_command_prints_a_line_a_file_and_says_which_it_could_not(run: Path, tmp_path: Path) -> None:
@@ -166,10 +165,10 @@ def test_the_command_prints_a_line_a_file_and_says_which_it_could_not(run: Path,
     assert why.startswith(f"bushel: {tmp_path / 'bad.jpg'}: it is ")
     assert why.endswith(", not an image")
     assert summary == "1 of 2 could not be predicted"
-    assert done.returncode == 1
+    assert done.exit_code == 1
     as_json = command(run / "run", picture, "--json")
     assert json.loads(as_json.stdout)["label"] == "light"
-    assert (as_json.returncode, as_json.stderr) == (0, "")
+    assert (as_json.exit_code, as_json.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -183,6 +182,6 @@ def test_the_command_prints_a_line_a_file_and_says_which_it_could_not(run: Path,
 )
 def test_what_cannot_be_read_is_one_line_and_exit_2(run: Path, arguments: list[str], words: str) -> None:
     done = command(*(argument.format(run=run) for argument in arguments))
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert words in done.stderr.splitlines()[0]
     assert "Traceback" not in done.stderr

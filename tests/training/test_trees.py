@@ -105,7 +105,7 @@ def test_trees_learn_a_table_with_default_options(table: Path, tmp_path: Path) -
 
 def test_the_same_trees_grow_from_the_same_seed(table: Path, tmp_path: Path) -> None:
     for name in "ab":
-        train(table, Options(model="trees", epochs=2), out=tmp_path / name)
+        train(table, Options(model="trees", epochs=2, preflight=False), out=tmp_path / name)
     assert (tmp_path / "a" / "model.npz").read_bytes() == (tmp_path / "b" / "model.npz").read_bytes()
 
 
@@ -126,12 +126,13 @@ def test_numbers_and_uneven_classes_are_learned(tmp_path: Path) -> None:
     x = generator.normal(size=(900, 3))
     rows = [{"x": row.astype(np.float32), "y": float(row[0] * 3 + row[1] ** 2)} for row in x]
     bushel.build(iter(rows), tmp_path / "numbers", split="80/20", label="y")
-    trained = train(tmp_path / "numbers", Options(model="trees"), out=tmp_path / "a")
+    quick = Options(model="trees", epochs=4, learning_rate=0.2, preflight=False)
+    trained = train(tmp_path / "numbers", quick, out=tmp_path / "a")
     assert trained.metrics["val"]["r2"] > 0.9
 
     rare = [{"x": row.astype(np.float32), "label": "rare" if row[0] > 1.6 else "usual"} for row in x]
     bushel.build(iter(rare), tmp_path / "rare", split="70/30")
-    trained = train(tmp_path / "rare", Options(model="trees"), out=tmp_path / "b")
+    trained = train(tmp_path / "rare", quick, out=tmp_path / "b")
     assert trained.verdict.metric == "balanced_accuracy"
     assert trained.metrics["val"]["balanced_accuracy"] > 0.85
 
@@ -140,7 +141,7 @@ def test_labels_without_a_signal_are_not_learned(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     rows = [{"x": generator.normal(size=4).astype(np.float32), "label": int(generator.integers(2))} for _ in range(400)]
     bushel.build(iter(rows), tmp_path / "data", split="70/30")
-    assert not train(tmp_path / "data", Options(model="trees"), out=tmp_path / "run").verdict.learned
+    assert not train(tmp_path / "data", Options(model="trees", epochs=8), out=tmp_path / "run").verdict.learned
 
 
 def one_line_refusal(*arguments: str) -> str:
@@ -177,6 +178,6 @@ def test_without_scikit_learn_the_command_to_install_it_is_named(
 
 
 def test_a_run_of_trees_cannot_be_resumed(table: Path, tmp_path: Path) -> None:
-    train(table, Options(model="trees", epochs=1), out=tmp_path / "run")
+    train(table, Options(model="trees", epochs=1, preflight=False), out=tmp_path / "run")
     said = one_line_refusal("--out", str(tmp_path / "run"), "--resume")
     assert "there is no checkpoint to continue from" in said
