@@ -1,6 +1,7 @@
 """Raw files as samples: the same values that building them into records gives."""
 
 import io
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from pictures import encode_image, photo
 
 import bushel
-from bushel import contract
+from bushel import contract, sources
 from bushel import transforms as t
 from bushel.contract.raw_samples import read_raw
 
@@ -164,7 +165,7 @@ def test_a_file_of_another_kind_says_what_the_model_takes(photos: Path, tmp_path
     with pytest.raises(bushel.SchemaMismatch, match=r"the model takes no text alone; it takes image: bytes \(image\)"):
         list(read_raw(made, tmp_path / "x.txt"))
     np.save(tmp_path / "x.npy", np.zeros(3))
-    with pytest.raises(bushel.FileProblem, match=r"predict cannot read this \(arrays\)"):
+    with pytest.raises(bushel.MissingName, match=r"x\.npy: no feature 'image'"):
         list(read_raw(made, tmp_path / "x.npy"))
 
 
@@ -217,3 +218,79 @@ def test_what_reading_transforms_learnt_is_in_the_contract(reviews: Path, tmp_pa
     again = contract.read(tmp_path / "contract.json")
     assert again.preparation.steps == preparation.steps
     assert contract.verify(again) == []
+
+
+def as_built_again(source: Any, feature: str, path: Path, folder: Path) -> tuple[list[Any], list[Any]]:
+    """What a build stored of a feature, and what `predict` reads of the same files."""
+    bushel.build(source, folder / "data")
+    data = bushel.open(folder / "data")["train"]
+    made = contract_of(folder / "data", feature)
+    stored = [np.asarray(data[row][feature]) for row in range(len(data))]
+    raw = list(read_raw(made, path))
+    assert [one.why for one in raw] == [""] * len(raw)
+    return stored, [np.asarray(one.sample[feature]) for one in raw if one.sample is not None]
+
+
+def same(stored: list[Any], read: list[Any]) -> bool:
+    return len(stored) > 0 and sorted(a.tobytes() for a in stored) == sorted(a.tobytes() for a in read)
+
+
+def test_sounds_are_cut_into_clips_as_in_the_build(tmp_path: Path) -> None:
+    pytest.importorskip("av")
+    (tmp_path / "tones").mkdir()
+    for number, rate in enumerate((8000, 16000)):  # both are resampled to the rate of the first
+        with wave.open(str(tmp_path / "tones" / f"{number}.wav"), "wb") as file:
+            file.setparams((1, 2, rate, 0, "NONE", ""))
+            file.writeframes((9000 * np.sin(np.arange(rate) * (0.1 + number))).astype("<i2").tobytes())
+    source = sources.audio(tmp_path / "tones", seconds=0.25)
+    assert same(*as_built_again(source, "audio", tmp_path / "tones", tmp_path))
+
+
+def test_tables_are_cut_into_windows_as_in_the_build_and_need_no_label(tmp_path: Path) -> None:
+    rows = [f"{time},{np.sin(time):.3f},{time % 7},{int(time > 30)}" for time in range(60)]
+    (tmp_path / "log.csv").write_text("t,a,b,state\n" + "\n".join(rows))
+    (tmp_path / "new.csv").write_text("t,a,b\n" + "\n".join(row.rpartition(",")[0] for row in rows))
+    source = sources.series(tmp_path / "log.csv", time="t", length=10, label="state")
+    stored, read = as_built_again(source, "values", tmp_path / "log.csv", tmp_path)
+    assert same(stored, read)
+    made = contract_of(tmp_path / "data", "values")
+    assert same(stored, [np.asarray((one.sample or {})["values"]) for one in read_raw(made, tmp_path / "new.csv")])
+
+
+def test_arrays_of_files_are_rows(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    np.savez(tmp_path / "rows.npz", x=x, label=np.arange(9) % 2)
+    np.save(tmp_path / "x.npy", x)
+    assert same(*as_built_again(tmp_path / "rows.npz", "x", tmp_path / "rows.npz", tmp_path))
+    made = contract_of(tmp_path / "data", "x")
+    assert same(list(x), [np.asarray((one.sample or {})["x"]) for one in read_raw(made, tmp_path / "x.npy")])
+
+
+def test_images_are_cut_into_tiles_as_in_the_build(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "0.png").write_bytes(encode_image(photo(0, 40, 40), "png"))
+    source = sources.tiles(tmp_path / "photos", height=16)
+    bushel.build(source, tmp_path / "data")
+    made = contract_of(tmp_path / "data", "image", transforms=(t.decode_image("image"),))
+    raw = list(read_raw(made, tmp_path / "photos" / "0.png"))
+    assert len(raw) == len(bushel.open(tmp_path / "data")["train"]) == 9
+    assert raw[1].name.endswith("0.png: tile at row 0, column 16")
+
+
+def test_videos_are_cut_into_clips_as_in_the_build(tmp_path: Path) -> None:
+    av = pytest.importorskip("av")
+    (tmp_path / "films").mkdir()
+    with av.open(str(tmp_path / "films" / "0.mp4"), "w") as file:
+        stream = file.add_stream("mpeg4", rate=10)
+        stream.width = stream.height = 32
+        for number in range(8):
+            frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), 20 * number, np.uint8), format="rgb24")
+            file.mux(stream.encode(frame))
+        file.mux(stream.encode())
+    source = sources.video(tmp_path / "films", frames=4, height=16, width=16)
+    bushel.build(source, tmp_path / "data")
+    data = bushel.open(tmp_path / "data")["train"]
+    made = contract_of(tmp_path / "data", "image")
+    read = [tuple((one.sample or {})["image"]) for one in read_raw(made, tmp_path / "films" / "0.mp4")]
+    assert sorted(read) == sorted(tuple(data[row]["image"]) for row in range(len(data)))
+    assert len(read) == 2

@@ -23,7 +23,7 @@ from bushel.records.manifest import has_manifest
 from bushel.sources import table, text
 from bushel.sources.folders import is_file_of
 from bushel.sources.images.image_checks import ImageCheck
-from bushel.sources.opening import kind_of
+from bushel.sources.opening import kind_of, open_source
 from bushel.storage import AnyPath, as_path, list_files, natural_order
 
 _AT_A_TIME = 256  # records that are read at once
@@ -45,7 +45,7 @@ def read_raw(
 ) -> Iterator[Raw]:
     """Samples of files, folders and patterns, taken through the transforms that the training data was built with.
 
-    Images, text files, tables and TFRecords are read; records are used as they are, since they are already built.
+    Whatever a build reads is read, and cut into clips, windows or tiles as there; records are used as they are.
     `split` chooses one of a dataset. `lines` says whether a text file holds one sample per line (default: as in
     the build).
     """
@@ -61,13 +61,14 @@ def _samples(contract: Contract, paths: list[Path | Raw], split: str | None, lin
         if isinstance(path, Raw):
             yield path
             continue
-        kind = "images" if path.is_file() and is_file_of("images", path.name) else kind_of(path)
+        kind = _kind(contract, path)
         if kind == "records":
             yield from _records(contract, path, split)
         elif split is not None:
             raise ValueError(f"split must not be given for raw files, got {split!r} and {path}")
         else:
-            yield from _built(contract, _READERS[kind](contract, path, lines) if kind in _READERS else _no(path, kind))
+            read = _READERS.get(kind)
+            yield from _built(contract, read(contract, path, lines) if read else _by_source(contract, path, kind))
 
 
 def _expanded(path: Path, *, is_alone: bool) -> list[Path | Raw]:
@@ -80,8 +81,44 @@ def _expanded(path: Path, *, is_alone: bool) -> list[Path | Raw]:
         return [Raw(str(path), None, error.what)]
 
 
-def _no(path: Path, kind: str) -> Iterator[Raw]:
-    raise FileProblem(path, f"predict cannot read this ({kind})", help=["Give images, text, tables or TFRecords."])
+def _kind(contract: Contract, path: Path) -> str:
+    """The kind of source at a path; tables and images are cut as in the build, where it made windows or tiles."""
+    kind = "images" if path.is_file() and is_file_of("images", path.name) else kind_of(path)
+    return _CUT.get((contract.build.get("source", {}).get("kind"), kind), kind)
+
+
+_CUT = {("series", "table"): "series", ("tiles", "images"): "tiles"}
+_OF_TRAINING = ("kind", "path", "time_split", "class_folder")  # what says where training data is, or its splits
+
+
+def _by_source(contract: Contract, path: Path, kind: str) -> Iterator[Raw]:
+    """Samples of a source with the options of the build: clips of video and sound, windows, tiles, arrays."""
+    built = contract.build.get("source", {})
+    is_same = built.get("kind") == kind
+    options = {name: value for name, value in built.items() if is_same and name not in _OF_TRAINING}
+    label = options.pop("label", contract.label) if kind == "series" else None
+    source = _opened({**options, "kind": kind, "path": str(path)}, label)
+    _refuse_without(contract, source.schema(), path)
+    yield from _blocks(source)
+
+
+def _refuse_without(contract: Contract, there: Schema, where: AnyPath, what: str = "feature") -> None:
+    for name, feature in _raw_features(contract).items():
+        is_used = feature.required and name != contract.label and name in contract.preparation.features
+        if is_used and name not in there:
+            raise MissingName(what, name, there, where=where)
+
+
+def _opened(source: dict[str, Any], label: str | None) -> Any:
+    """The source, with the column of its label where it has that column."""
+    if label is None:
+        return open_source(source)
+    try:
+        return open_source({**source, "label": label})
+    except MissingName as error:
+        if error.name != label:
+            raise
+        return open_source(source)
 
 
 def _records(contract: Contract, path: Path, split: str | None) -> Iterator[Raw]:
@@ -204,12 +241,10 @@ def _tables(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]
 def _types(contract: Contract, source: Any, old_names: Mapping[str, str]) -> dict[str, str]:
     """The types of the training data, so that a column of digits that was text stays text."""
     there = source.schema()
+    _refuse_without(contract, there, source.describe()["path"], "column")
     types = {}
     for name, feature in _raw_features(contract).items():
-        if name not in there:
-            if feature.required and name != contract.label and name in contract.preparation.features:
-                raise MissingName("column", name, there, where=source.describe()["path"])
-        elif feature.encoding == "list" and feature.shape == () and feature.dtype != "bytes":
+        if name in there and feature.encoding == "list" and feature.shape == () and feature.dtype != "bytes":
             types[old_names.get(name, name)] = feature.dtype
     return types
 
