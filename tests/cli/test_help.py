@@ -1,5 +1,6 @@
 """What `--help` shows, and that every flag, shown or not, parses."""
 
+import io
 import re
 from pathlib import Path
 
@@ -165,3 +166,18 @@ def test_a_wrong_setting_of_training_is_one_clear_line(setting: str, why: str) -
     done = CliRunner().invoke(cli, ["train", "data", "--set", setting])
     assert done.exit_code == 2
     assert why in " ".join(done.stderr.split())
+
+
+def test_lines_of_a_run_fit_the_terminal_and_stay_whole_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bushel.cli.train import _fitted
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "40")
+    line = "inputs: " + ", ".join(f"'column {number}'" for number in range(12))
+    fitted = _fitted(line, Terminal()).splitlines()
+    assert max(map(len, fitted)) <= 40
+    assert " ".join(part.strip() for part in fitted) == line
+    assert _fitted(line, io.StringIO()) == line

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -149,8 +151,8 @@ def train(
         listener = Listener(
             progress=progress,
             finding=_say,
-            note=lambda note: click.echo(f"note: {note}", err=True),
-            choice=lambda line: click.echo(line, err=True),
+            note=lambda note: click.echo(_fitted(f"note: {note}", sys.stderr), err=True),
+            choice=lambda line: click.echo(_fitted(line, sys.stderr), err=True),
         )
         try:
             trained = bushel.train(
@@ -238,8 +240,16 @@ def _step(progress: Progress) -> Step:
     done = (progress.epoch - 1) * progress.steps + progress.step
     place = "" if progress.is_end_of_epoch else f", step {progress.step:,} of {progress.steps:,}"
     line = f"{epoch}{place}: {_said(progress)}"
-    text = f"{epoch}: {_said(progress)}"
+    text = f"{epoch}: {_briefly(progress)}"
     return Step("training", done, progress.epochs * progress.steps, text, line, is_end=progress.is_end_of_epoch)
+
+
+def _fitted(text: str, stream: Any) -> str:
+    """Text in lines that fit the terminal; as it is where there is none."""
+    if not stream.isatty():
+        return text
+    width = max(20, shutil.get_terminal_size().columns)
+    return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _say(finding: Finding) -> None:
@@ -253,6 +263,14 @@ def _said(progress: Progress) -> str:
     shown = ("loss", "accuracy", "mae", "val_loss", "val_accuracy", "val_auc", "val_mae")
     values = [f"{name} {progress.values[name]:.4g}" for name in shown if name in progress.values]
     return f"{', '.join(values)}, {progress.samples_per_second:,.0f} samples/s, waiting {progress.waiting:.0%}"
+
+
+def _briefly(progress: Progress) -> str:
+    """What fits beside a bar: the loss, and the first measure of the validation split."""
+    shown = ("val_accuracy", "val_mae", "val_auc", "accuracy", "mae")
+    best = next((name for name in shown if name in progress.values), None)
+    names = ["loss"] if best is None else ["loss", best]
+    return ", ".join(f"{name} {progress.values[name]:.4g}" for name in names if name in progress.values)
 
 
 def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
@@ -285,7 +303,7 @@ def _show(trained: Trained, *, as_json: bool) -> None:
         for line in text_table(*metric_table(trained.metrics)):
             click.echo(line)
         click.echo("")
-    click.echo(trained.verdict.summary)
+    click.echo(_fitted(trained.verdict.summary, sys.stdout))
     if not trained.verdict.learned:
         causes = trained.findings[:_SHOWN]
         for number, finding in enumerate(causes, 1):
