@@ -126,7 +126,7 @@ def test_numbers_and_uneven_classes_are_learned(tmp_path: Path) -> None:
     x = generator.normal(size=(900, 3))
     rows = [{"x": row.astype(np.float32), "y": float(row[0] * 3 + row[1] ** 2)} for row in x]
     bushel.build(iter(rows), tmp_path / "numbers", split="80/20", label="y")
-    quick = Options(model="trees", epochs=4, learning_rate=0.2, preflight=False)
+    quick = Options(model="trees", preflight=False)
     trained = train(tmp_path / "numbers", quick, out=tmp_path / "a")
     assert trained.metrics["val"]["r2"] > 0.9
 
