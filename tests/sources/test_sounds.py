@@ -264,3 +264,12 @@ def test_files_beside_class_folders_are_refused_with_the_way_out_and_taken_witho
     )
     built = bushel.build(sources.audio(tmp_path / "sounds", class_folder="none"), tmp_path / "all")
     assert (built.records, built.refused, built.manifest.label) == (3, 0, None)
+
+
+def test_a_short_gsm_file_without_a_header_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "beep.gsm").write_bytes((b"\xd3" + bytes(32)) * 10)  # as those of Asterisk
+    found = decode_sound(tmp_path / "beep.gsm")
+    assert (found.rate, found.samples.shape) == (8000, (1600, 1))
+    (tmp_path / "text.gsm").write_text("no sound at all")
+    with pytest.raises(BadSound):
+        decode_sound(tmp_path / "text.gsm")

@@ -109,13 +109,26 @@ def load_av() -> Any:
 def _open(data: bytes | Path) -> Any:
     av = load_av()
     try:
-        container = av.open(io.BytesIO(data) if isinstance(data, bytes) else str(data), metadata_errors="ignore")
+        container = _opened(data)
     except (av.FFmpegError, OSError, ValueError) as error:
-        raise BadSound(f"it cannot be opened: {_words(error)}") from None
+        if not isinstance(data, Path) or data.suffix.lower() != ".gsm":
+            raise BadSound(f"it cannot be opened: {_words(error)}") from None
+        try:
+            container = _opened(data, "gsm")  # which has no header, and is not recognised if it is short
+        except (av.FFmpegError, OSError, ValueError):
+            raise BadSound(f"it cannot be opened: {_words(error)}") from None
     if not container.streams.audio:
         container.close()
         raise BadSound("there is no sound in it")
+    if container.streams.audio[0].codec_context is None:
+        container.close()
+        raise BadSound("its sound is in a form that ffmpeg does not know")
     return container
+
+
+def _opened(data: bytes | Path, form: str | None = None) -> Any:
+    file = io.BytesIO(data) if isinstance(data, bytes) else str(data)
+    return load_av().open(file, format=form, metadata_errors="ignore")
 
 
 def _words(error: BaseException) -> str:
