@@ -174,3 +174,11 @@ def test_the_link_works_as_soon_as_it_is_printed(images: Path) -> None:
         pass
     assert served.link == f"http://127.0.0.1:{served.port}/{served.token}/"
     served._socket.close()
+
+
+def test_answers_are_sent_at_once(images: Path) -> None:
+    import socket
+
+    served = serve(Viewer(open_all([images])), port=0)
+    assert served._socket.proto == socket.IPPROTO_TCP  # what asyncio looks at before it sets TCP_NODELAY
+    served._socket.close()
