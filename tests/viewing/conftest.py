@@ -42,7 +42,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     "image/object/bbox/ymax": np.array([0.6, 0.9], np.float32),
                     "image/object/class/text": ["cat", EVIL],
                     "label": number % 2,
-                    "text": EVIL if number == 5 else f"sentence {number}",
+                    "text": EVIL if number in (0, 5) else f"sentence {number}",
                     "tokens": np.arange(number, number + 10),
                     "series": generator.normal(size=600).astype(np.float32),
                     "audio": np.sin(np.arange(4000) / 9).astype(np.float32),

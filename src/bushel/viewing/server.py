@@ -200,6 +200,8 @@ class Served:
             access_log=False,
             server_header=False,
             limit_concurrency=200,
+            lifespan="off",
+            ws="none",
         )
         self._server = uvicorn.Server(config)
         self._socket = _bound(port)
