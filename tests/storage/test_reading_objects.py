@@ -368,3 +368,15 @@ def test_a_folder_of_tensorflow_datasets_opens_by_its_description(built: Path, b
     assert len(train) == ROWS
     assert train[7]["x"].tolist() == bushel.open(built)["train"][7]["x"].tolist()
     assert bushel.info(f"{bucket}/tfds").disagreements == []
+
+
+def test_a_dataset_in_a_store_can_be_looked_at(bucket: str) -> None:
+    from bushel.viewing.viewer import open_viewer
+
+    rows = [{"x": float(number), "label": number % 2} for number in range(50)]
+    bushel.build(iter(rows), f"{bucket}/data")
+    viewer = open_viewer([f"{bucket}/data"])
+    assert viewer.records({"where": "x > 40"})["total"] == 9
+    found = viewer.record({"row": "3"})
+    assert found["place"]["shard"].startswith(f"{bucket}/data/train-")
+    assert found["key"]
