@@ -79,8 +79,25 @@ def test_two_splits_are_compared(tmp_path: Path) -> None:
     assert drifts["same"] == 0.0
     assert [feature["drift"] for feature in found["features"]] == sorted(drifts.values(), reverse=True)
     assert found["classes"] == [["a", 30, 20], ["b", 30, 10]]
+    assert found["shared"]["state"] == "none"
     again = page_of(tmp_path / "data").ask("compare", split="train", other="train")
     assert max(feature["drift"] for feature in again["features"]) == 0
+
+
+def test_contents_that_two_datasets_share_are_found(tmp_path: Path) -> None:
+    for name, first in (("one", 0), ("two", 15)):
+        rows = [{"text": f"a sentence with number {first + n}", "label": n % 2} for n in range(20)]
+        bushel.build(iter(rows), tmp_path / name, order="source")
+    page = page_of(tmp_path / "one", tmp_path / "two")
+    sides = {"d": 0, "split": "train", "e": 1, "other": "train"}
+    page.tell("shared", sides)
+    for _ in range(200):
+        found = page.ask("compare", **sides)["shared"]
+        if found["state"] == "done":
+            break
+        time.sleep(0.05)
+    assert found["count"] == 5
+    assert sorted(found["pairs"]) == [[15 + n, n] for n in range(5)]
 
 
 def test_a_model_sees_augmented_images_in_its_range(pictures: Page) -> None:

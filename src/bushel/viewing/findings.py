@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -135,7 +135,7 @@ class DuplicateJob(Job):
         total = sum(map(len, parts))
         if total > _MOST_COMPARED:
             raise BushelError(f"contents of {total:,} records are too many to compare here: run bushel check")
-        names = self._content()
+        names = content_of(self.opened, self._roles())
         if not names:
             raise BushelError("there is nothing in the records but labels and keys")
         hashes, owners, rows = [], [], []
@@ -147,13 +147,6 @@ class DuplicateJob(Job):
                 self.progress(self.done + len(found), total)
         if hashes:
             self._group(np.concatenate(hashes), np.concatenate(owners), np.concatenate(rows))
-
-    def _content(self) -> list[str]:
-        roles = self._roles()
-        kept = [name for name in self.opened.schema.features if roles.get(name) != "label"]
-        telling = [name for name in kept if name.rpartition("/")[2].lower() not in _IDENTITY and "label" not in name]
-        large = [name for name in telling if roles.get(name) not in ("number", "boxes")]
-        return large or telling
 
     def _group(self, hashes: Hashes, owners: NDArray[np.int32], rows: NDArray[np.int64]) -> None:
         order = np.argsort(hashes, kind="stable")
@@ -174,6 +167,49 @@ class DuplicateJob(Job):
         """The first groups; those that are in several splits come first."""
         groups = [[{"split": split, "row": row} for split, row in group[:24]] for group in self.groups[:100]]
         return {**super().to_json(), "groups": groups, "count": self.count, "extra": self.extra}
+
+
+class SharedJob(Job):
+    """Contents that are in two splits, of one dataset or of two."""
+
+    def __init__(self, parts: Sequence[Part], names: Sequence[str]) -> None:
+        super().__init__()
+        self._parts = parts
+        self._names = list(names)
+        self.count = 0
+        self.pairs: list[tuple[int, int]] = []  # a record of each side
+
+    def work(self) -> None:
+        """Hash the contents of both sides and join them."""
+        total = sum(map(len, self._parts))
+        if total > _MOST_COMPARED:
+            raise BushelError(f"contents of {total:,} records are too many to compare here: run bushel check")
+        if not self._names:
+            raise BushelError("the two have no feature in common that is content")
+        sides = []
+        for part in self._parts:
+            hashes, rows = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+            for first, found, good in _contents(part, self._names):
+                hashes.append(found)
+                rows.append(good + first)
+                self.progress(self.done + len(found), total)
+            sides.append((np.concatenate(hashes), np.concatenate(rows)))
+        (one, left), (other, right) = sides
+        shared, at, there = np.intersect1d(one, other, return_indices=True)
+        self.count = len(shared)
+        self.pairs = list(zip(left[at[:50]].tolist(), right[there[:50]].tolist(), strict=True))
+
+    def to_json(self) -> dict[str, Any]:
+        """How many, and the first of them."""
+        return {**super().to_json(), "count": self.count, "pairs": self.pairs[:12]}
+
+
+def content_of(opened: Opened, roles: Mapping[str, str]) -> list[str]:
+    """Features that make two records the same: no labels, no keys, and no single numbers if there is more."""
+    kept = [name for name in opened.schema.features if roles.get(name) != "label"]
+    telling = [name for name in kept if name.rpartition("/")[2].lower() not in _IDENTITY and "label" not in name]
+    large = [name for name in telling if roles.get(name) not in ("number", "boxes")]
+    return large or telling
 
 
 def _contents(part: Part, names: list[str]) -> Iterator[tuple[int, Hashes, NDArray[np.int64]]]:

@@ -19,7 +19,7 @@ from bushel.records.files import FOOTER, HEADER
 from bushel.records.index import load_keys, sha256_of
 from bushel.records.survey import tf_description
 from bushel.storage import AnyPath, as_path, status_of
-from bushel.viewing.findings import CheckJob, DuplicateJob, quarantined
+from bushel.viewing.findings import CheckJob, DuplicateJob, SharedJob, content_of, quarantined
 from bushel.viewing.opened import Opened, Part, Record, open_all
 from bushel.viewing.roles import guess_roles, parse_roles
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
@@ -75,6 +75,7 @@ class Viewer:
         self._marks = _marks_in(self.marks_path)
         self._checks = [CheckJob(one) for one in self.opened]
         self._duplicates = [DuplicateJob(one, lambda one=one: _guessed(one)) for one in self.opened]  # type: ignore[misc]
+        self._shared_jobs: dict[Any, SharedJob] = {}
         self._fed: OrderedDict[str, Any] = OrderedDict()
         self._searches: OrderedDict[tuple[int, str, Query], Search] = OrderedDict()
         self._summaries: dict[tuple[int, str], Summary] = {}
@@ -101,6 +102,7 @@ class Viewer:
         self.changes: dict[str, Callable[[dict[str, Any]], Any]] = {
             "check": self.start_check,
             "duplicates": self.start_duplicates,
+            "shared": self.start_shared,
             "marks": self.mark,
         }
 
@@ -301,10 +303,7 @@ class Viewer:
 
     def compare(self, given: Given) -> dict[str, Any]:
         """Two splits, of one dataset or of two, feature by feature."""
-        sides = [
-            self._part({"d": given.get(d, "0"), "split": given.get(split, "")})
-            for d, split in (("d", "split"), ("e", "other"))
-        ]
+        sides = self._sides(given)
         one, other = (self._summary(number, part) for number, _, part in sides)
         names = [*one.features, *(name for name in other.features if name not in one.features)]
         rows = [_compared(name, one.features.get(name), other.features.get(name)) for name in names]
@@ -320,17 +319,30 @@ class Viewer:
             "classes": [
                 [name, classes[0].get(name, 0), classes[1].get(name, 0)] for name in {**classes[0], **classes[1]}
             ],
-            "shared": self._shared(sides[0], sides[1]),
+            "shared": self._shared(given).to_json(),
         }
 
-    def _shared(self, one: tuple[int, Opened, Part], other: tuple[int, Opened, Part]) -> dict[str, Any]:
-        """How many contents are in both sides, if duplicates were looked for."""
-        job = self._duplicates[one[0]]
-        if one[0] != other[0]:
-            return {"state": "apart"}
-        names = {one[2].name, other[2].name}
-        both = [at for at, group in enumerate(job.groups) if names <= {split for split, _ in group}]
-        return {"state": job.state, "count": len(both), "groups": both[:20]}
+    def _shared(self, given: Given) -> SharedJob:
+        """The search for contents that are in both sides of a comparison."""
+        sides = self._sides(given)
+        key = tuple((number, part.name) for number, _, part in sides)
+        if key not in self._shared_jobs:
+            names = [content_of(opened, _guessed(opened)) for _, opened, _ in sides]
+            common = [name for name in names[0] if name in names[1]]
+            self._shared_jobs[key] = SharedJob([part for _, _, part in sides], common)
+        return self._shared_jobs[key]
+
+    def start_shared(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Look for contents that are in both sides of a comparison, in the background."""
+        job = self._shared(_texts(given))
+        job.start()
+        return job.to_json()
+
+    def _sides(self, given: Given) -> list[tuple[int, Opened, Part]]:
+        return [
+            self._part({"d": given.get(d, "0"), "split": given.get(split, "")})
+            for d, split in (("d", "split"), ("e", "other"))
+        ]
 
     def _summary(self, number: int, part: Part) -> Summary:
         with self._lock:

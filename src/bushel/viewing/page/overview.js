@@ -68,13 +68,23 @@ function shown(found, dataset, split, params) {
     ];
   });
   return [
-    el("p", { class: "quiet" }, said, found.damaged ? el("strong", {}, ` ${plural(found.damaged, "damaged record")}.`) : null),
+    el("p", { class: "quiet" }, said, whole ? null : " ", whole ? null : readAll(d, split), found.damaged ? el("strong", {}, ` ${plural(found.damaged, "damaged record")}.`) : null),
     classes.length ? el("section", { "aria-label": `Classes of ${split.name}` }, el("h3", {}, `Classes (${classes.length})`),
       bars(classes, classes.reduce((sum, [, value]) => sum + value, 0), {
         onto: (name) => link("browse", { d, split: split.name, where: condition(dataset, name) }, {}, name),
       })) : null,
     rows.length ? table(["feature", "type", "role", "present", "of the bytes", "values"], rows, { label: `Features of ${split.name}` }) : null,
   ].filter(Boolean);
+}
+
+function readAll(d, split) {
+  const button = el("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    button.textContent = "Reading all records…";
+    await ask("statistics", { d, split: split.name, all: "1" });
+    go("", { d, all: "1" }, { replace: true });
+  } }, "Read all records");
+  return button;
 }
 
 export function condition(dataset, name) {
