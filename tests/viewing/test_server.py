@@ -127,6 +127,16 @@ def test_numbers_that_are_none_are_refused(pictures: Page) -> None:
     assert pictures.get("api/nothing").status_code == 404
 
 
+def test_whatever_fails_is_an_answer_and_the_page_goes_on(pictures: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = pictures.get("api/records", where="(" * 3000)
+    assert deep.status_code in (400, 500)
+    assert deep.json()["error"]
+    monkeypatch.setitem(pictures.viewer.answers, "record", lambda given: {}["gone"])
+    assert pictures.get("api/record").status_code == 404
+    monkeypatch.setitem(pictures.viewer.answers, "record", lambda given: 1 / 0)
+    assert pictures.get("api/record").json()["error"] == "ZeroDivisionError: division by zero"
+
+
 def test_a_post_must_be_json_and_short(pictures: Page) -> None:
     assert pictures.http.post(f"/{TOKEN}/api/marks", data={"a": "b"}).status_code == 415
     long = pictures.http.post(f"/{TOKEN}/api/marks", json={"a": "b" * (2 << 20)})

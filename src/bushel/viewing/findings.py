@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.columns import BytesColumn, Ragged
-from bushel.errors import BushelError
+from bushel.errors import BushelError, reason_of
 from bushel.records.scan import to_column
 from bushel.storage import as_path
 from bushel.viewing.opened import Opened, Part
@@ -52,8 +52,8 @@ class Job:
         try:
             self.work()
             self.state = "done"
-        except (BushelError, OSError, ValueError, MemoryError) as error:
-            self.problem, self.state = str(error).splitlines()[0] if str(error) else "it failed", "failed"
+        except Exception as error:  # data is untrusted: whatever it breaks is shown
+            self.problem, self.state = reason_of(error), "failed"
 
     def work(self) -> None:
         """Do it."""

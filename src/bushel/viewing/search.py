@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Ragged
-from bushel.errors import BushelError
+from bushel.errors import BushelError, reason_of
 from bushel.reading.dataset import Split
 from bushel.reading.expressions import parse
 from bushel.records.scan import to_column
@@ -107,8 +107,8 @@ class Search:
                 self._look_through()
             if self.query.sort:
                 self._put_in_order()
-        except (BushelError, OSError, ValueError) as error:
-            self.problem = str(error)
+        except Exception as error:  # data is untrusted: whatever it breaks is shown
+            self.problem = str(error) if isinstance(error, BushelError) else reason_of(error)
         with self._changed:
             self.is_done = True
             self._changed.notify_all()

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bushel.errors import BushelError, missing_package
+from bushel.errors import BushelError, missing_package, reason_of
 from bushel.viewing.showing import CannotShow
 from bushel.viewing.viewer import Viewer
 
@@ -139,6 +139,8 @@ def make_app(viewer: Viewer, token: str, *, in_frames: bool = False) -> App:
             return _json({"error": str(error).splitlines()[0]}, 404)
         except (BushelError, ValueError, OSError) as error:
             return _json({"error": str(error)}, 400)
+        except Exception as error:  # data is untrusted: whatever it breaks is shown, and the page goes on
+            return _json({"error": reason_of(error)}, 500)
         if isinstance(found, tuple):
             headers = {"cache-control": "private, max-age=3600"}
             return Response(found[0], media_type=found[1], headers=headers)
