@@ -330,7 +330,7 @@ def _curves(runs: list[LoadedRun]) -> Iterator[_Section]:
     for name in names:
         series = {run.name: [_number(row.get(name)) for row in run.history] for run in runs}
         known = {label: values for label, values in series.items() if any(value is not None for value in values)}
-        if known and name != "epoch":
+        if known and name not in ("epoch", "step"):
             charts.append(lines(f"{name.replace('_', ' ')} by epoch", known, y=name.replace("_", " ")))
     if charts:
         section = _Section("Curves")
