@@ -195,6 +195,10 @@ def test_records_of_foreign_files_are_marked_by_digest_and_number(tmp_path: Path
     page.tell("marks", {"d": 0, "row": 10, "mark": "drop"})
     page.tell("marks", {"d": 0, "row": 3, "mark": "label", "label": "0"})
     assert page.ask("record", row=10)["mark"]["mark"] == "drop"
+    again = Page(open_viewer([tmp_path / "a.tfrecord", tmp_path / "b.tfrecord"], marks=marks))
+    again.viewer.opened[0].count()
+    assert again.ask("record", row=10)["mark"]["mark"] == "drop"
+    assert again.ask("record", row=11)["mark"]["mark"] == ""
     opened = bushel.sources.open_source(str(tmp_path / "*.tfrecord"), marks=str(marks))
     bushel.build(opened, tmp_path / "out", order="source")
     train = bushel.open(tmp_path / "out")["train"]

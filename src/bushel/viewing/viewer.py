@@ -462,7 +462,9 @@ class Viewer:
             return None
         place = part.place(row)
         key = self.key_of(part, row)
-        digest = place.sha256 or self._digests.get(place.shard, "")
+        digest = place.sha256
+        if not key and not digest and any(mark.shard == Path(place.shard).name for mark in self._marks.values()):
+            digest = self._digest(place.shard)  # reads the file, so only of one that a mark names
         return self._marks.get((key, "", -1) if key else ("", digest, place.record))
 
     def _mark_at(self, part: Part, row: int) -> str:
