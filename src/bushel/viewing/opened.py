@@ -141,7 +141,7 @@ class Part:
                 found = Split(
                     self.name,
                     [self.paths[number]],
-                    self.schema if number or told is not None or "schema" in self.__dict__ else self.split._schema,
+                    self.schema,
                     label=self.split.label,
                     promised=[told[number]] if told is not None else None,
                 )
