@@ -83,6 +83,26 @@ def test_a_class_that_train_lacks_is_never_predicted() -> None:
     assert ((answers.argmax(axis=1) == labels).mean()) > 0.9
 
 
+def test_a_small_table_takes_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
+    from threadpoolctl import threadpool_info
+
+    seen: list[int] = []
+    fit = Boosting.fit
+
+    def watched(self: Any, *given: Any, **more: Any) -> Any:
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
+        return fit(self, *given, **more)
+
+    monkeypatch.setattr(Boosting, "fit", watched)
+    arrays, signal = rows_of_a_table(200, 0)
+    target = Target(kind="binary", label="y", classes=CLASSES[:2])
+    booster = Booster(problem(target), Options(model="trees"), records=200)
+    labels = (signal > 0.3).astype(int)
+    booster.boost(booster.begin(arrays, labels), labels, None, rounds=2)
+    assert set(seen) == {1}
+
+
 def test_trees_learn_a_table_with_default_options(table: Path, tmp_path: Path) -> None:
     trained = train(table, Options(model="trees"), out=tmp_path / "run")
     assert trained.verdict.learned, trained.verdict.summary

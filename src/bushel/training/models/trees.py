@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ _SMALL = 2000  # records below which trees are smaller and learn more slowly
 _LOSSES = {None: "squared_error", "mean_squared_error": "squared_error", "mean_absolute_error": "absolute_error"}
 _KINDS = ("number", "category", "sparse")
 _NEVER = -30.0  # the score of a class that train does not have
+_WORTH_THREADS = 1_000_000  # values of a table
 _CHECKED = 1000  # rows whose scores are compared with scikit-learn's
 _OF_NETWORKS = ("weights", "schedule", "warmup", "optimiser", "precision", "augment", "strategy", "checkpoint_every")
 
@@ -128,12 +130,13 @@ class Booster(Learner):
 
     def boost(self, rows: Array, labels: Array, weights: Array | None, *, rounds: int) -> None:
         """Let the trees grow to so many rounds in all."""
-        for number, (estimator, _) in enumerate(self.fitted):
-            if estimator is not None:
-                truth = labels[:, number] if labels.ndim > 1 else labels
-                estimator.set_params(max_iter=rounds).fit(rows, truth, sample_weight=weights)
-        forest = _forest(self.problem.target, self.fitted)
-        self._compare(rows[:_CHECKED], forest)
+        with _few_threads(rows):
+            for number, (estimator, _) in enumerate(self.fitted):
+                if estimator is not None:
+                    truth = labels[:, number] if labels.ndim > 1 else labels
+                    estimator.set_params(max_iter=rounds).fit(rows, truth, sample_weight=weights)
+            forest = _forest(self.problem.target, self.fitted)
+            self._compare(rows[:_CHECKED], forest)
         self.model = Trees(self.inputs, forest)
 
     def _compare(self, rows: Array, forest: Forest) -> None:
@@ -146,6 +149,16 @@ class Booster(Learner):
             ours = scores[:, _columns(self.problem.target, number, known)]
             if not np.allclose(ours, np.asarray(theirs).reshape(len(rows), -1), rtol=1e-6, atol=1e-6):
                 raise ImportError("this version of scikit-learn stores its trees in a way that bushel does not know")
+
+
+def _few_threads(rows: Array) -> contextlib.AbstractContextManager[Any]:
+    """One thread for a small table: threads that wait for each other are slower, far more so on busy cores."""
+    from threadpoolctl import threadpool_limits  # which scikit-learn needs
+
+    limits: contextlib.AbstractContextManager[Any] = threadpool_limits(
+        1 if rows.size < _WORTH_THREADS else None, user_api="openmp"
+    )
+    return limits
 
 
 def _table_inputs(inputs: Sequence[Input], arrays: dict[str, Array]) -> list[TableInput]:
