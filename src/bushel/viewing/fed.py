@@ -57,10 +57,13 @@ def feed_images(part: Part, image: str, given: Mapping[str, str]) -> Fed:
     number, record = part.locate(start)
     shard, first = part.shard(number), int(part.first[number])
     chosen = shard.select(shard.usable(np.arange(record, min(record + _MOST, len(shard.shards)), dtype=np.int64)))
+    stored = part.schema[image]
     steps: list[Transform] = [resize(image, side, side)]
-    if part.schema[image].encoding != "raw":
+    if stored.encoding != "raw":
         steps = [decode_image(image), *steps]
-    inputs = Preparation(features=(image,), inputs=(Input(name=image, kind="image", shape=(side, side, 3)),))
+    dtype = stored.dtype if stored.encoding == "raw" else "uint8"
+    told = Input(name=image, kind="image", shape=(side, side, 3), dtype=dtype, min=0.0, max=255.0)
+    inputs = Preparation(features=(image,), inputs=(told,))
     changes = augmentation_of(given.get("augment", LIGHT), inputs)
     mean, std = RANGES[kind]
     rows, plain = _batch(chosen, image, steps, seed)
