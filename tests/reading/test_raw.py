@@ -254,7 +254,7 @@ def test_tfrecords_without_a_suffix_are_still_tfrecords(tmp_path: Path) -> None:
 def test_tfrecords_next_to_files_that_describe_them_are_tfrecords(tmp_path: Path) -> None:
     with bushel.Writer(tmp_path / "mnist-train.tfrecord-00000-of-00001") as writer:
         writer.write({"x": 1})
-    for name in ("dataset_info.json", "features.json", "labels.txt"):
+    for name in ("notes.json", "licence.json", "labels.txt"):
         (tmp_path / name).write_text("{}")
     assert list(bushel.open(tmp_path)) == ["train"]
     assert not bushel.open(tmp_path)["train"].is_raw
