@@ -6,7 +6,7 @@ STAMPS := $(VENV)/stamps
 NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
-.PHONY: demo test test-slow test-view test-frameworks check docs native tsan fuzz arm64 bench format clean
+.PHONY: demo test test-slow test-view test-frameworks check docs native tsan fuzz arm64 wheels bench format clean
 
 $(STAMPS)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bushel needs Python 3.11 or later; try make PYTHON=python3.12")'
@@ -112,6 +112,10 @@ arm64: $(STAMPS)/build
 	$(BIN)/cmake --build build/arm64
 	$(BIN)/ctest --test-dir build/arm64/tests/native --output-on-failure
 
+# Wheels for Linux on x86-64, each tested where there is no compiler.
+wheels:
+	packaging/wheels
+
 check: $(STAMPS)/check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -141,4 +145,4 @@ bench: $(STAMPS)/bench
 	$(BIN)/python benchmarks/every.py $(if $(QUICK),--quick)
 
 clean:
-	rm -rf build $(VENV) $(FRAMEWORKS) $(DOCS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist $(VENV) $(FRAMEWORKS) $(DOCS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

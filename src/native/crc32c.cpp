@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cpu.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -92,9 +94,9 @@ Shifts make_shifts() {
 
 #if defined(__x86_64__)
 
-#define BUSHEL_HARDWARE __attribute__((target("sse4.2,pclmul")))
+#define BUSHEL_HARDWARE __attribute__((target("sse4.2,crc32,pclmul")))
 
-bool has_hardware() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"); }
+bool has_hardware() { return cpu().has_crc32c; }
 constexpr const char* kHardwareName = "sse4.2";
 
 BUSHEL_HARDWARE inline std::uint32_t step(std::uint32_t crc, std::uint64_t word) {

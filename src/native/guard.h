@@ -2,6 +2,7 @@
 // Guarded memory reads as zeros instead, so that the checksum of a record reveals the loss.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace bushel {

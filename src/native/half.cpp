@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "cpu.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -24,7 +26,7 @@ std::uint16_t float16_of(float value) {
 }
 
 #if defined(__x86_64__)
-const bool kHasF16c = __builtin_cpu_supports("avx2") != 0;  // every processor with this has F16C
+const bool kHasF16c = cpu().has_avx2;
 
 // Returns how many were converted.
 [[gnu::target("avx2,f16c")]] std::size_t eights_to_float16(const float* in, std::size_t n, std::uint16_t* out) {

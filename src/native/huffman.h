@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "bytes.h"
+
+#if defined(BUSHEL_HAS_JPEG)
 #include "jpeg_errors.h"
+#endif
 
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && __has_include(<jpegint.h>)
 #define BUSHEL_HAS_HUFFMAN 1

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "cpu.h"
 #include "wide.h"
 
 #if defined(__x86_64__)
@@ -167,7 +168,7 @@ std::vector<Octet> octets_of(const Taps& taps, std::size_t width, std::size_t ch
 }
 
 #if defined(__x86_64__)
-const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
+const bool kHasAvx2 = cpu().has_avx2;
 
 // Picks eight of sixteen values by their places.
 [[gnu::target("avx2")]] inline __m256 pick(__m256 low, __m256 high, const std::int32_t* places) {

@@ -1,5 +1,7 @@
 #include "wire.h"
 
+#include "cpu.h"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #elif defined(__aarch64__)
@@ -80,8 +82,8 @@ inline std::uint64_t ends_in_block(const std::uint8_t* p) {
 
 #if defined(__x86_64__)
 
-// join_sevens() as one instruction, where that is fast: on the first two Zens it takes about a hundred cycles.
-const bool kHasFastPext = __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
+// join_sevens() as one instruction, where that is fast.
+const bool kHasFastPext = cpu().has_fast_pext;
 
 inline std::uint64_t join_by_pext(std::uint64_t word) {
   // In assembly, so that it can be inlined into code built for every CPU; called only where the CPU has it.
