@@ -43,7 +43,7 @@ std::string from_str(nb::handle text) {
   PyObject* encoded = PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape");
   if (!encoded) throw nb::python_error();
   const nb::object owner = nb::steal(encoded);
-  return {PyBytes_AS_STRING(encoded), static_cast<std::size_t>(PyBytes_GET_SIZE(encoded))};
+  return {PyBytes_AsString(encoded), static_cast<std::size_t>(PyBytes_Size(encoded))};
 }
 
 nb::object to_bytes(Bytes bytes) { return nb::bytes(bytes.data(), bytes.size()); }

@@ -52,7 +52,7 @@ nb::object frame_data(nb::handle data) {
   const Bytes bytes = view.bytes();
   PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(kHeader + bytes.size() + kFooter));
   if (!made) throw nb::python_error();
-  auto* out = reinterpret_cast<std::uint8_t*>(PyBytes_AS_STRING(made));
+  auto* out = reinterpret_cast<std::uint8_t*>(PyBytes_AsString(made));
   if (!bytes.empty()) std::memcpy(out + kHeader, bytes.data(), bytes.size());
   frame(out, bytes.size());
   return nb::steal(made);

@@ -68,14 +68,14 @@ bool Values::take(Value& out, nb::handle value) {
   }
   if (PyFloat_Check(object)) {
     if (!form_is(Value::Form::doubles, first)) return false;
-    doubles_.back().push_back(PyFloat_AS_DOUBLE(object));
+    doubles_.back().push_back(PyFloat_AsDouble(object));
     out.doubles = doubles_.back();
     return true;
   }
   Bytes text;
   if (PyBytes_Check(object)) {
-    text = {reinterpret_cast<const std::uint8_t*>(PyBytes_AS_STRING(object)),
-            static_cast<std::size_t>(PyBytes_GET_SIZE(object))};
+    text = {reinterpret_cast<const std::uint8_t*>(PyBytes_AsString(object)),
+            static_cast<std::size_t>(PyBytes_Size(object))};
   } else if (PyUnicode_Check(object)) {
     Py_ssize_t size = 0;
     const char* utf8 = PyUnicode_AsUTF8AndSize(object, &size);
@@ -104,10 +104,11 @@ bool Values::add_list(Value& out, nb::handle value) {
   ints_.emplace_back();
   doubles_.emplace_back();
   strings_.emplace_back();
-  const Py_ssize_t size = PySequence_Fast_GET_SIZE(value.ptr());
-  PyObject** const objects = PySequence_Fast_ITEMS(value.ptr());
+  const bool is_list = PyList_Check(value.ptr());
+  const auto item = is_list ? PyList_GetItem : PyTuple_GetItem;
+  const Py_ssize_t size = is_list ? PyList_Size(value.ptr()) : PyTuple_Size(value.ptr());
   for (Py_ssize_t i = 0; i < size; ++i)
-    if (!take(out, objects[i])) return false;
+    if (!take(out, item(value.ptr(), i))) return false;
   out.shape = {size};
   return true;
 }
