@@ -234,6 +234,7 @@ def compare_limited(options: argparse.Namespace) -> None:
     import obstore
 
     import bushel
+    from bushel import _native
     from bushel.storage import list_files, stores
 
     rows = []
@@ -251,11 +252,14 @@ def compare_limited(options: argparse.Namespace) -> None:
                     for file in files
                     for at in range(0, file.known.size, step)
                 ]
+
+                def fetch(place: Any) -> int:
+                    data = obstore.get_range(store, place[0].key.name, start=place[1], end=place[2])
+                    _native.crc32c(memoryview(data))  # batches verify what they read, too
+                    return len(data)
+
                 with ThreadPoolExecutor(options.in_flight) as pool:
-                    done = pool.map(
-                        lambda r: len(obstore.get_range(store, r[0].key.name, start=r[1], end=r[2])), ranges
-                    )
-                    assert sum(done) == needed
+                    assert sum(pool.map(fetch, ranges)) == needed
 
             def batches(order: Any, cache: str = "16G") -> Callable[[], None]:
                 def read() -> None:

@@ -32,6 +32,7 @@ from bushel import _native
 from bushel.errors import BushelError
 
 __all__ = [
+    "REQUESTS",
     "Ahead",
     "Crew",
     "Helpers",
@@ -50,7 +51,8 @@ __all__ = [
 ]
 
 
-_THREADS = 16
+REQUESTS = 16  # to stores, at a time
+_THREADS = REQUESTS + 8  # that wait for stores, or write what has come
 _END: Any = object()
 T = TypeVar("T")
 R = TypeVar("R")

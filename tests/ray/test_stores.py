@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
+import cloudpickle
 import numpy as np
 import pytest
-from making import digests
+from making import Numbers, digests
 from storage_server import SECRET
 
 import bushel
@@ -17,6 +20,8 @@ from bushel.errors import FileProblem
 from bushel.records.manifest import read_manifest
 from bushel.storage import as_path
 from bushel.storage.objects import ObjectPath
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not find the modules of tests
 
 
 def stored_digests(url: str) -> dict[str, str]:
@@ -48,16 +53,82 @@ def test_two_nodes_build_from_a_store_into_a_store_the_bytes_of_one_machine(tmp_
     assert not list(bushel.check(f"{bucket}/there", engine=bushel.ray.engine(cluster.address)))
 
 
-def test_a_node_that_has_no_bucket_or_no_shared_folder_is_named_at_the_start(tmp_path, cluster, bucket, odd_node):
+@dataclass(frozen=True)
+class Noted(Numbers):
+    """Notes in the store on which node it is read, and takes its time."""
+
+    seen: str = ""
+
+    def read(self, partition, rows):
+        import ray
+
+        if ray.is_initialized():
+            (as_path(self.seen) / ray.get_runtime_context().get_node_id()).write_bytes(b"")
+        for block in super().read(partition, rows):
+            time.sleep(0.05)
+            yield block
+
+
+BUILD = """
+import sys, cloudpickle, bushel, bushel.ray
+source = cloudpickle.loads(open(sys.argv[1], "rb").read())
+engine = bushel.ray.engine(sys.argv[3])
+bushel.build(source, sys.argv[2], split="80/20", shards=20, run=bushel.Run(engine=engine))
+"""
+
+
+def test_nodes_that_share_nothing_but_the_store_build_the_bytes_of_one_machine_killed_and_resumed(
+    tmp_path, cluster, bucket, odd_node
+):
+    import ray
+
+    own = {"TMPDIR": f"{tmp_path}/tmp", "BUSHEL_CACHE": f"{tmp_path}/cache", "HOME": f"{tmp_path}/tmp"}
+    hide = f"mount -t tmpfs none {tmp_path}; mkdir {tmp_path}/tmp; cd {tmp_path}/tmp; "
+    odd_node(before=hide, environment={**own, "AWS_ENDPOINT_URL": cluster.store})
+    alone = next(node["NodeID"] for node in ray.nodes() if node["Alive"] and node["NodeName"] == "odd")
+    for reads in ("sequence", "random"):
+        source = Noted(1200, reads, 12, frozenset({5, 700}), seen=f"{bucket}/seen-{reads}")
+        bushel.build(Numbers(1200, reads, 12, frozenset({5, 700})), tmp_path / reads, split="80/20", shards=20)
+        (tmp_path / "source").write_bytes(cloudpickle.dumps(source))
+        out = f"{bucket}/{reads}"
+        driver = subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(tmp_path / "source"), out, cluster.address], cwd=tmp_path
+        )
+        wait_until(lambda out=out: any(as_path(f"{out}/_index").iterdir()))
+        driver.kill()
+        driver.wait()
+        assert not as_path(f"{out}/dataset.json").is_file()
+        engine = bushel.ray.engine(cluster.address)
+        made = bushel.build(source, out, split="80/20", shards=20, run=Run(engine=engine))
+        assert made.resumed > 0
+        assert made.refused == 2
+        assert stored_digests(out) == stored_digests(tmp_path / reads)
+        quarantines = [as_path(f"{folder}/_quarantine.jsonl").read_bytes() for folder in (out, tmp_path / reads)]
+        assert quarantines[0] == quarantines[1]
+        assert alone in {path.name for path in as_path(source.seen).iterdir()}
+        assert not any("_journal" in str(path) for path in as_path(out).below())
+
+
+def wait_until(is_so) -> None:
+    deadline = time.monotonic() + 90
+    while not is_so():
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.1)
+
+
+def test_a_node_that_has_no_bucket_or_no_shared_folder_is_named_at_the_start(
+    tmp_path, cluster, bucket, odd_node, monkeypatch
+):
     put_tables(f"{bucket}/raw", tmp_path / "raw")
-    hidden = tmp_path / "home-cache"
-    hidden.mkdir()
+    hidden = tmp_path / "home-cache" / "bushel" / "builds"
+    hidden.mkdir(parents=True)
+    monkeypatch.setenv("BUSHEL_WORK", str(hidden))
     odd_node(before=f"mount -t tmpfs none {hidden}; ", environment={"AWS_ENDPOINT_URL": cluster.store})
     arrays = {"x": np.arange(10), "label": np.arange(10) % 2}
     with pytest.raises(FileProblem) as caught:
         bushel.build(arrays, f"{bucket}/there", run=Run(engine=bushel.ray.engine(cluster.address)))
     first, second = str(caught.value).splitlines()
-    assert first.startswith(f"{hidden}/bushel/builds: node odd (")
+    assert first.startswith(f"{hidden}: node odd (")
     assert first.endswith(") cannot write here")
     assert second == "  BUSHEL_WORK must name a folder that all nodes share, at the same path."
     assert not list(as_path(f"{bucket}/there").iterdir())

@@ -18,8 +18,9 @@ from storage_server import SECRET
 import bushel
 from bushel.building import Run
 from bushel.errors import FileProblem, TooManyRefused
+from bushel.records.index import load_keys
 from bushel.records.manifest import read_manifest
-from bushel.storage import as_path
+from bushel.storage import as_path, stores
 from bushel.storage import lock as claims
 from bushel.storage.objects import ObjectPath
 
@@ -52,13 +53,42 @@ def test_a_build_into_a_store_has_the_bytes_of_a_local_one(bucket: str, tmp_path
     here, there = read_manifest(tmp_path / "here"), read_manifest(f"{bucket}/there")
     assert here == there
     assert names_below(f"{bucket}/there") == {
-        path.relative_to(tmp_path / "here").as_posix() for path in (tmp_path / "here").rglob("*") if path.is_file()
+        path.relative_to(tmp_path / "here").as_posix()
+        for path in (tmp_path / "here").rglob("*")
+        if path.is_file() and path.suffix != ".keys"  # which are in the indexes there
     }
-    for path in as_path(f"{bucket}/there").glob("_index/*"):
-        local = (tmp_path / "here" / "_index" / path.name).read_bytes()
-        assert path.suffix == ".idx" or path.read_bytes() == local
+    for name in digests(tmp_path / "here"):
+        kept, local = (load_keys(as_path(folder) / name) for folder in (f"{bucket}/there", tmp_path / "here"))
+        assert kept is not None
+        assert local is not None
+        assert kept.to_list() == local.to_list()
     assert not list(bushel.check(f"{bucket}/there"))
     assert not list((tmp_path / "home-cache" / "bushel" / "builds").iterdir())
+
+
+def test_a_shard_takes_two_objects_and_its_records_lead_back_to_their_source(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put: list[str] = []
+    real = stores.put
+
+    def counted(key: Any, data: Any) -> Any:
+        put.append(key.name)
+        return real(key, data)
+
+    monkeypatch.setattr(stores, "put", counted)
+    source = tmp_path / "rows.csv"
+    source.write_text("a,b\n" + "".join(f"{i},{i / 3}\n" for i in range(400)))
+    bushel.build(source, f"{bucket}/data", shards=8, run=Run(workers=1))
+    shards = [name for name in put if ".tfrecord" in name]
+    assert len(digests(f"{bucket}/data")) == 8
+    assert len(shards) == 16
+    assert len(put) - len(shards) == 4  # the journal's identity, quarantine, recipe, manifest
+    bushel.build(source, tmp_path / "here", shards=8, run=Run(workers=1))
+    there, here = (bushel.provenance(folder, "train", 123) for folder in (f"{bucket}/data", tmp_path / "here"))
+    assert (there.key, there.source) == (here.key, here.source)
+    bushel.write_index(f"{bucket}/data")  # keeps what only the build knows
+    assert bushel.provenance(f"{bucket}/data", "train", 123).key == here.key
 
 
 def test_indexes_of_a_build_are_tied_to_their_objects(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,11 +111,11 @@ out, after = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
 columns = {"x": rng.normal(size=(2000, 50)).astype(np.float32), "label": rng.integers(0, 4, 2000)}
 taken, real = [], tasks.deliver
-def deliver(folder, target, outcome):
+def deliver(*given):
     if len(taken) == after:
         os.kill(os.getpid(), signal.SIGKILL)
-    real(folder, target, outcome)
-    taken.append(outcome)
+    real(*given)
+    taken.append(given)
 tasks.deliver = deliver
 bushel.build(columns, out, shard_size="50K", run=Run(workers=1))
 """
@@ -99,7 +129,7 @@ def test_a_build_that_was_killed_continues_from_what_the_store_holds(
     done = subprocess.run([sys.executable, "-c", KILLED, f"{bucket}/there", "4"], timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL
     assert "dataset.json" not in names_below(f"{bucket}/there")
-    assert sum(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")) == 4
+    assert sum(name.startswith("_index/") for name in names_below(f"{bucket}/there")) == 4
     if elsewhere:
         shutil.rmtree(tmp_path / "home-cache")
     built = bushel.build(columns(), f"{bucket}/there", shard_size="50K")
@@ -198,7 +228,7 @@ def test_two_builds_into_one_folder_do_not_meet(bucket: str, tmp_path: Path) -> 
     other = subprocess.Popen([sys.executable, "-c", waiting, f"{bucket}/there", "1"])
     try:
         for _ in range(200):
-            if any(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")):
+            if any(name.startswith("_index/") for name in names_below(f"{bucket}/there")):
                 break
             time.sleep(0.1)
         with pytest.raises(FileProblem, match="another build is writing here right now"):
@@ -230,7 +260,7 @@ def other_machine(bucket: str, after: str = "1") -> subprocess.Popen[bytes]:
         [sys.executable, "-c", waiting, f"{bucket}/there", after], env={**os.environ, "XDG_CACHE_HOME": str(home)}
     )
     for _ in range(200):
-        if any(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")):
+        if any(name.startswith("_index/") for name in names_below(f"{bucket}/there")):
             return other
         time.sleep(0.1)
     other.kill()
@@ -319,7 +349,7 @@ def test_a_build_from_a_store_into_a_store_that_was_killed_continues(bucket: str
         [sys.executable, "-c", script.replace('"50K"', '"10K"'), f"{bucket}/there", "3"], timeout=120, check=False
     )
     assert done.returncode == -signal.SIGKILL
-    assert sum(name.startswith("_journal/done/") for name in names_below(f"{bucket}/there")) == 3
+    assert sum(name.startswith("_index/") for name in names_below(f"{bucket}/there")) == 3
     shutil.rmtree(tmp_path / "home-cache")  # as from another machine
     built = bushel.build(f"{bucket}/raw/*.csv", f"{bucket}/there", shard_size="10K")
     assert built.resumed == 3

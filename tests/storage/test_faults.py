@@ -36,7 +36,7 @@ def columns(rows: int) -> dict[str, Any]:
 def test_a_build_through_a_failing_store_has_the_same_bytes(bucket: str, flaky: FlakyProxy, tmp_path: Path) -> None:
     bushel.build(columns(3000), tmp_path / "here", shards=25)
     bushel.build(columns(3000), f"{bucket}/there", shards=25)
-    assert flaky.requests > 100
+    assert flaky.requests > 75
     assert sum(flaky.done[fault] for fault in FAULTS) > 4
     flaky.share = 0
     assert digests(f"{bucket}/there") == digests(tmp_path / "here")

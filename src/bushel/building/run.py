@@ -37,7 +37,7 @@ from bushel.building.output.journal import (
     read_quarantine,
     versions,
 )
-from bushel.building.output.output_folder import open_output
+from bushel.building.output.output_folder import OutputStore, open_output
 from bushel.building.output.publish import largest_narrowings, publish
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan, load_plan, recut
@@ -235,7 +235,7 @@ class _Build:
         source, recipe, out, transforms, run, self.engine, self.stopwatch = given
         check_outside(source, out)
         self.source, self.run = source, run
-        self.output = open_output(out, overwrite=run.overwrite, append=run.append)
+        self.output = open_output(out, overwrite=run.overwrite, append=run.append, is_remote=self.engine.is_remote)
         before = self.output.manifest
         self._source_before: dict[str, Any] | None = before.recipe.get("source") if before else None
         self.recipe = same_recipe(self.output, recipe, source.describe())
@@ -407,6 +407,8 @@ class _Build:
             check=self.run.check,
             counters=counters,
             deliver_to=self.output.deliver_to,
+            build=self.journal.identity.digest if self.output.deliver_to else "",
+            is_spread=isinstance(self.output, OutputStore) and self.output.is_spread,
         )
 
     def _run_stage(

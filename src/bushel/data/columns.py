@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from bushel import _native
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch, missing_package
-from bushel.storage import write_array
+from bushel.storage import local_copy, local_paths, write_array, write_whole
 
 ALIGNMENT = 64
 _NO_POOL = _native.Pool(0)
@@ -457,10 +458,13 @@ def is_spooled(spooled: Path | None, folder: Path | None) -> bool:
 
 def spool_columns(columns: dict[str, Column], within: Path | None) -> Path:
     """Write columns into a new folder `within` another, or within a temporary one; it is removed with this process."""
-    if within is not None:
-        within.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="bushel-", dir=within))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if within is not None and not local_paths([within]):  # in a store, from which the build removes it
+        folder = within / uuid.uuid4().hex
+    else:
+        if within is not None:
+            within.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="bushel-", dir=within))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     write_columns(folder, columns)
     return folder
 
@@ -492,7 +496,7 @@ def _write(stem: Path, name: str, column: Any) -> dict[str, Any]:
 
 
 def _save(stem: Path, part: str, array: NDArray[Any]) -> None:
-    with stem.with_name(f"{stem.name}.{part}.npy").open("wb") as file:
+    with write_whole(stem.with_name(f"{stem.name}.{part}.npy"), sync=False) as file:
         write_array(file, array)
 
 
@@ -515,7 +519,7 @@ def _read(stem: Path, layout: dict[str, Any]) -> Any:
 
 
 def _map(stem: Path, part: str) -> NDArray[Any]:
-    path = stem.with_name(f"{stem.name}.{part}.npy")
+    path = local_copy(stem.with_name(f"{stem.name}.{part}.npy"))
     array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return np.asarray(array)
 

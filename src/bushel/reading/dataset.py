@@ -50,6 +50,7 @@ from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
 from bushel.storage import AnyPath, as_path, list_files, shard_paths
 from bushel.storage.cache import is_fetched
+from bushel.storage.file_kinds import compression_named
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_from_data
 from bushel.transforms.fitted import restore_all
@@ -169,10 +170,11 @@ def open_shards(paths: Sequence[Path], promised: Sequence[Promised] | None = Non
     # Indexes on disk are free, and say what is damaged.
     counts = [shard.records for shard in promised] if fetched and promised is not None else None
     shards = [Shard(path, told, fetched) for path, told in zip(paths, promised or repeat(None), strict=False)]
-    if fetched:
-        load_indexes(shards if counts is None else shards[:1])
-    if any(shard.index.compression is not None for shard in (shards if counts is None else shards[:1])):
-        return InflatedShards(shards, counts)  # all shards of a dataset are alike
+    if fetched and counts is None:
+        load_indexes(shards)
+    named = [compression_named(path.name) for path in paths[:1]]  # all shards of a dataset are alike, and say so
+    if any(named if counts is not None else (shard.index.compression for shard in shards)):
+        return InflatedShards(shards, counts)
     return FetchedShards(shards, counts) if fetched else MappedShards(shards)
 
 

@@ -20,6 +20,7 @@ from bushel.reading.batch import Group, Made, Maker, OnFault, Place, PlannedBatc
 from bushel.reading.dataset import Split
 from bushel.reading.layout import Bucket, Layout, Pack, bucketed, check_layout
 from bushel.reading.order import Order, Sampler, sampler_of
+from bushel.reading.shards import FetchedShards
 
 __all__ = ["ProcessesAhead", "Schedule", "Settings", "Step", "Steps", "Workers", "make_ahead", "prepare", "threads_of"]
 
@@ -174,6 +175,7 @@ class Schedule:
 _GROUP_BYTES = 512 << 10
 _MOST_GROUP_BYTES = 8 << 20
 _GROUP_RECORDS = 8192
+_FETCHED_RECORDS = 256  # at random from a store, where each may be of another shard, of which nothing is known yet
 
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +249,7 @@ def prepare(split: Split, settings: Settings, pool: Any = None) -> tuple[Maker, 
             sampler = bucketed(sampler, lengths, settings.batch_size, window=step.window, seed=order.seed)  # type: ignore[arg-type]
         pack = step if isinstance(step, Pack) else pack
     steps = Steps(sampler.size, settings.batch_size, order, settings.drop_last)
-    at_once = 1 if settings.transforms or pack else _batches_at_once(_record_bytes(split), settings)
+    at_once = 1 if settings.transforms or pack else _batches_at_once(split, _record_bytes(split), settings)
     maker = Maker(split, sampler, wanted, order.seed, settings.transforms, settings.layout, settings.on_fault)
     maker = maker if pool is None else replace(maker, pool=pool)
     turns = settings.turn, settings.turns
@@ -259,12 +261,14 @@ def _record_bytes(split: Split) -> float:
     return split.shards.record_bytes() if len(split) else math.inf
 
 
-def _batches_at_once(row_bytes: float, settings: Settings) -> int:
+def _batches_at_once(split: Split, row_bytes: float, settings: Settings) -> int:
     """How many batches are made together: one, unless they are so small that starting each alone would cost more."""
     if math.isinf(row_bytes) or settings.workers.ahead == 1:
         return 1
     threads = threads_of(settings)
-    records = min(_GROUP_RECORDS * threads, min(_GROUP_BYTES * threads, _MOST_GROUP_BYTES) / (row_bytes + 1))
+    is_scattered = settings.order.shuffle and isinstance(split.shards, FetchedShards)
+    most = _FETCHED_RECORDS if is_scattered else _GROUP_RECORDS * threads
+    records = min(most, min(_GROUP_BYTES * threads, _MOST_GROUP_BYTES) / (row_bytes + 1))
     return max(1, min(int(records // settings.batch_size), settings.workers.ahead or _GROUP_RECORDS))
 
 
@@ -285,9 +289,9 @@ def _with_groups(maker: Maker, schedule: Schedule, settings: Settings) -> Schedu
     """The schedule with small batches made together where the core transforms them, which takes a look at a record."""
     if not settings.transforms or schedule.pack is not None or settings.workers.ahead is not None:
         return schedule
-    if _batches_at_once(_record_bytes(maker.split), settings) == 1:
+    if _batches_at_once(maker.split, _record_bytes(maker.split), settings) == 1:
         return schedule
-    return replace(schedule, batches_at_once=_batches_at_once(maker.row_bytes(), settings))
+    return replace(schedule, batches_at_once=_batches_at_once(maker.split, maker.row_bytes(), settings))
 
 
 def _share(count: int, parts: int) -> int:

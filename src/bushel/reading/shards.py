@@ -21,11 +21,12 @@ from bushel import _native
 from bushel.errors import BushelError, CorruptRecord, Fault, FileProblem, quantity, readable_size
 from bushel.parallel import in_background
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
-from bushel.records.index import Index, index_path, obtain_index, second_look
+from bushel.records.index import Index, index_path, load_lengths, obtain_index, second_look
 from bushel.records.manifest import Shard as Promised
 from bushel.records.manifest import other_size, repair_help
 from bushel.storage import cache, describe_os_error, open_to_read, status_of
 from bushel.storage.cache import Blocks, Ranges, Spot, the_cache
+from bushel.storage.objects import ObjectPath
 
 __all__ = [
     "Decoded",
@@ -57,6 +58,32 @@ class Decoded:
     seconds_fetching: float
 
 
+_STEP = 64  # records between two offsets that are kept
+
+
+class Places:
+    """Where the records of an object are, in four bytes per record: they follow each other."""
+
+    def __init__(self, lengths: NDArray[np.uint32]) -> None:
+        self.lengths = lengths
+        sizes = np.add.reduceat(lengths, np.arange(0, len(lengths), _STEP), dtype=np.int64) if len(lengths) else lengths
+        counts = np.full(len(sizes), _STEP, np.int64)
+        self._firsts = np.cumsum(np.concatenate([[0], sizes + counts * (HEADER + FOOTER)]))
+
+    def of(self, records: Ints) -> tuple[Ints, Ints]:
+        """Offsets and lengths of records, with framing."""
+        lengths = self.lengths[records].astype(np.int64) + HEADER + FOOTER
+        first = records[0] if len(records) else 0
+        if len(records) and np.array_equal(records, np.arange(first, first + len(records))):
+            return int(self._offset(first)) + np.cumsum(lengths) - lengths, lengths
+        return np.array([self._offset(record) for record in records.tolist()], np.int64), lengths
+
+    def _offset(self, record: int) -> int:
+        begin = record - record % _STEP
+        before = int(self.lengths[begin:record].sum(dtype=np.int64)) + (record - begin) * (HEADER + FOOTER)
+        return int(self._firsts[record // _STEP]) + before
+
+
 class Shard:
     """One file; its records are located when they are first needed."""
 
@@ -64,14 +91,60 @@ class Shard:
         self.path = path
         self.promised = promised  # what the manifest says about it
         self._is_fetched = is_fetched  # records are then numbered by the manifest, without an index
+        self._indexed: tuple[Index, dict[int, Skipped]] | None = None
+        self._places: Places | None = None
+        self._loading = threading.RLock()  # of this shard: others load at the same time
         try:
             self.size = status_of(path).size
         except FileNotFoundError:
             raise FileProblem(path, "there is no such file") from None
 
-    @cached_property
+    @property
+    def is_indexed(self) -> bool:
+        """Whether its index is loaded."""
+        return self._indexed is not None
+
+    @property
+    def is_located(self) -> bool:
+        """Whether it is known where its records are."""
+        return self._places is not None
+
+    @property
     def indexed(self) -> tuple[Index, dict[int, Skipped]]:
         """The index, and the places in it that are damage, not records."""
+        if self._indexed is None:
+            with self._loading:
+                self._indexed = self._indexed or self._load()
+        return self._indexed
+
+    @indexed.setter
+    def indexed(self, found: tuple[Index, dict[int, Skipped]]) -> None:
+        self._indexed, self._places = found, None
+
+    @property
+    def places(self) -> Places:
+        """Where its records are, if it is fetched: without the rest of its index, and shared by processes."""
+        if self._places is None:
+            with self._loading:
+                if self._places is None:
+                    lengths = self._load_lengths() if self.promised and not self._indexed else None
+                    self._places = Places(np.array(self.index.lengths) if lengths is None else lengths)
+        return self._places
+
+    def _load_lengths(self) -> NDArray[np.uint32] | None:
+        """The lengths of its records, from the cache of this machine or from the beginning of its index."""
+        assert isinstance(self.path, ObjectPath)
+        assert self.promised is not None
+        name = f"{cache.name_of(self.path, self.path.status())}.lengths"
+        kept = the_cache().find(name)
+        if kept is None and (lengths := load_lengths(self.path, self.promised.records)) is not None:
+            the_cache().add(name, lengths.tobytes())
+            kept = the_cache().find(name) or lengths.tobytes()
+        if kept is None or len(kept) != 4 * self.promised.records:
+            return None
+        return np.frombuffer(kept, np.uint32)
+
+    def _load(self) -> tuple[Index, dict[int, Skipped]]:
         index, damage = obtain_index(self.path)
         if self._is_fetched and self.promised is not None and len(index) != self.promised.records:
             raise FileProblem(self.path, _other_count(len(index), self.promised))
@@ -128,7 +201,7 @@ def _other_count(records: int, promised: Promised) -> str:
 
 def load_indexes(shards: Iterable[Shard]) -> None:
     """Load the indexes of shards, several at a time, if they are not loaded."""
-    missing = [shard for shard in shards if "indexed" not in shard.__dict__]
+    missing = [shard for shard in shards if not shard.is_indexed]
     if len(missing) == 1:
         len(missing[0].index)
     elif missing:
@@ -299,7 +372,9 @@ class MappedShards(ShardSet):
 
 
 _NEXT_INDEXES = 3  # of the shards after the one that is read
-_AHEAD = 32  # blocks, or requests for records, to have under way
+_AHEAD = 48  # blocks, or requests for records, to have under way
+_TASKS_AHEAD, _SHUFFLED_AHEAD = 256, 8  # tasks to look at: in order, many may need the same blocks
+_AT_ONCE = 4  # tasks that are made before the first is waited for
 
 
 class StoreShuffle(UserWarning):
@@ -313,17 +388,20 @@ class FetchedShards(ShardSet):
         super().__init__(shards, counts)
         self._blocks = Blocks([shard.path for shard in shards])
         self._ranges: Ranges | None = None  # in place of blocks, if these would be fetched many times
+        self._most_tasks = _SHUFFLED_AHEAD
         self._expected: set[int] = set()  # shards whose indexes are loaded, or on their way
         self._doubted: set[Spot] = set()  # blocks or records that were already read a second time
 
     def begin(self, *, shuffled_among: int | None, is_once: bool = False) -> None:
         """Fetch records one by one if a shuffle over all of them would fetch the same blocks many times, and warn."""
-        self._blocks.keep(shuffled_among != 0 or not is_once)
+        size, limit = sum(shard.size for shard in self.shards), the_cache().limit
+        is_global = shuffled_among is None
+        self._blocks.begin(keeps=shuffled_among != 0 or not is_once, all_fit=is_global and size <= limit)
         self._ranges = None
+        self._most_tasks = _TASKS_AHEAD if shuffled_among == 0 else _SHUFFLED_AHEAD
         if shuffled_among:
             self.hold(shuffled_among)
-        size, limit = sum(shard.size for shard in self.shards), the_cache().limit
-        if shuffled_among is None and size > limit:
+        if is_global and size > limit:
             self._ranges = Ranges([shard.path for shard in self.shards])
             warnings.warn(
                 f"{self.shards[0].path.parent}: {readable_size(size)} are shuffled record by record, more than the "
@@ -332,6 +410,10 @@ class FetchedShards(ShardSet):
                 StoreShuffle,
                 stacklevel=6,
             )
+
+    def record_bytes(self) -> float:
+        """About how large a record is, without an index; infinite if there is none."""
+        return sum(shard.size for shard in self.shards) / len(self) if len(self) else math.inf
 
     def hold(self, records: int) -> None:
         """Keep twice the blocks of this many records: a shuffle in blocks goes back and forth among them."""
@@ -358,11 +440,12 @@ class FetchedShards(ShardSet):
         """The same tasks; the blocks of the next ones are fetched in the meantime."""
         coming: deque[tuple[T, int]] = deque()
         under_way = 0
-        for task in tasks:
+        for number, task in enumerate(tasks):
             requests = self._ask_for(*self._places(rows_of(task)))
             coming.append((task, requests))
             under_way += requests
-            while under_way > _AHEAD and len(coming) > 1:
+            most = min(self._most_tasks, max(0, number - _AT_ONCE))  # the first batch waits for itself alone
+            while len(coming) > most or (under_way > _AHEAD and len(coming) > 1):
                 first, done = coming.popleft()
                 under_way -= done
                 yield first
@@ -373,8 +456,7 @@ class FetchedShards(ShardSet):
         if self._ranges is not None:
             return self._ranges.ask_for(_spots_of(owners, offsets), lengths.tolist())
         blocks = _blocks_of(owners, offsets, lengths)[0]
-        self._blocks.ask_for(blocks[: self._blocks.most // 2])  # prefetched blocks must not evict each other
-        return len(blocks)
+        return self._blocks.ask_for(blocks)
 
     def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """The shard of each record, its offset there, and its length with framing."""
@@ -382,22 +464,29 @@ class FetchedShards(ShardSet):
             raise IndexError(f"records must be below {len(self)}, got {int(rows.min())} to {int(rows.max())}")
         owners: Ints = np.searchsorted(self.first, rows, side="right") - 1
         numbers = np.unique(owners).tolist()
-        self.load_indexes(numbers)
+        self._locate(numbers)
         self._expect(range(numbers[-1] + 1, numbers[-1] + 1 + _NEXT_INDEXES) if numbers else ())
         offsets, lengths = np.empty_like(owners), np.empty_like(owners)
         for number in numbers:
             here = np.flatnonzero(owners == number)
-            index, records = self.shards[number].index, rows[here] - self.first[number]
-            offsets[here] = index.offsets[records]
-            lengths[here] = index.lengths[records].astype(np.int64) + HEADER + FOOTER
+            offsets[here], lengths[here] = self.shards[number].places.of(rows[here] - self.first[number])
         return owners, offsets, lengths
 
+    def _locate(self, numbers: Sequence[int]) -> None:
+        """Find out where the records of shards are, several at a time."""
+        missing = [self.shards[number] for number in numbers if not self.shards[number].is_located]
+        if len(missing) == 1:
+            _places_of(missing[0])
+        elif missing:
+            with ThreadPoolExecutor(_INDEXES_AT_ONCE) as pool:
+                list(pool.map(_places_of, missing))
+
     def _expect(self, numbers: Iterable[int]) -> None:
-        """Load the indexes of shards that probably come next, without waiting for them."""
+        """Locate the records of shards that probably come next, without waiting for them."""
         for number in numbers:
             if number < len(self.shards) and number not in self._expected:
                 self._expected.add(number)
-                in_background(lambda shard: shard.indexed, self.shards[number])
+                in_background(_places_of, self.shards[number])
 
     def _gather(self, owners: Ints, offsets: Ints, lengths: Ints) -> tuple[Any, Any]:
         """Memory that holds the framed records one after the other, and where each is."""
@@ -420,6 +509,10 @@ class FetchedShards(ShardSet):
             self._blocks.forget(doubted)
         self._doubted |= doubted
         return bool(doubted)
+
+
+def _places_of(shard: Shard) -> Places:
+    return shard.places
 
 
 def _spots_of(owners: Ints, offsets: Ints) -> list[Spot]:

@@ -30,6 +30,8 @@ from bushel.storage import (
     load_bytes,
     local_copy,
     open_to_read,
+    read_head,
+    read_past_cache,
     status_of,
     write_whole,
 )
@@ -62,6 +64,13 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mtime_ns: int = 0  # of the file, in format 1
 
 
+class Made(msgspec.Struct, frozen=True):
+    """How an object came about: the index is written after it, so that finding this means that both are complete."""
+
+    build: str  # that made it
+    outcome: msgspec.Raw  # of the task
+
+
 class _ColumnHeader(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     dtype: str
@@ -69,11 +78,13 @@ class _ColumnHeader(msgspec.Struct, frozen=True, kw_only=True):
     hashed: bool = False  # values are XXH64 of bytes
 
 
-class _Header(msgspec.Struct, frozen=True, kw_only=True):
+class _Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     records: int
     file: Tie
     compression: str | None
     columns: list[_ColumnHeader]
+    keys: tuple[int, int] | None = None  # where the keys begin in the index file, and how many bytes they take
+    made: Made | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,8 @@ class Index:
     sha256: str = ""  # of the file, if its build recorded it
     is_sealed: bool = True  # by its own checksum, which format 1 does not have
     is_certain: bool = True  # False: of an object that looks like the one that was indexed, and may be another
+    keys: Any = None  # of all records as bytes, if they are not in a file of their own
+    made: Made | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -115,9 +128,12 @@ def keys_path(path: Path) -> Path:
 def load_keys(path: Path) -> BytesColumn | None:
     """The keys of a shard's records, mapped; None if they were not kept."""
     place = keys_path(path)
-    if not place.exists():
+    if place.is_file():
+        memory = np.frombuffer(load_bytes(local_copy(place)), np.uint8)
+    elif (index := load_index(path)) is not None and index.keys is not None:
+        place, memory = index_path(path), np.array(index.keys)
+    else:
         return None
-    memory = np.frombuffer(load_bytes(local_copy(place)), np.uint8)
     count = int(memory[:8].view(np.int64)[0]) if len(memory) >= 8 else -1
     end = 8 * (count + 2)
     is_whole = count >= 0 and end <= len(memory)
@@ -162,7 +178,8 @@ def _with_columns_of(old: Index | None, new: Index) -> Index:
         return new
     values = {**{name: np.array(column) for name, column in old.values.items()}, **new.values}
     hashed = new.hashed | {name for name in old.hashed if name not in new.values}
-    return replace(new, values=values, hashed=frozenset(hashed), sha256=old.sha256)
+    hashed_too = frozenset(hashed)
+    return replace(new, values=values, hashed=hashed_too, sha256=old.sha256, keys=old.keys, made=old.made)
 
 
 def build_index(
@@ -391,16 +408,20 @@ def _to_bytes(tie: Tie, index: Index) -> list[bytes]:
         dtype = array.dtype.newbyteorder("<").str
         columns.append(_ColumnHeader(name=name, dtype=dtype, at=at, hashed=name in index.hashed))
         at += _round_up(array.nbytes)
-    header = _Header(records=len(index), file=tie, compression=index.compression, columns=columns)
-    text = msgspec.json.encode(header)
+    keys = None if index.keys is None else (at, len(index.keys))
+    facts = {"records": len(index), "file": tie, "compression": index.compression, "made": index.made}
+    header = _Header(columns=columns, keys=keys, **facts)  # type: ignore[arg-type]
     # The header holds where the arrays begin, which depends on its own length: leave room and fill it with spaces.
-    start = _round_up(_PREFIX.size + len(text) + 24 * len(columns))
+    start = _round_up(_PREFIX.size + len(msgspec.json.encode(header)) + 24 * (len(columns) + (keys is not None)))
     shifted = [msgspec.structs.replace(column, at=column.at + start) for column in columns]
-    text = msgspec.json.encode(msgspec.structs.replace(header, columns=shifted)).ljust(start - _PREFIX.size)
+    keys = keys and (keys[0] + start, keys[1])
+    text = msgspec.json.encode(msgspec.structs.replace(header, columns=shifted, keys=keys)).ljust(start - _PREFIX.size)
     pieces = [_PREFIX.pack(MAGIC, FORMAT, len(text)), text]
     for array in arrays.values():
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         pieces.append(data.ljust(_round_up(len(data)), b"\0"))
+    if index.keys is not None:
+        pieces.append(bytes(index.keys).ljust(_round_up(len(index.keys)), b"\0"))
     return [*pieces, _CRC.pack(_native.crc32c(b"".join(pieces)))]
 
 
@@ -419,11 +440,9 @@ def tie_of(path: Path, index: Index) -> Tie:
 
 def _ends(path: Path, size: int) -> tuple[int, int]:
     """Checksums of both ends of a file."""
-    with path.open("rb", buffering=0) as file:
-        head = file.read(_ENDS)
-        file.seek(max(0, size - _ENDS))
-        tail = file.read(_ENDS)
-    return _native.crc32c(head), _native.crc32c(tail)
+    ends = (read_past_cache(path, at, min(_ENDS, size)) for at in (0, max(0, size - _ENDS)))
+    head, tail = map(_native.crc32c, ends)
+    return head, tail
 
 
 def _digest(path: Path, index: Index) -> str:
@@ -488,13 +507,67 @@ def _parse(path: Path, place: Path, memory: NDArray[np.uint8]) -> Index:
         raise FormatError(place, f"the index has no column {error}") from None
     hashed = frozenset(column.name for column in header.columns if column.hashed)
     sealed = bool(header.file.digest)
+    keys = None if header.keys is None else _keys_in(memory, header.keys, place)
     index = Index(offsets, lengths, header.compression, arrays, hashed, header.file.sha256, sealed)
+    index = replace(index, keys=keys, made=header.made)
     if not _covers(index, header.file.size):
         raise FormatError(place, "the index cannot be read: its records do not follow each other to the end")
     if not _holds(path, place, header.file, index):
         raise StaleIndex(path, "has changed since it was indexed", help=[f"Index it again: bushel index {path}"])
     etag = status_of(path).etag
     return replace(index, is_certain=False) if etag and etag != header.file.etag else index
+
+
+def _keys_in(memory: NDArray[np.uint8], extent: tuple[int, int], place: Path) -> NDArray[np.uint8]:
+    at, size = extent
+    if at < 0 or at % ALIGNMENT or size < 0 or at + size > len(memory):
+        raise FormatError(place, "the keys in the index do not fit its file")
+    return memory[at : at + size]
+
+
+def read_made(place: Path) -> Made | None:
+    """How the object of an index came about, from the header of the index alone; None if it does not say."""
+    found = _head(place, _HEAD_BYTES)
+    return None if found is None else found[0].made
+
+
+def load_lengths(path: Path, records: int) -> NDArray[np.uint32] | None:
+    """The lengths of an object's records, from the beginning of its index; None if all of it must be looked at.
+
+    Its checksum is at its end. But lengths that add up to the offsets, and these to the object, are right.
+    """
+    place = index_path(path)
+    try:
+        found = _head(place, _HEAD_BYTES + 12 * records + 2 * ALIGNMENT)
+    except FileNotFoundError:
+        return None
+    if found is None or found[0].records != records or found[0].compression is not None:
+        return None
+    header, memory = found
+    try:
+        columns = {c.name: _array(memory, c, records, place) for c in header.columns if c.name in ("offset", "length")}
+        index = Index(columns["offset"], columns["length"])
+    except (FormatError, KeyError):
+        return None
+    is_its_own = bool(status_of(path).etag) and _holds(path, place, header.file, index)
+    return np.array(index.lengths) if is_its_own and _covers(index, header.file.size) else None
+
+
+_HEAD_BYTES = 4096  # that hold the header of most indexes
+
+
+def _head(place: Path, most: int) -> tuple[_Header, NDArray[np.uint8]] | None:
+    """The header of an index of this format, and the first bytes of the index; None if that is not one."""
+    data = read_head(place, most)
+    if len(data) < _PREFIX.size or data[:8] != MAGIC or _PREFIX.unpack(data[: _PREFIX.size])[1] != FORMAT:
+        return None
+    end = _PREFIX.size + _PREFIX.unpack(data[: _PREFIX.size])[2]
+    if end > len(data):
+        data = read_head(place, end + most)
+    try:
+        return msgspec.json.decode(data[_PREFIX.size : end], type=_Header), np.frombuffer(data, np.uint8)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _covers(index: Index, size: int) -> bool:

@@ -5,6 +5,7 @@ Stores are a kind of path. The rest of bushel calls the verbs below and never as
 
 from __future__ import annotations
 
+from bushel.storage.cache import StoredArray as StoredArray
 from bushel.storage.cache import local_copy as local_copy
 from bushel.storage.files import Status as Status
 from bushel.storage.files import copy_file as copy_file
@@ -16,6 +17,7 @@ from bushel.storage.files import open_in_order as open_in_order
 from bushel.storage.files import open_to_read as open_to_read
 from bushel.storage.files import openable as openable
 from bushel.storage.files import read_each as read_each
+from bushel.storage.files import read_head as read_head
 from bushel.storage.files import read_past_cache as read_past_cache
 from bushel.storage.files import read_together as read_together
 from bushel.storage.files import refuse_special as refuse_special

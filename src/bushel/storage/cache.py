@@ -9,22 +9,27 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import io
+import math
 import mmap
 import os
 import tempfile
 import threading
 import time
 import uuid
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
-from itertools import groupby, takewhile
+from itertools import groupby, islice, takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bushel.errors import FileProblem
-from bushel.parallel import Ahead, in_background
+from bushel.parallel import REQUESTS, Ahead, in_background
 from bushel.storage.objects import ObjectPath
 from bushel.storage.stores import Status, cache_limit, get
 
@@ -35,8 +40,12 @@ _UNDER_WAY = 4
 _PINNED = 128  # copies that a process holds at most: each takes a descriptor
 _ABANDONED = 3600  # seconds after which a half-written file counts as abandoned
 BLOCK_BYTES = 4 << 20
-_IN_ONE_REQUEST = 2  # blocks
-_HELD_MAPPED, _HELD_IN_MEMORY = 256, 64  # blocks at hand, where there is a cache on disk and where there is none
+_IN_ONE_REQUEST = 4  # blocks: enough that waiting for an answer takes little of the time
+_HELD_MAPPED, _HELD_IN_MEMORY = (
+    512,
+    8,
+)  # blocks at hand after use, where there is a cache on disk and where there is none
+_requests = threading.Semaphore(REQUESTS)
 
 
 class Cache:
@@ -63,6 +72,10 @@ class Cache:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (FileNotFoundError, ValueError):
             return None
+
+    def has(self, name: str) -> bool:
+        """Whether a file is there."""
+        return bool(self.limit) and (self.folder / name).exists()
 
     def add(self, name: str, data: Any) -> None:
         """Keep bytes, unless the disk is full or cannot be written."""
@@ -242,72 +255,103 @@ def is_fetched(paths: Sequence[Path]) -> bool:
 
 
 class Blocks:
-    """Blocks of files in a store, at hand or on their way; those used longest ago are dropped first. Thread-safe.
+    """Blocks of files in a store, at hand or on their way. Thread-safe.
 
     A block is a fixed range of a file. Neighbouring blocks come with one request, several requests at a time; each is
-    fetched once for all processes of a machine, for as long as the cache has room for it.
+    fetched once for all processes of a machine, for as long as the cache has room for it. What is asked for in advance
+    stays until it is used; of the others, those used longest ago are dropped first.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = [path for path in paths if isinstance(path, ObjectPath)]
+        self._names: dict[int, str] = {}
         self._cache = the_cache()
-        self.most = 0
-        self.keep(True)
         self._held: OrderedDict[Block, Any] = OrderedDict()  # bytes, or a future of those of several blocks
+        self._awaited: Counter[Block] = Counter()  # those asked for in advance, and by how many
+        self._along: set[Block] = set()  # those that came along with others, and were not asked for yet
         self._last: Block | None = None  # that was requested
         self._lock = threading.Lock()
+        self.begin(keeps=True, all_fit=False)
 
-    def keep(self, keeps: bool) -> None:
-        """Whether to add to the cache: what is read in order, and once, would be written there for nothing."""
+    def begin(self, *, keeps: bool, all_fit: bool) -> None:
+        """Prepare for other blocks. Whether to add to the cache, and whether it holds all blocks, which are all needed.
+
+        What is read in order, and once, would be written to the cache for nothing.
+        """
+        self._keeps, self._all_fit = keeps, all_fit
         most = min(_HELD_MAPPED, self._cache.limit // (4 * BLOCK_BYTES)) if keeps else 0
-        self._keeps, self.most = keeps, max(most, _HELD_IN_MEMORY)
+        self.most = max(most, _HELD_IN_MEMORY)
+        with self._lock:
+            self._awaited.clear()
+            self._along.clear()
+
+    def ask_for(self, blocks: Sequence[Block]) -> int:
+        """Have blocks at hand until `get` takes them; how many of them had to be requested."""
+        with self._lock:
+            requested = self._request(blocks)
+            self._awaited.update(blocks)
+            return requested
 
     def get(self, blocks: Sequence[Block]) -> list[Any]:
         """Their bytes; waits for them."""
-        asked = self.ask_for(blocks)
-        found = [held.result()[block] if isinstance(held, Future) else held for block, held in asked]
         with self._lock:
-            for block, held in asked:
-                # What is used again is used from the cache: memory of the system, not of this process.
-                if (
-                    self._keeps
-                    and isinstance(held, Future)
-                    and (mapped := self._cache.find(self._name(block))) is not None
-                ):
-                    self._held[block] = mapped
-        return found
-
-    def ask_for(self, blocks: Sequence[Block]) -> list[tuple[Block, Any]]:
-        """Each block with its bytes, or with the future of a fetch that brings them."""
-        with self._lock:
-            missing = []
-            for block in blocks:
-                if block not in self._held:
-                    found = self._cache.find(self._name(block))
-                    if found is None:
-                        missing.append(block)
-                        continue
-                    self._held[block] = found
-                self._held.move_to_end(block)
-            for run in map(self._extended, _neighbours(missing)):
-                future: Future[dict[Block, Any]] = Future()
-                self._held.update(dict.fromkeys(run, future))
-                in_background(self._fetch, run, future)
+            self._request(blocks)
             asked = [(block, self._held[block]) for block in blocks]
-            while len(self._held) > self.most:
-                self._held.popitem(last=False)
-        return asked
+            for block in blocks:
+                if self._awaited[block] <= 1:
+                    del self._awaited[block]
+                else:
+                    self._awaited[block] -= 1
+            self._drop()
+        return [held.result()[block] if isinstance(held, Future) else held for block, held in asked]
+
+    def _request(self, blocks: Sequence[Block]) -> int:
+        """Find blocks in the cache, and fetch the others; how many these are."""
+        missing = []
+        self._along.difference_update(blocks)
+        for block in blocks:
+            if block not in self._held:
+                found = self._cache.find(self._name(block))
+                if found is None:
+                    missing.append(block)
+                    continue
+                self._held[block] = found
+            self._held.move_to_end(block)
+        for run in _neighbours(missing):
+            left = [block for block in run if block not in self._held]  # the others came along with another run
+            for part in map(self._extended, _neighbours(left)):
+                future: Future[dict[Block, Any]] = Future()
+                self._held.update(dict.fromkeys(part, future))
+                self._along |= {*part} - {*blocks} if not self._all_fit else set()
+                in_background(self._fetch, part, future)
+        return len(missing)
+
+    def _drop(self) -> None:
+        """Drop what was used longest ago, unless somebody waits for it."""
+        excess = len(self._held) - len(self._awaited) - len(self._along) - self.most
+        if excess > 0:
+            idle = (block for block in self._held if block not in self._awaited and block not in self._along)
+            for block in list(islice(idle, excess)):
+                del self._held[block]
 
     def _extended(self, run: list[Block]) -> list[Block]:
-        """Where blocks are requested one after the other, a request brings the next ones too."""
+        """More blocks for a request: the next ones if it continues the last, and those around it if all are needed."""
         (shard, number), last = run[0], self._last
-        if last == (shard, number - 1):
-            count = -(-self._paths[shard].status().size // BLOCK_BYTES)
-            following = range(run[-1][1] + 1, min(number + _IN_ONE_REQUEST, count))
-            more = takewhile(lambda block: block not in self._held, ((shard, place) for place in following))
-            run = [*run, *more]
+        count = -(-self._paths[shard].status().size // BLOCK_BYTES)
+        if self._all_fit:
+            first = number - number % _IN_ONE_REQUEST
+            before = range(number - 1, first - 1, -1)
+            after = range(run[-1][1] + 1, min(first + _IN_ONE_REQUEST, count))
+            run = [*reversed(self._missing(shard, before)), *run, *self._missing(shard, after)]
+        elif last == (shard, number - 1):
+            run = [*run, *self._missing(shard, range(run[-1][1] + 1, min(number + _IN_ONE_REQUEST, count)))]
         self._last = run[-1]
         return run
+
+    def _missing(self, shard: int, numbers: Iterable[int]) -> list[Block]:
+        """Blocks that are not at hand, up to the first that is."""
+        blocks = ((shard, number) for number in numbers)
+        return list(takewhile(lambda b: b not in self._held and not self._cache.has(self._name(b)), blocks))
 
     def _fetch(self, run: list[Block], future: Future[dict[Block, Any]]) -> None:
         """Neighbouring blocks, with one request. Whoever waits for them does not wait for the cache too."""
@@ -315,7 +359,8 @@ class Blocks:
             path = self._paths[run[0][0]]
             status = path.status()
             start, stop = run[0][1] * BLOCK_BYTES, min((run[-1][1] + 1) * BLOCK_BYTES, status.size)
-            data = get(path.key, start, stop, status.etag)
+            with _requests:
+                data = get(path.key, start, stop, status.etag)
         except BaseException as error:
             self.forget(run)  # whoever asks next tries again
             future.set_exception(error)
@@ -324,17 +369,25 @@ class Blocks:
         future.set_result(found)
         for block, piece in found.items() if self._keeps else ():
             self._cache.add(self._name(block), piece)
+            # What is used again is used from the cache: memory of the system, not of this process.
+            mapped = self._cache.find(self._name(block))
+            with self._lock:
+                if mapped is not None and self._held.get(block) is future:
+                    self._held[block] = mapped
 
     def forget(self, blocks: Iterable[Block]) -> None:
         """Fetch them again when they are next needed."""
         for block in blocks:
             with self._lock:
                 self._held.pop(block, None)
+                self._along.discard(block)
             self._cache.forget(self._name(block))
 
     def _name(self, block: Block) -> str:
-        path = self._paths[block[0]]
-        return f"{name_of(path, path.status())}.{block[1]}"
+        if (name := self._names.get(block[0])) is None:
+            path = self._paths[block[0]]
+            name = self._names[block[0]] = name_of(path, path.status())
+        return f"{name}.{block[1]}"
 
 
 def _neighbours(blocks: Iterable[Block]) -> Iterator[list[Block]]:
@@ -391,4 +444,63 @@ class Ranges:
 
     def _fetch(self, file: int, start: int, stop: int) -> memoryview:
         path = self._paths[file]
-        return get(path.key, start, stop, path.status().etag)
+        with _requests:
+            return get(path.key, start, stop, path.status().etag)
+
+
+class StoredArray:
+    """An array in a .npy object, of which only the blocks that are indexed come to this machine. Thread-safe.
+
+    It takes slices, numbers and arrays of numbers along its first axis, as NumPy does.
+    """
+
+    def __init__(self, path: ObjectPath) -> None:
+        size = path.status().size
+        head = io.BytesIO(get(path.key, 0, min(size, _NPY_HEAD), path.status().etag))
+        np.lib.format.read_magic(head)
+        self.shape, _, self.dtype = np.lib.format.read_array_header_1_0(head)
+        self._start, self._row = head.tell(), self.dtype.itemsize * math.prod(self.shape[1:])
+        self._blocks = Blocks([path])
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, wanted: Any) -> Any:
+        if isinstance(wanted, slice):
+            begin, end, step = wanted.indices(len(self))
+            return self._rows(begin, max(begin, end))[::step] if step > 0 else self[:][wanted]
+        numbers = np.asarray(wanted)
+        if numbers.ndim == 0:
+            return self._rows(int(numbers), int(numbers) + 1)[0]
+        return self._at(np.flatnonzero(numbers) if numbers.dtype == bool else numbers)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        rows = self[:]
+        return rows if dtype is None else rows.astype(dtype)  # type: ignore[no-any-return]
+
+    def _rows(self, begin: int, end: int) -> NDArray[Any]:
+        first, stop = self._start + begin * self._row, self._start + end * self._row
+        numbers = range(first // BLOCK_BYTES, -(-stop // BLOCK_BYTES)) if stop > first else range(0)
+        rows = np.empty((end - begin, *self.shape[1:]), self.dtype)
+        memory, filled = rows.reshape(-1).view(np.uint8), 0
+        for at in range(0, len(numbers), REQUESTS):  # not more in memory than that
+            some = numbers[at : at + REQUESTS]
+            for number, data in zip(some, self._blocks.get([(0, number) for number in some]), strict=True):
+                base = number * BLOCK_BYTES
+                piece = np.frombuffer(data, np.uint8)[max(0, first - base) : stop - base]
+                memory[filled : filled + len(piece)] = piece
+                filled += len(piece)
+        return rows
+
+    def _at(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        found = np.empty((len(numbers), *self.shape[1:]), self.dtype)
+        step = BLOCK_BYTES // self._row
+        owners = numbers // step
+        for owner in np.unique(owners).tolist():
+            here = np.flatnonzero(owners == owner)
+            rows = self._rows(owner * step, min((owner + 1) * step, len(self)))
+            found[here] = rows[numbers[here] - owner * step]
+        return found
+
+
+_NPY_HEAD = 256  # bytes in which the header of such a file ends

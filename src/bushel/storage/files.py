@@ -37,6 +37,7 @@ __all__ = [
     "open_to_read",
     "openable",
     "read_each",
+    "read_head",
     "read_past_cache",
     "read_together",
     "remove_below",
@@ -162,6 +163,14 @@ def read_past_cache(path: Path, offset: int, length: int) -> bytes:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(file.fileno(), offset, length, os.POSIX_FADV_DONTNEED)
         return os.pread(file.fileno(), length, offset)
+
+
+def read_head(path: Path, most: int) -> bytes:
+    """The first bytes of a file, at most so many. Raises FileNotFoundError if there is no such file."""
+    if isinstance(path, ObjectPath):
+        return stores.get_head(path.key, most)
+    with path.open("rb", buffering=0) as file:
+        return file.read(most)
 
 
 def read_each(paths: Iterable[Path], *, most_bytes: int | None = None) -> Iterator[tuple[Path, Callable[[], bytes]]]:

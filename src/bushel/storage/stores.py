@@ -134,6 +134,12 @@ def stream(key: Key, start: int, stop: int, status: Status) -> Iterator[memoryvi
             time.sleep(_pause(failed))
 
 
+def get_head(key: Key, most: int) -> bytes:
+    """The first bytes of an object, at most so many."""
+    obs, store = _client(), _store(key.scheme, key.bucket)
+    return _ask(key, lambda: bytes(obs.get(store, key.name, options={"range": (0, most)}).bytes()))
+
+
 def get_all(key: Key) -> bytes:
     """A small object whole."""
     obs, store = _client(), _store(key.scheme, key.bucket)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -20,7 +21,8 @@ from bushel import __version__, _native
 from bushel.building.recipe import changed_code
 from bushel.errors import FileProblem, FormatError
 from bushel.parallel import map_in_threads
-from bushel.storage import temporary_path, write_whole
+from bushel.records.index import read_made
+from bushel.storage import give_name, local_paths, remove_below, sizes_in, whole_path, write_whole
 from bushel.storage.lock import boot_of_machine
 
 __all__ = [
@@ -38,6 +40,8 @@ __all__ = [
 
 
 JOURNAL_NAME = "_journal"
+CLAIM_NAME = "claim.json"
+_AT_ONCE = 16  # small objects read at once
 _CODECS = ("isal", "pillow", "pyarrow", "simplejpeg")
 
 
@@ -61,6 +65,11 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     generation: int = 0
     code: dict[str, str] = {}  # digests of custom transforms
+
+    @property
+    def digest(self) -> str:
+        """A name for this build."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
 
     def differences(self, other: Identity) -> list[str]:
         """How `other` differs, as text."""
@@ -106,6 +115,21 @@ def unfinished(out: Path, changed: list[str]) -> FileProblem:
     )
 
 
+def delivered(target: Path, build: str) -> list[Outcome]:
+    """The outcomes of the shards in a store that this build has delivered, as their indexes have them."""
+    sizes = sizes_in(target)
+    indexes = [path for path in (target / "_index").iterdir() if path.suffix == ".idx"]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = [made for made in pool.map(read_made, indexes) if made and made.build == build]
+    outcomes = [msgspec.json.decode(made.outcome, type=Outcome) for made in found]
+    return [outcome for outcome in outcomes if sizes.get(outcome.path) == outcome.bytes]
+
+
+def journal_in(out: Path) -> Journal:
+    """The journal of the build that writes into a folder, here or in a store."""
+    return Journal(out) if local_paths([out]) else StoredJournal(out)
+
+
 class Journal:
     """The journal of the build that writes into one folder."""
 
@@ -129,9 +153,11 @@ class Journal:
     @property
     def generation(self) -> int:
         """Which generation of the dataset the build here makes."""
-        return self._begun().generation
+        return self.identity.generation
 
-    def _begun(self) -> Identity:
+    @property
+    def identity(self) -> Identity:
+        """Which build the one here is."""
         try:
             return msgspec.json.decode(self._identity.read_bytes(), type=Identity)
         except msgspec.MsgspecError as error:
@@ -170,6 +196,10 @@ class Journal:
             folder.mkdir()
         self._note_boot()
 
+    def note(self, outcome: Outcome, *, durable: bool) -> None:
+        """Note that a task is done and its files are written, if nothing else says so."""
+        self.write(outcome, sync=durable or bool(outcome.path))
+
     @property
     def is_of_this_machine(self) -> bool:
         """Whether the machine has not restarted since: then everything that was written is still there."""
@@ -183,7 +213,7 @@ class Journal:
         """How the unfinished build here differs."""
         # In the form that is read back: tuples become lists, and so on.
         now = msgspec.json.decode(msgspec.json.encode(identity), type=Identity)
-        return self._begun().differences(now)
+        return self.identity.differences(now)
 
     def clean(self) -> None:
         """Remove files that killed tasks left half written."""
@@ -208,12 +238,6 @@ class Journal:
             for task in tasks
             if f"{task}.json" in there
         }
-
-    def all_outcomes(self, at_once: int) -> list[Outcome]:
-        """The outcomes of all finished tasks, read `at_once` at a time."""
-        with ThreadPoolExecutor(at_once) as pool:
-            found = pool.map(lambda path: path.read_bytes(), list(self._done.iterdir()))
-            return [msgspec.json.decode(data, type=Outcome) for data in found]
 
     @property
     def has_shards(self) -> bool:
@@ -268,6 +292,65 @@ class Journal:
             os.close(descriptor)
 
 
+class StoredJournal(Journal):
+    """A journal in a store, for machines that share nothing else. Its objects are written whole, and stay."""
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """What is noted there is there, whichever machine restarts."""
+        return True
+
+    def _forget_what_was_not_on_disk(self) -> None:
+        """A build that was not planned to the end has done nothing else."""
+        for folder in (self.plan, self.fits, self.runs, self._done):
+            remove_below(folder)
+
+    def clean(self) -> None:
+        """Remove what only the last run needed."""
+        for path in self.folder.glob("job-*"):
+            path.unlink()
+        remove_below(self.spool)
+
+    def note(self, outcome: Outcome, *, durable: bool) -> None:
+        """A shard is done when its index is there, which says so."""
+        if not outcome.path:
+            self.write(outcome, sync=durable)
+
+    def outcomes(self, tasks: Iterable[str]) -> dict[str, Outcome]:
+        """The outcomes of finished tasks, by task, from two listings."""
+        wanted = set(tasks)
+        paths = [path for path in self._done.iterdir() if path.stem in wanted]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            noted = [msgspec.json.decode(data, type=Outcome) for data in pool.map(Path.read_bytes, paths)]
+        shards = delivered(self.folder.parent, self.identity.digest)
+        return {outcome.task: outcome for outcome in (*noted, *shards) if outcome.task in wanted}
+
+    @property
+    def has_shards(self) -> bool:
+        """Whether an earlier run finished any shard, so that continuing is worthwhile."""
+        return self.is_begun and bool(delivered(self.folder.parent, self.identity.digest))
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether any work is done that need not be repeated."""
+        return super().has_outcomes or self.has_shards
+
+    def remove(self) -> None:
+        """The dataset is complete. The object that identifies the build goes first."""
+        self._identity.unlink()
+        remove_below(self.folder)
+
+    def empty(self) -> None:
+        """Forget the build, but keep the folder claimed."""
+        self._identity.unlink()
+        remove_below(self.folder, keep=self.folder / CLAIM_NAME)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Nothing: whoever claims the folder in the store has it."""
+        yield
+
+
 QUARANTINE_NAME = "_quarantine.jsonl"
 
 
@@ -290,7 +373,7 @@ class Quarantine:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = 0
-        self._temporary = temporary_path(path)
+        self._temporary = whole_path(path)
         self._file: IO[bytes] | None = None
 
     def add(self, refused: Quarantined) -> None:
@@ -304,8 +387,8 @@ class Quarantine:
         """Give the file its name, if anything was refused. A task that is repeated writes it again."""
         if self._file is not None:
             self._file.close()
-            self._temporary.replace(self.path)
-        else:
+            give_name(self._temporary, self.path)
+        elif local_paths([self.path]):
             self.path.unlink(missing_ok=True)
 
 

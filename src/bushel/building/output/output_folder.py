@@ -16,7 +16,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.output.journal import JOURNAL_NAME, QUARANTINE_NAME, Identity, Journal, unfinished
+from bushel.building.output.journal import (
+    CLAIM_NAME,
+    JOURNAL_NAME,
+    QUARANTINE_NAME,
+    Identity,
+    Journal,
+    StoredJournal,
+    delivered,
+    journal_in,
+    unfinished,
+)
 from bushel.building.planning.draft import Frozen
 from bushel.building.planning.plan import Plan
 from bushel.building.recipe import RECIPE_NAME
@@ -36,7 +46,6 @@ from bushel.storage import (
     replaced_path,
     shard_paths,
     sibling,
-    sizes_in,
 )
 from bushel.storage.file_kinds import SHARD_CODECS
 from bushel.storage.lock import hold
@@ -220,52 +229,64 @@ def _is_published(folder: Path) -> bool:
         return False
 
 
-_CLAIM = "claim.json"
 _AT_ONCE = 16  # small objects read or copied at once
 
 
 @dataclass(frozen=True)
 class OutputStore(OutputFolder):
-    """`folder` is on this machine; `deliver_to` is where the dataset grows: at `out`, or next to the one to replace."""
+    """`folder` is on this machine; `deliver_to` is where the dataset grows: at `out`, or next to the one to replace.
+
+    The journal is in `folder`, unless the build `is_spread` over machines that share nothing but the store.
+    """
+
+    is_spread: bool = False
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the build that writes here."""
+        return journal_in(self.target if self.is_spread else self.folder)
 
     @contextmanager
     def hold(self) -> Iterator[Callable[[], None]]:
         """Lock the folder, on this machine and in the store."""
-        with self.journal.lock(), hold(self.target / JOURNAL_NAME / _CLAIM, self.out) as holding:
+        with self.journal.lock(), hold(self.target / JOURNAL_NAME / CLAIM_NAME, self.out) as holding:
             yield holding.check
 
     @property
     def written_to(self) -> list[Path]:
-        """The folders that tasks write to: one on disk, and one in the store."""
-        return [self.journal.folder, self.target / JOURNAL_NAME]
+        """The folders that tasks write to: one in the store, and one on disk if machines share it."""
+        return list(dict.fromkeys([self.journal.folder, self.target / JOURNAL_NAME]))
 
     def prepare(self, identity: Identity) -> None:
         """Start here, or continue with what is in the store."""
-        there, here = Journal(self.target), self.journal
+        there, here = StoredJournal(self.target), self.journal
         is_begun = there.is_begun
         if is_begun and (changed := there.differences(identity)):
             if not self.may_wipe:
                 raise unfinished(self.out, changed)
-            remove_below(self.target, keep=self.target / JOURNAL_NAME / _CLAIM)
+            remove_below(self.target, keep=self.target / JOURNAL_NAME / CLAIM_NAME)
             is_begun = False
-        if here.is_begun and here.differences(identity):
-            wipe(self.folder)
-        here.begin(identity)
-        here.clean()
-        if not is_begun:
-            there.identify(identity)
-        self._continue(there if is_begun else None)
+        if self.is_spread:
+            there.begin(identity)
+            there.clean()
+        else:
+            if here.is_begun and here.differences(identity):
+                wipe(self.folder)
+            here.begin(identity)
+            here.clean()
+            if not is_begun:
+                there.identify(identity)
+            self._continue(there if is_begun else None, identity.digest)
         if self.manifest is not None:
             before = self.out / QUARANTINE_NAME
             (self.folder / QUARANTINE_NAME).write_bytes(before.read_bytes() if before.is_file() else b"")
 
-    def _continue(self, there: Journal | None) -> None:
+    def _continue(self, there: Journal | None, build: str) -> None:
         """Take over what the store says is done; what only this machine knows does not count."""
         self.journal.forget_shards()
         if there is None:
             return
-        sizes = sizes_in(self.target)
-        outcomes = [found for found in there.all_outcomes(_AT_ONCE) if sizes.get(found.path) == found.bytes]
+        outcomes = delivered(self.target, build)
         for outcome in outcomes:
             self.journal.write(outcome, sync=False)
         refused = [outcome.task for outcome in outcomes if outcome.refused]
@@ -275,7 +296,7 @@ class OutputStore(OutputFolder):
     def bytes_needed(self, plan: Plan, parts: int) -> int:
         """How much disk space of this machine the build takes: sorted runs and a shard; finished ones are uploaded."""
         shard = max(shard.bytes for shard in plan.facts.shards)
-        return shard + (plan.run_bytes(parts) if parts else 0)
+        return shard + (plan.run_bytes(parts) if parts and not self.is_spread else 0)
 
     def show_refused(self) -> None:
         """Make the list of refused samples available although the build stopped."""
@@ -292,18 +313,19 @@ class OutputStore(OutputFolder):
                 (self.target / name).write_bytes((self.folder / name).read_bytes())
         if self.target != self.out:
             _replace(self.out, self.target)
-        remove_journal(self.out)
+        StoredJournal(self.out).remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def give_up(self) -> None:
         """Remove a build that could not be planned, except for shards that an earlier run uploaded."""
-        if not Journal(self.target).has_shards:
-            remove_journal(self.target)
+        there = StoredJournal(self.target)
+        if not there.has_shards:
+            there.remove()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def open_output(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
-    """Find out what is at `out`, and whether the build may write there."""
+def open_output(out: Path, *, overwrite: bool, append: bool, is_remote: bool = False) -> OutputFolder:
+    """Find out what is at `out`, and whether the build may write there; `is_remote` if other machines do its tasks."""
     if overwrite and append:
         raise ValueError("overwrite and append cannot both be given")
     if local_paths([out]):
@@ -315,16 +337,17 @@ def open_output(out: Path, *, overwrite: bool, append: bool) -> OutputFolder:
     beside = new_path(out)
     if (beside / MANIFEST_NAME).is_file():
         _replace(out, beside)  # a build was stopped while doing this
-        remove_journal(out)
+        StoredJournal(out).remove()
     elif _is_published(out):
-        remove_journal(out)  # this was all that was left to do
+        StoredJournal(out).remove()  # this was all that was left to do
     is_complete = (out / MANIFEST_NAME).is_file()
     check_before(out, is_complete=is_complete, overwrite=overwrite, append=append)
+    is_spread = is_remote and not os.environ.get("BUSHEL_WORK")
     if append:
-        return OutputStore(out, _work_folder(out), read_manifest(out), deliver_to=out)
+        return OutputStore(out, _work_folder(out), read_manifest(out), deliver_to=out, is_spread=is_spread)
     check_only_ours(out)
     target = beside if is_complete else out
-    return OutputStore(out, _work_folder(target), may_wipe=overwrite, deliver_to=target)
+    return OutputStore(out, _work_folder(target), may_wipe=overwrite, deliver_to=target, is_spread=is_spread)
 
 
 def _work_folder(target: Path) -> Path:
@@ -348,12 +371,6 @@ def _replace(out: Path, new: Path) -> None:
     copy_file(new / MANIFEST_NAME, out / MANIFEST_NAME)
     (new / MANIFEST_NAME).unlink()
     remove_below(new)
-
-
-def remove_journal(folder: Path) -> None:
-    """Remove a journal. The file that identifies the build goes first: half a journal does not count as one."""
-    (folder / JOURNAL_NAME / "build.json").unlink()
-    remove_below(folder / JOURNAL_NAME)
 
 
 def _fetch(source: Path, target: Path) -> None:

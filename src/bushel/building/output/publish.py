@@ -38,7 +38,7 @@ def publish(
     """Write everything that is not a shard, and the manifest last."""
     shards = {outcome.path: outcome for outcome in outcomes if outcome.path}
     _check_shards(output, shards.values())
-    tasks = [outcome.task for outcome in outcomes]
+    tasks = [outcome.task for outcome in outcomes if outcome.refused]
     join_quarantines(
         [output.journal.refused_path(task) for task in tasks],
         output.folder / QUARANTINE_NAME,

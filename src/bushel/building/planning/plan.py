@@ -17,7 +17,7 @@ from bushel.data.categories import Labels
 from bushel.data.columns import BytesColumn
 from bushel.data.schema import Schema
 from bushel.records.manifest import Balanced
-from bushel.storage import write_array, write_whole
+from bushel.storage import StoredArray, local_copy, local_paths, write_array, write_whole
 from bushel.storage.file_kinds import SHARD_CODECS
 
 __all__ = ["Plan", "PlanFacts", "ShardPlan", "cut_into_shards", "load_plan"]
@@ -83,23 +83,23 @@ class Plan:
     @cached_property
     def order(self) -> Rows:
         """The row of each planned sample, in planned order; rows are numbered through all partitions."""
-        return load_array(self.folder / "order.npy")
+        return find_array(self.folder / "order.npy")  # type: ignore[no-any-return]
 
     @cached_property
     def place(self) -> Rows:
         """The place of each row in the planned order, or -1 if it is left out."""
-        return load_array(self.folder / "place.npy")
+        return find_array(self.folder / "place.npy")  # type: ignore[no-any-return]
 
     @cached_property
     def hashes(self) -> NDArray[np.uint64]:
         """XXH64 of each row's key."""
-        return load_array(self.folder / "hashes.npy")
+        return find_array(self.folder / "hashes.npy")  # type: ignore[no-any-return]
 
     @cached_property
     def sizes(self) -> Rows | None:
         """Bytes of each row, as the source lists them; None if it does not."""
         path = self.folder / "sizes.npy"
-        return load_array(path) if path.exists() else None
+        return find_array(path) if path.exists() else None
 
     def origins(self, partitions: Rows, rows: Rows) -> tuple[Rows, NDArray[np.int32] | None]:
         """The source rows that planned rows come from, and the number of each repeat; None without repeats."""
@@ -180,10 +180,16 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """An array in a file, mapped."""
+    """An array in a file, mapped; of one in a store, a copy on this machine is."""
+    path = local_copy(path)
     if path.stat().st_size <= 128:  # only a header: nothing to map
         return np.load(path, allow_pickle=False)  # type: ignore[no-any-return]
     return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def find_array(path: Path) -> Any:
+    """An array in a file, mapped; one in a store is read where it is indexed."""
+    return load_array(path) if local_paths([path]) else StoredArray(path)  # type: ignore[arg-type]
 
 
 def load_plan(folder: Path) -> Plan | None:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -21,8 +21,8 @@ from bushel.data.columns import BytesColumn
 from bushel.data.encoding import FRAMING
 from bushel.errors import FileProblem
 from bushel.records.files import Compression, open_file
-from bushel.records.index import Index, index_path, keys_path, load_index, save_index, tie_of
-from bushel.storage import sync_folder, temporary_path, upload, write_whole
+from bushel.records.index import Index, Made, index_path, keys_path, load_index, save_index, tie_of
+from bushel.storage import load_bytes, sync_folder, temporary_path, upload, write_whole
 
 __all__ = [
     "PlacedRecords",
@@ -233,18 +233,21 @@ def write_beside(path: Path, index: Index, keys: BytesColumn) -> None:
         file.write(keys.data.tobytes())
 
 
-def deliver(folder: Path, target: Path, outcome: Outcome) -> None:
-    """Upload a shard with its index and keys, mark it as done, and remove it from this machine."""
+def deliver(folder: Path, target: Path, outcome: Outcome, build: str) -> None:
+    """Upload a shard and its index, which says that the shard is done, and remove both from this machine.
+
+    Every object costs: the keys are in the index there, and so is the outcome, which a journal has here.
+    """
     path, uploaded = folder / outcome.path, target / outcome.path
-    status = upload(path, uploaded)
-    index = load_index(path)
-    assert index is not None, "a shard is written with its index"
-    save_index(uploaded, index, tie=msgspec.structs.replace(tie_of(path, index), etag=status.etag))
-    upload(keys_path(path), keys_path(uploaded))
     refused = Journal(folder).refused_path(outcome.task)
     if refused.exists():
         upload(refused, Journal(target).refused_path(outcome.task))
-    Journal(target).write(outcome)
+    status = upload(path, uploaded)
+    index = load_index(path)
+    assert index is not None, "a shard is written with its index"
+    made = Made(build, msgspec.Raw(msgspec.json.encode(outcome)))
+    index = replace(index, keys=load_bytes(keys_path(path)), made=made)
+    save_index(uploaded, index, tie=msgspec.structs.replace(tie_of(path, index), etag=status.etag))
     for done in (path, index_path(path), keys_path(path)):
         done.unlink()
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,13 @@ from numpy.typing import NDArray
 from bushel.building.planning.plan import ShardPlan, load_array, save_array
 from bushel.building.tasks.shard_files import InOrder, PlacedRecords, write_all
 from bushel.errors import FileProblem
-from bushel.storage import temporary_path
+from bushel.storage import give_name, local_paths, read_past_cache, whole_path
 
 __all__ = ["SortedRunWriter", "merge_runs"]
 
 RUN_BYTES = 48 << 20  # sorted at a time
 WINDOW_BYTES = 16 << 20  # merged at a time
+_AT_ONCE = 16  # requests to a store
 
 # `segments.npy` has, per run and shard, the number of its first record and the byte where that begins, and one more.
 _EDGES, _PLACES, _LENGTHS, _LABELS, _DATA = "segments.npy", "places.npy", "lengths.npy", "labels.npy", "data"
@@ -44,7 +49,7 @@ class SortedRunWriter:
 
     def __post_init__(self) -> None:
         self._firsts = np.array([*(shard.first for shard in self.shards), self.shards[-1].end])
-        self._temporary = temporary_path(self.stem)
+        self._temporary = whole_path(_file(self.stem, _DATA))
         self._file = self._temporary.open("wb", buffering=0)
         self._records = self.bytes = 0
 
@@ -85,7 +90,7 @@ class SortedRunWriter:
         if self.durable:
             os.fsync(self._file.fileno())
         self._file.close()
-        self._temporary.replace(_file(self.stem, _DATA))
+        give_name(self._temporary, _file(self.stem, _DATA))
         shape = (0, len(self._firsts), 2)
         save_array(_file(self.stem, _EDGES), np.stack(self._edges) if self._edges else np.empty(shape, np.int64))
         places, lengths, labels = ([arrays[i] for arrays in self._done] for i in range(3))
@@ -107,23 +112,23 @@ def _file(stem: Path, suffix: str) -> Path:
 class _Share:
     """What one run holds for one shard; the records themselves stay in their file."""
 
-    stem: Path
+    path: Path  # of that file
     first_byte: int
     places: NDArray[np.int64]
     lengths: NDArray[np.int64]
     labels: NDArray[Any] | None
 
 
-def _shares(stem: Path, shard: int) -> list[_Share]:
+def _shares(files: Mapping[str, Path], stem: str, shard: int) -> list[_Share]:
     # Copied, not mapped: each mapping holds a file open, and there may be thousands of partitions.
-    edges = np.array(load_array(_file(stem, _EDGES))[:, shard : shard + 2])
+    edges = np.array(load_array(files[f"{stem}.{_EDGES}"])[:, shard : shard + 2])
     if not len(edges) or (edges[:, 0, 0] == edges[:, 1, 0]).all():
         return []
-    places, lengths = load_array(_file(stem, _PLACES)), load_array(_file(stem, _LENGTHS))
-    labels = load_array(_file(stem, _LABELS)) if _file(stem, _LABELS).exists() else None
+    places, lengths = load_array(files[f"{stem}.{_PLACES}"]), load_array(files[f"{stem}.{_LENGTHS}"])
+    labels = load_array(files[f"{stem}.{_LABELS}"]) if f"{stem}.{_LABELS}" in files else None
     return [
         _Share(
-            stem,
+            files[f"{stem}.{_DATA}"],
             first_byte,
             np.array(places[begin:end]),
             np.array(lengths[begin:end]),
@@ -134,12 +139,20 @@ def _shares(stem: Path, shard: int) -> list[_Share]:
     ]
 
 
-def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterator[list[PlacedRecords]]:
+def merge_runs(
+    files: Mapping[str, Path], stems: Iterable[str], shard: int, planned: ShardPlan, scratch: Path
+) -> Iterator[list[PlacedRecords]]:
     """The records of one shard from the runs of all partitions, a window of planned places at a time.
 
-    The next window reuses the memory of what is yielded.
+    `files` are those of the runs, by name. What is in a store is first copied to a file in `scratch`. The next window
+    reuses the memory of what is yielded.
     """
-    shares = [share for stem in stems for share in _shares(stem, shard)]
+    is_here = all(local_paths([path]) for path in islice(files.values(), 1))
+    with ThreadPoolExecutor(_AT_ONCE) if not is_here else nullcontext() as pool:
+        found = (pool.map if pool else map)(lambda stem: _shares(files, stem, shard), stems)
+        shares = [share for some in found for share in some]
+        if pool:
+            shares = _brought(shares, scratch / "runs", pool)
     if not shares:
         return
     limits = _windows(shares, planned)
@@ -151,6 +164,23 @@ def merge_runs(stems: Iterable[Path], shard: int, planned: ShardPlan) -> Iterato
         slices = [slice(*edge[window : window + 2].tolist()) for edge in edges]
         _read_window(shares, [end[window : window + 2].tolist() for end in ends], memory)
         yield [_placed(shares, slices, memory[: sizes[window]])]
+
+
+def _brought(shares: Sequence[_Share], path: Path, pool: ThreadPoolExecutor) -> list[_Share]:
+    """The same shares, with their records in a file on this machine."""
+    sizes = [int(share.lengths.sum()) for share in shares]
+    here = [
+        replace(share, path=path, first_byte=end - size)
+        for share, size, end in zip(shares, sizes, accumulate(sizes), strict=True)
+    ]
+    path.touch()
+    with path.open("r+b", buffering=0) as file:
+
+        def bring(there: _Share, own: _Share, size: int) -> None:
+            os.pwrite(file.fileno(), read_past_cache(there.path, there.first_byte, size), own.first_byte)
+
+        deque(pool.map(bring, shares, here, sizes), maxlen=0)
+    return here
 
 
 def _memory(size: int) -> NDArray[np.uint8]:
@@ -178,20 +208,20 @@ def _windows(shares: Sequence[_Share], planned: ShardPlan) -> NDArray[np.int64]:
 
 def _read_window(shares: Sequence[_Share], ranges: Sequence[list[int]], memory: NDArray[np.uint8]) -> None:
     """What each share holds of the window, one after the other. One file is open at a time."""
-    at, file, stem = 0, None, None
+    at, file, path = 0, None, None
     view = memory.data
     try:
         for share, (begin, end) in zip(shares, ranges, strict=True):
             if begin == end:
                 continue
-            if share.stem != stem:
+            if share.path != path:
                 if file is not None:
                     file.close()
-                file, stem = _file(share.stem, _DATA).open("rb", buffering=0), share.stem
+                file, path = share.path.open("rb", buffering=0), share.path
             assert file is not None
             file.seek(share.first_byte + begin)
             if file.readinto(view[at : at + end - begin]) != end - begin:
-                raise FileProblem(_file(share.stem, _DATA), "ends early: is the disk failing?")
+                raise FileProblem(share.path, "ends early: is the disk failing?")
             at += end - begin
     finally:
         if file is not None:

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import pickle
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -23,7 +24,7 @@ from bushel import _native
 from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.engines import Counters
-from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined
+from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined, journal_in
 from bushel.building.planning.plan import Plan, load_plan
 from bushel.building.tasks.shard_files import PlacedRecords, ShardFile, deliver, read_back, write_beside, write_in_order
 from bushel.building.tasks.sorted_runs import SortedRunWriter, merge_runs
@@ -33,6 +34,7 @@ from bushel.data.encoding import FramedRecords, Narrowings
 from bushel.errors import BushelError, TooManyRefused
 from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source
+from bushel.storage import as_path
 from bushel.transforms.fitted import Layer
 
 __all__ = ["Job", "Task", "memory_of", "perform"]
@@ -76,11 +78,18 @@ class Job:
     fit_rows: int = 0  # rows of a task that fits
     part_rows: int = 0  # rows of a part, if shards are merged from parts
     deliver_to: Path | None = None  # where finished shards go, if they do not stay in `out`
+    build: str = ""  # the identity of the build, of which a delivered shard is a part
+    is_spread: bool = False  # over machines that share nothing but the store: each writes shards to a folder of its own
 
     @property
     def journal(self) -> Journal:
         """The journal of the build."""
-        return Journal(self.out)
+        return journal_in(self.deliver_to if self.is_spread and self.deliver_to else self.out)
+
+    @cached_property
+    def runs(self) -> dict[str, Path]:
+        """The files of all runs, by name: listed once, when all are written."""
+        return {path.name: path for path in self.journal.runs.iterdir()}
 
     @cached_property
     def durable(self) -> bool:
@@ -106,19 +115,21 @@ def perform(job: Job | str, task: Task) -> Outcome:
     if isinstance(job, str):
         if getattr(_loaded, "path", None) != job:
             _give_back_memory()
-            _loaded.job, _loaded.path = pickle.loads(Path(job).read_bytes()), job
+            _loaded.job, _loaded.path = pickle.loads(as_path(job).read_bytes()), job
         job = _loaded.job
     assert isinstance(job, Job)
-    work = _Work(job, task)
-    kinds = {"fit": work.fit, "part": work.write_part, "partition": work.write_partition}
-    try:
-        outcome = kinds.get(task.kind, work.write_shard)()
-    finally:
-        work.quarantine.close()
-        job.counters.end(task.slot)
-    if job.deliver_to is not None and outcome.path:
-        deliver(job.out, job.deliver_to, outcome)
-    job.journal.write(outcome, sync=job.durable or bool(outcome.path))
+    with tempfile.TemporaryDirectory(prefix="bushel-") if job.is_spread else contextlib.nullcontext(job.out) as folder:
+        job.out = Path(folder)
+        work = _Work(job, task)
+        kinds = {"fit": work.fit, "part": work.write_part, "partition": work.write_partition}
+        try:
+            outcome = kinds.get(task.kind, work.write_shard)()
+        finally:
+            work.quarantine.close()
+            job.counters.end(task.slot)
+        if job.deliver_to is not None and outcome.path:
+            deliver(job.out, job.deliver_to, outcome, job.build)
+        job.journal.note(outcome, durable=job.durable)
     return outcome
 
 
@@ -258,7 +269,7 @@ class _Work:
             tasks = [Task("part", part, 0) for part in parts]
         else:
             tasks = [Task("partition", number, 0) for number, samples in enumerate(self.plan.facts.planned) if samples]
-        return merge_runs([self.job.journal.runs / task.name for task in tasks], self.task.number, shard)
+        return merge_runs(self.job.runs, [task.name for task in tasks], self.task.number, shard, self.job.out)
 
     def _encode(
         self, partition: int, block: Block, place: NDArray[np.int64] | None
