@@ -157,7 +157,10 @@ def test_a_listing_of_twenty_thousand_objects_is_a_request_for_each_thousand(
             "https://key:kQ7-this-is-the-secret-9fZ@bucket.s3.amazonaws.com/x",
             "a path must not hold credentials; got https://…@bucket.s3.amazonaws.com",
         ),
-        ("hdfs://node/x", "a path must be on this machine or begin with one of s3://, gs://, az://; got hdfs://…"),
+        (
+            "hdfs://node/x",
+            "a path must be on this machine or begin with one of s3://, gs://, az://, http://, https://; got hdfs://…",
+        ),
         ("s3:///x", "a path must name a bucket, as in s3://bucket/name; got 's3:///x'"),
         ("s3://buck*/x", "a path must name a bucket, as in s3://bucket/name; got 's3://buck*/x'"),
         ("file:///x", "a file on this machine is named by its path alone, without file://; got 'file:///x'"),

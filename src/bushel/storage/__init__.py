@@ -8,6 +8,7 @@ from __future__ import annotations
 from bushel.storage.cache import StoredArray as StoredArray
 from bushel.storage.cache import local_copy as local_copy
 from bushel.storage.files import Status as Status
+from bushel.storage.files import check_writable as check_writable
 from bushel.storage.files import copy_file as copy_file
 from bushel.storage.files import describe_os_error as describe_os_error
 from bushel.storage.files import give_name as give_name

@@ -29,6 +29,7 @@ from bushel.storage.swap import sync_folder
 __all__ = [
     "InOrder",
     "Status",
+    "check_writable",
     "copy_file",
     "describe_os_error",
     "give_name",
@@ -266,6 +267,12 @@ def write_array(file: IO[bytes], array: NDArray[Any]) -> None:
     array = np.ascontiguousarray(array)
     np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
     file.write(array.reshape(-1).view(np.uint8).data)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a path to which nothing can ever be written."""
+    if isinstance(path, ObjectPath):
+        stores.check_writable(path.key)
 
 
 def upload(file: Path, path: Path) -> Status:

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 AnyPath: TypeAlias = str | PathLike[str]
+_AT_ONCE = 16  # requests
 
 # Files that bushel writes next to the data, and hidden ones.
 _BESIDE = re.compile(r"^[._]|\.schema\.json$|^dataset\.json$|^recipe\.toml$")
@@ -167,7 +169,11 @@ def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:
     if not isinstance(folder, ObjectPath):
         return [folder / name for name in names]
     there = {file.name: file for file in folder.iterdir()}
-    return [there.get(name, folder / name) for name in names]
+    paths = [there.get(name, folder / name) for name in names]
+    if not there and len(paths) > 1:  # a web server that lists nothing
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(ObjectPath.is_file, paths))
+    return paths
 
 
 def sizes_in(folder: Path) -> dict[str, int]:

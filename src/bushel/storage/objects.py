@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path, PosixPath
 from threading import Lock
 from typing import IO, Any
+from urllib.parse import unquote
 
 from bushel.errors import FileProblem
 from bushel.parallel import Ahead, iterate_ahead
@@ -403,4 +404,5 @@ def parse_object(path: str | os.PathLike[str]) -> ObjectPath | None:
         raise ValueError(f"a path must name a bucket, as in {scheme}://bucket/name; got {text!r}")
     stores.require(scheme)
     stores.cache_limit()
+    rest = unquote(rest) if scheme.startswith("http") else rest
     return ObjectPath(f"{scheme}:", *(part for part in rest.split("/") if part))

@@ -13,20 +13,23 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import msgspec
 
 from bushel.errors import FileProblem, missing_package
+from bushel.storage.downloads import Downloads, NotDownloaded
 
 __all__ = ["SCHEMES", "Found", "Key", "Status"]
 
-SCHEMES = ("s3", "gs", "az")
+SCHEMES = ("s3", "gs", "az", "http", "https")
+_WEB = ("http", "https")  # which are read: the bucket is the host, and pages of links list folders
 PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
 PIECE_BYTES = 4 << 20  # of a stream
 _PAGE = 1000
@@ -148,6 +151,7 @@ def get_all(key: Key) -> bytes:
 
 def put(key: Key, data: bytes | Path) -> Status:
     """Write an object: in parts if it is large; it appears when all of it is uploaded."""
+    check_writable(key)
     obs, store = _client(), _store(key.scheme, key.bucket)
     size = len(data) if isinstance(data, bytes) else data.stat().st_size
     answer = _ask(key, lambda: obs.put(store, key.name, data, chunk_size=PART_BYTES, max_concurrency=4))
@@ -164,7 +168,15 @@ def put_over(key: Key, data: bytes, old: Status) -> Status | None:
     return _put_if(key, data, {"e_tag": old.etag, "version": old.version})
 
 
+def check_writable(key: Key) -> None:
+    """Refuse what can only be read."""
+    if key.scheme in _WEB:
+        help = ["Write to a folder of this machine or to a store: s3://, gs:// or az://."]
+        raise FileProblem(str(key), "nothing can be written to a web server", help=help)
+
+
 def _put_if(key: Key, data: bytes, mode: Any) -> Status | None:
+    check_writable(key)
     from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
     obs, store = _client(), _store(key.scheme, key.bucket)
@@ -204,6 +216,12 @@ def delete(key: Key, names: Sequence[str]) -> None:
 
 def list_all(key: Key) -> Iterator[Found]:
     """All objects below a prefix, a page of a thousand a request."""
+    if key.scheme in _WEB:
+        found, folders = list_folder(key)
+        yield from found
+        for folder in folders:
+            yield from list_all(key._replace(name=folder.rstrip("/")))
+        return
     obs, store = _client(), _store(key.scheme, key.bucket)
     pages: Any = None
     last: str | None = None
@@ -225,9 +243,34 @@ def list_all(key: Key) -> Iterator[Found]:
 
 def list_folder(key: Key) -> tuple[list[Found], list[str]]:
     """The objects right below a prefix, and the names of the folders there."""
+    if key.scheme in _WEB:
+        return _list_page(key)
     obs, store = _client(), _store(key.scheme, key.bucket)
     answer = _ask(key, lambda: obs.list_with_delimiter(store, key.name or None))
     return [Found(found["path"], _status(found)) for found in answer["objects"]], list(answer["common_prefixes"])
+
+
+def _list_page(key: Key) -> tuple[list[Found], list[str]]:
+    """What a web server's page for a folder links to, right below it."""
+    try:
+        page = Downloads(private=True).fetch(f"{key}/").decode(errors="replace")
+    except NotDownloaded:
+        return [], []
+    base = f"/{key.name}/" if key.name else "/"
+    linked = (
+        urlsplit(urljoin(f"{key}/", link)) for link in re.findall(r"""href\s*=\s*["']([^"'?#]+)["']""", page, re.I)
+    )
+    paths = (unquote(link.path) for link in linked if link.netloc == key.bucket)
+    names = sorted(
+        {path[1:] for path in paths if path.startswith(base) and "/" not in path[len(base) : -1] and path != base}
+    )
+    files = [name for name in names if not name.endswith("/")]
+    with ThreadPoolExecutor(_HEADS_AT_ONCE) as pool:
+        found = list(pool.map(lambda name: Found(name, head(key._replace(name=name))), files))
+    return found, [name for name in names if name.endswith("/")]
+
+
+_HEADS_AT_ONCE = 16
 
 
 def _status(found: Any) -> Status:
@@ -241,7 +284,7 @@ def _written(size: int, answer: Any) -> Status:
 
 def _quoted(etag: str | None) -> str:
     """An entity tag as headers have it: Azure's listings leave the quotes out."""
-    if not etag:
+    if not etag or etag.startswith("W/"):  # a weak one, which no condition can name
         return ""
     return etag if etag.endswith('"') else f'"{etag}"'
 
@@ -281,18 +324,23 @@ def no_bucket(key: Key) -> FileProblem:
 
 
 def _bucket(key: Key) -> str:
-    return f"{'container' if key.scheme == 'az' else 'bucket'} {key.bucket!r}"
+    kind = "container" if key.scheme == "az" else "server" if key.scheme in _WEB else "bucket"
+    return f"{kind} {key.bucket!r}"
 
 
 _CREDENTIALS = {
     "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile of ~/.aws.",
     "gs": "Set GOOGLE_APPLICATION_CREDENTIALS, or log in: gcloud auth application-default login",
     "az": "Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or a SAS token, or AZURE_CLIENT_ID …).",
+    "http": "It must be readable without a password.",
+    "https": "It must be readable without a password.",
 }
 _ENDPOINTS = {  # the first that is set counts
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL", "STORAGE_EMULATOR_HOST"),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "http": (),
+    "https": (),
 }
 # What a client's message contains, and what that means; the first match counts.
 _MEANINGS = (
@@ -354,6 +402,8 @@ def _changed(key: Key) -> FileProblem:
 
 def _endpoint_help(key: Key) -> list[str]:
     names = _ENDPOINTS[key.scheme]
+    if not names:
+        return ["Is its address right?"]
     name = next((name for name in names if os.environ.get(name)), names[0])
     endpoint = _endpoint(key.scheme)
     shown = f"{name} is {_without_secrets(endpoint)}" if endpoint else f"{name} names another endpoint"
@@ -408,6 +458,9 @@ def _store(scheme: str, bucket: str) -> Any:
             options["allow_http"] = endpoint.startswith("http://")
         if scheme == "s3":
             return store.S3Store(bucket, config=_aws_config(), client_options=options, **retries)
+        if scheme in _WEB:
+            options["allow_http"] = scheme == "http"
+            return store.HTTPStore.from_url(f"{scheme}://{bucket}", client_options=options, **retries)
         if scheme == "gs":
             return store.GCSStore(bucket, config=_google_config(), client_options=options, **retries)
         return store.AzureStore(bucket, client_options=options, **retries)
@@ -420,6 +473,8 @@ def _store(scheme: str, bucket: str) -> Any:
 def _endpoint(scheme: str) -> str | None:
     """The address of a store that is not its vendor's."""
     named = next((os.environ[name] for name in _ENDPOINTS[scheme] if os.environ.get(name)), None)
+    if scheme in _WEB:
+        return None
     if scheme == "s3":
         return named or _aws_config().get("endpoint")
     if scheme == "gs":

@@ -36,6 +36,7 @@ from bushel.records.manifest import ARTIFACTS_NAME, MANIFEST_NAME, Manifest, rea
 from bushel.storage import (
     TFDS_FEATURES,
     TFDS_INFO,
+    check_writable,
     copy_file,
     finish_move,
     local_paths,
@@ -330,6 +331,7 @@ def open_output(out: Path, *, overwrite: bool, append: bool, is_remote: bool = F
         raise ValueError("overwrite and append cannot both be given")
     if local_paths([out]):
         return open_folder(out, overwrite=overwrite, append=append)
+    check_writable(out)
     if sibling(out, out.name) is None:
         raise FileProblem(out, "is a bucket", help=[f"Name a folder in it, such as {out / 'data'}"])
     if out.is_file() and not out.is_dir():
