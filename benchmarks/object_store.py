@@ -5,6 +5,7 @@
         --only download_one,records_in_order,download_four          each job takes a minute or about that
 
     python benchmarks/object_store.py --limited --gigabytes 1      a server as slow as a real store
+    python benchmarks/object_store.py --rivals PYTHON --gigabytes 1     beside MosaicML streaming and webdataset
 
 Starts moto's S3 server on loopback. What is compared takes turns, so that a busy machine slows all of it. moto has its
 objects in memory and reads the whole object for each range of it: `download_ranges`, which asks for the ranges that
@@ -27,6 +28,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +51,12 @@ def main() -> None:
     parser.add_argument("--limited", action="store_true", help="50 MB/s per connection, 30 ms per request.")
     parser.add_argument("--megabytes", type=float, default=50, help="Per second and connection of the limited server.")
     parser.add_argument("--milliseconds", type=float, default=30, help="Per request of the limited server.")
+    parser.add_argument("--rivals", help="A Python with torch, bushel, streaming and webdataset: read beside these.")
     parser.add_argument("--in-flight", type=int, default=16, help="Requests of the plain download.")
     options = parser.parse_args()
+    if options.rivals:
+        compare_rivals(options)
+        return
     if options.limited:
         compare_limited(options)
         return
@@ -298,6 +304,55 @@ def compare_limited(options: argparse.Namespace) -> None:
             f"{number:5}  {name:22} {seconds:7.2f} {busy:10.2f} {needed / seconds / 1e6:6.0f}  {base / seconds:7.0%}"
             f"  {total:8} ({counts.get('index requests', 0):5})  {fetched:14.2f}"
         )
+
+
+def compare_rivals(options: argparse.Namespace) -> None:
+    """The same samples with bushel, MosaicML streaming and webdataset, each in a process of its own, cold and warm."""
+    script = Path(__file__).with_name("rivals") / "stores.py"
+    rows = []
+    with tempfile.TemporaryDirectory() as top:
+        folder = Path(top) / "bucket"
+        needed = make_files(folder / "bushel", options.gigabytes)
+        x = bushel_rows(folder / "bushel")
+        np.save(Path(top) / "x.npy", x)
+        for kind in ("mosaic", "webdataset"):
+            made = [str(script), "make", kind, str(Path(top) / "x.npy"), str(folder / kind)]
+            subprocess.run([options.rivals, *made], check=True, capture_output=True)
+        with limited(Path(top), options.megabytes, options.milliseconds) as endpoint:
+            shards = ",".join(sorted(path.name for path in (folder / "webdataset").iterdir()))
+            known = {**os.environ, **environment(endpoint, top), "SHARDS": shards}
+            for number, shuffled, kind in product(range(options.rounds), "01", ("bushel", "mosaic", "webdataset")):
+                local = Path(top) / f"{kind}-{shuffled}-{number}"
+                local.mkdir()
+                for state in ("cold", "warm"):
+                    counts_of(endpoint)
+                    command = [options.rivals, str(script), "read", kind, endpoint, str(local), shuffled]
+                    done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
+                    read, seconds = done.stdout.split()[-2:]
+                    assert int(read) == len(x)
+                    rows.append(
+                        (
+                            kind,
+                            "shuffled" if shuffled == "1" else "in order",
+                            state,
+                            float(seconds),
+                            counts_of(endpoint),
+                        )
+                    )
+                shutil.rmtree(local)
+    print("who         order     cache  seconds   MB/s  requests  bytes / needed")
+    for kind, order, state, seconds, counts in rows:
+        requests = sum(count for what, count in counts.items() if what.endswith("requests"))
+        fetched = sum(count for what, count in counts.items() if what.endswith("bytes")) / needed
+        print(
+            f"{kind:11} {order:9} {state:5} {seconds:8.2f} {needed / seconds / 1e6:6.0f}  {requests:8}  {fetched:14.2f}"
+        )
+
+
+def bushel_rows(folder: Path) -> Any:
+    import bushel
+
+    return bushel.read(folder, ["x"])["x"]
 
 
 def make_files(folder: Path, gigabytes: float) -> int:

@@ -169,10 +169,10 @@ def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:
     if not isinstance(folder, ObjectPath):
         return [folder / name for name in names]
     there = {file.name: file for file in folder.iterdir()}
-    paths = [there.get(name, folder / name) for name in names]
+    paths: list[Path] = [there.get(name, folder / name) for name in names]
     if not there and len(paths) > 1:  # a web server that lists nothing
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(ObjectPath.is_file, paths))
+            list(pool.map(lambda path: path.is_file(), paths))
     return paths
 
 
