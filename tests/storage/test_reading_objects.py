@@ -292,11 +292,14 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("order", [bushel.Order(), bushel.Order(shuffle=True, seed=2)], ids=["in order", "shuffled"])
-def test_every_byte_is_fetched_once_with_or_without_a_cache(
+def test_every_byte_is_fetched_about_once_with_or_without_a_cache(
     built: Path, remote: str, order: bushel.Order, fetched: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = sum(path.stat().st_size for path in bushel.open(built)["train"].paths)
-    for limit in ("1G", "0"):
+    for limit, most in (
+        ("1G", 1.01),
+        ("0", 1.5 if order.shuffle else 1.01),
+    ):  # gaps between near records are fetched too
         monkeypatch.setenv("BUSHEL_CACHE_SIZE", limit)
         forget_clients()
         here, there = (bushel.open(place)["train"] for place in (built, remote))
@@ -304,7 +307,7 @@ def test_every_byte_is_fetched_once_with_or_without_a_cache(
             warnings.simplefilter("ignore", reading.StoreShuffle)
             feeds = [bushel.batches(split, batch_size=32, order=order) for split in (here, there)]
         assert all(same(one, other) for one, other in zip(*feeds, strict=True))
-        assert size <= sum(fetched) <= 1.01 * size
+        assert size <= sum(fetched) <= most * size
         fetched.clear()
 
 
