@@ -87,7 +87,7 @@ class BushelWarning(UserWarning):
 
 
 # An option of the command line, with its value if that is clear, but not inside a command of another program.
-_FLAG = re.compile(r"(?<![\w`])--([a-z][a-z-]*)(?: ((?:[A-Z]+\b|[\w/.%,]+(?=$|[).;]| --))(?:,[A-Z]+)*))?")
+_FLAG = re.compile(r"(?<![\w`])--([a-z][a-z-]*)(?: ((?:[A-Z]+\b|[\w/.%,]+(?=$|[).;]| --| \w+=))(?:,[A-Z]+)*))?")
 _SKIPPING = re.compile(r'[;:] on_fault="skip" [^.;]*\.')  # which most commands have no option for
 _COMMAND = re.compile(r"`[^`]*`|\b(?:bushel|pip|git|ray) [a-z]+ .*")
 _OF_RUN = {"overwrite": "True", "append": "True", "strict": "True", "max_bad": "", "workers": "", "engine": ""}

@@ -69,7 +69,7 @@ def read_described(folder: Path) -> Described:
         raise FileProblem(
             folder,
             f"its records are in files of format {printable(kind)}, not in TFRecords",
-            help=["Write them with tensorflow_datasets and file_format='tfrecord', then open that folder."],
+            help=["Write them as TFRecord files with tensorflow_datasets, then open that folder."],
         )
     features = _Features()
     with understood(folder / TFDS_FEATURES, "not the features of TensorFlow Datasets"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +29,7 @@ from bushel.data.columns import (
 )
 from bushel.data.samples import feature_of_column
 from bushel.data.schema import Feature, Schema
-from bushel.errors import FileProblem, MissingName, SchemaMismatch, missing_package
+from bushel.errors import FileProblem, MissingName, SchemaMismatch, missing_package, readable_size
 from bushel.sources.memory.values import (
     are_splits,
     from_pairs,
@@ -240,7 +242,7 @@ class _Hdf5Place(_Place):
                 return data[()]
             rows = max(1, _PIECE * len(data) // data.nbytes)
             pieces = (np.ascontiguousarray(data[at : at + rows]) for at in range(0, len(data), rows))
-            return _unpacked(pieces, data.dtype, data.shape)
+            return _unpacked(path, pieces, data.dtype, data.shape)
 
 
 def _h5py() -> Any:
@@ -315,7 +317,7 @@ def _load_member(path: Path, member: str) -> NDArray[Any]:
             if info.file_size > _HELD:
                 with archive.open(info) as file:
                     shape, order, dtype = _array_header(file)
-                    return _unpacked(iter(lambda: file.read(_PIECE), b""), dtype, shape, order)
+                    return _unpacked(path, iter(lambda: file.read(_PIECE), b""), dtype, shape, order)
         return np.load(path, allow_pickle=False)[member.removesuffix(".npy")]  # type: ignore[no-any-return]
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise _unreadable(path, error) from None
@@ -326,12 +328,20 @@ _PIECE = 16 << 20
 
 
 def _unpacked(
-    pieces: Iterable[Any], dtype: np.dtype[Any], shape: tuple[int, ...], order: Literal["F", "C"] = "C"
+    path: Path, pieces: Iterable[Any], dtype: np.dtype[Any], shape: tuple[int, ...], order: Literal["F", "C"] = "C"
 ) -> NDArray[Any]:
     """An array in a temporary file without a name, mapped: the system keeps in memory what it has room for."""
+    left = math.prod(shape) * dtype.itemsize
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if left > free:  # which a file can claim without being large
+        room = f"{tempfile.gettempdir()} has {readable_size(free)} free"
+        help = ["Set TMPDIR to a folder with more room, or store the array uncompressed."]
+        raise FileProblem(path, f"an array of it takes {readable_size(left)} unpacked, and {room}", help=help)
     with tempfile.TemporaryFile(prefix="bushel-") as file:
         for piece in pieces:
-            file.write(piece)
+            left -= file.write(memoryview(piece).cast("B")[:left])
+            if not left:  # a stream may have more than its header says
+                break
         file.flush()
         return np.asarray(np.memmap(file, dtype, "r", 0, shape, order))
 
