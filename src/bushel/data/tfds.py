@@ -206,7 +206,7 @@ class _Features:
 
 
 def _kind_of(node: Any) -> tuple[str | None, Node]:
-    """The kind of a feature, and what is said about it, in the form of any version."""
+    """The kind of a feature and its description, whichever version of TensorFlow Datasets wrote it."""
     if "type" in node and isinstance(node["type"], str):
         content = node.get("content") or {}
         if isinstance(content, str):

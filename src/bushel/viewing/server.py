@@ -1,4 +1,4 @@
-"""The local page: Starlette on 127.0.0.1, behind a token, showing what was opened and nothing else."""
+"""The local page: served by Starlette on 127.0.0.1, protected by a token, and limited to what was opened."""
 
 from __future__ import annotations
 
