@@ -19,6 +19,7 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from looking import page_of
 
 import bushel
 from bushel.cli import cli
@@ -114,6 +115,13 @@ def test_no_command_runs_what_data_names(place: Path, arguments: list[str]) -> N
     assert not re.search("[\x1b\x07\u202e]", (ran.stdout + ran.stderr).decode())
     if any("model." in argument for argument in arguments):
         assert b"Lambda" in ran.stderr, ran.stderr
+
+
+def test_the_page_runs_nothing_that_data_names(place: Path) -> None:
+    page = page_of(place / "data")
+    assert page.ask("overview")
+    assert page.ask("records", split="train")["records"]
+    assert not (place / "ran").exists()
 
 
 def test_what_is_not_trusted_is_named_with_the_way_to_allow_it(place: Path) -> None:
