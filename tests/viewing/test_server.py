@@ -1,5 +1,7 @@
 """Who may see the page, and that data on it stays data."""
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,26 @@ def test_broken_pictures_and_bombs_are_refused_with_the_reason(mixed: Page) -> N
     assert bomb.status_code == 422
     assert bomb.json()["error"] == "60000 x 60000 is more than 64,000,000 pixels"
     assert mixed.get("api/image", row=2, feature="image").headers["content-type"] == "image/png"
+
+
+def test_pictures_of_many_records_come_in_one_answer_in_order(mixed: Page) -> None:
+    answer = mixed.get("api/pictures", rows="5,3,4,2,99", feature="image", side=224)
+    found = [json.loads(line) for line in answer.text.splitlines()]
+    assert [one["row"] for one in found] == [5, 3, 4, 2, 99]
+    for one in (found[0], found[3]):
+        data = base64.b64decode(one["picture"].removeprefix("data:image/png;base64,"))
+        assert data == mixed.get("api/image", row=one["row"], feature="image", side=224).content
+    assert found[2]["error"] == "60000 x 60000 is more than 64,000,000 pixels"
+    assert found[4]["error"] == "all, 12 records: no record '99'"
+
+
+def test_a_picture_is_sent_again_only_if_it_changed(pictures: Page) -> None:
+    first = pictures.get("api/image", feature="image")
+    address = f"/{TOKEN}/api/image?feature=image"
+    same = pictures.http.get(address, headers={"if-none-match": first.headers["etag"]})
+    assert (same.status_code, same.content) == (304, b"")
+    other = pictures.http.get(address, headers={"if-none-match": '"of another dataset"'})
+    assert (other.status_code, other.content) == (200, first.content)
 
 
 def test_numbers_that_are_none_are_refused(pictures: Page) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
@@ -24,8 +25,8 @@ _PAGES = ("", "browse", "record", "compare", "quarantine", "duplicates", "batche
 _KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 _FRAMES = "http://localhost:* http://127.0.0.1:* vscode-webview:"  # where notebooks show a page in a cell
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; frame-ancestors "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; frame-ancestors "
 )
 _MOST_POSTED = 1 << 20  # bytes
 
@@ -110,7 +111,7 @@ def make_app(viewer: Viewer, token: str, *, in_frames: bool = False) -> App:
     """The page as an ASGI application."""
     from starlette.applications import Starlette
     from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 
     assets = {entry.name: entry.read_bytes() for entry in files("bushel.viewing").joinpath("page").iterdir()}
@@ -141,10 +142,18 @@ def make_app(viewer: Viewer, token: str, *, in_frames: bool = False) -> App:
             return _json({"error": str(error)}, 400)
         except Exception as error:  # data is untrusted: whatever it breaks is shown, and the page goes on
             return _json({"error": reason_of(error)}, 500)
+        if isinstance(found, Iterator):
+            return StreamingResponse(found, media_type="application/x-ndjson", headers={"cache-control": "no-store"})
         if isinstance(found, tuple):
-            headers = {"cache-control": "private, max-age=3600"}
-            return Response(found[0], media_type=found[1], headers=headers)
+            return _file(found[0], found[1], request.headers.get("if-none-match"))
         return _json(found)
+
+    def _file(data: bytes, kind: str, known: str | None) -> Response:
+        """A file that the browser keeps, and asks whether it is still the same."""
+        headers = {"cache-control": "private, no-cache", "etag": f'"{hashlib.sha256(data).hexdigest()[:32]}"'}
+        if known == headers["etag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(data, media_type=kind, headers=headers)
 
     async def post(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":

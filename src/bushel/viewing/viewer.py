@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +15,8 @@ import numpy as np
 
 from bushel import __version__
 from bushel.data.marks import Mark, add_mark, last_marks
-from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.errors import BushelError, FileProblem, MissingName, reason_of
+from bushel.parallel import Ahead
 from bushel.records.files import FOOTER, HEADER
 from bushel.records.index import load_keys, sha256_of
 from bushel.records.survey import tf_description
@@ -47,7 +49,9 @@ _LOOKED_AT = 2_000  # records of each split, for the overview
 _GUESSED_FROM = 3  # records
 _HEX_BYTES = 4096
 _CHECKED_AT_ONCE = 64 << 20  # bytes of a dataset that is checked without being asked
-_DECODING = threading.Semaphore(4)  # images at a time: each may be large
+_SENT_AT_ONCE = 1 << 16  # bytes of pictures
+_DECODED_AT_ONCE = 4  # images: each may be large
+_DECODING = threading.Semaphore(_DECODED_AT_ONCE)
 
 
 def open_viewer(paths: Sequence[AnyPath], *, marks: AnyPath | None = None) -> Viewer:
@@ -87,6 +91,7 @@ class Viewer:
             "records": self.records,
             "record": self.record,
             "image": self.image,
+            "pictures": self.pictures,
             "audio": self.audio,
             "hex": self.hex,
             "findings": self.findings,
@@ -563,6 +568,25 @@ class Viewer:
         with _DECODING:
             return thumbnail(lambda: _value(part, row, name), role, side, _whole(given, "frame", 0), identity)
 
+    def pictures(self, given: Given) -> Iterator[bytes]:
+        """Pictures of one feature of many records: a line for each, as soon as it is ready."""
+        rows = [int(text) for text in given.get("rows", "").split(",") if text.isdecimal()][:MOST_AT_ONCE]
+        self._part(given)
+
+        def line(row: int) -> bytes:
+            try:
+                data, kind = self.image({**given, "row": str(row)})
+            except Exception as error:  # data is untrusted: whatever it breaks is shown
+                why = error.message if isinstance(error, BushelError) else reason_of(error)
+                return msgspec.json.encode({"row": row, "error": why}) + b"\n"
+            return b'{"row":%d,"picture":"data:%s;base64,%s"}\n' % (row, kind.encode(), b64encode(data))
+
+        def pieces() -> Iterator[bytes]:
+            with Ahead(line, rows, threads=_DECODED_AT_ONCE, ahead=_DECODED_AT_ONCE) as lines:
+                yield from _joined(lines)
+
+        return pieces()
+
     def audio(self, given: Given) -> tuple[bytes, str]:
         """The sound of a feature, as a file."""
         _, _, part = self._part(given)
@@ -578,6 +602,17 @@ class Viewer:
         record, begin = part.record(_whole(given, "row", 0)), _whole(given, "begin", 0)
         data = record.framed[begin : begin + _HEX_BYTES]
         return {"begin": begin, "hex": data.hex(), "of": len(record.framed)}
+
+
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines in pieces that are worth sending."""
+    piece = b""
+    for line in lines:
+        piece += line
+        if len(piece) >= _SENT_AT_ONCE:
+            yield piece
+            piece = b""
+    yield piece
 
 
 def _texts(given: Mapping[str, Any]) -> dict[str, str]:

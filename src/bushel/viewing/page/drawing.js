@@ -63,18 +63,48 @@ function heat(shown) {
   return el("figure", { class: "plot" }, canvas, el("figcaption", {}, said));
 }
 
-/** One picture of a record; if the server refuses it, the tile says why. */
-function picture(where, name, role, given) {
-  const source = address("api/image", { ...where, feature: name, role, ...given });
-  const image = el("img", { src: source, alt: given.alt || name, loading: "lazy", decoding: "async", class: role });
-  image.addEventListener("error", async () => {
-    let why = "it cannot be shown";
-    try { why = (await (await fetch(source)).json()).error || why; } catch { /* the server is gone */ }
-    const tile = el("span", { class: "broken", role: "img", "aria-label": `${name}: ${why}` }, why);
-    const layers = image.closest(".layers");
-    if (layers && role === "image") layers.replaceWith(tile); else image.replaceWith(tile);
-  });
+let waiting = new Map();  // pictures that are not asked for yet, by all that they share but the record
+
+/** One picture of a record. Those of one view come in one request; if the server refuses one, its tile says why. */
+function picture({ row, ...where }, name, role, { alt, ...given }) {
+  const image = el("img", { alt: alt || name, decoding: "async", class: role });
+  const shared = address("api/pictures", { ...where, feature: name, role, ...given });
+  if (!waiting.size) queueMicrotask(() => { for (const [source, places] of waiting) fill(source, places); waiting = new Map(); });
+  waiting.set(shared, [...(waiting.get(shared) || []), { row, refuse: (why) => refuse(image, name, role, why), image }]);
   return image;
+}
+
+function refuse(image, name, role, why) {
+  const tile = el("span", { class: "broken", role: "img", "aria-label": `${name}: ${why}` }, why);
+  const layers = image.closest(".layers");
+  if (layers && role === "image") layers.replaceWith(tile); else image.replaceWith(tile);
+}
+
+/** Ask for pictures, and show each when it comes. */
+async function fill(source, places) {
+  const stop = new AbortController();
+  const left = new Set(places);
+  const show = (line) => {
+    const { row, picture: shown, error } = JSON.parse(line);
+    for (const place of [...left].filter((one) => one.row === row)) {
+      left.delete(place);
+      if (error) place.refuse(error); else place.image.src = shown;
+    }
+  };
+  try {
+    const answer = await fetch(`${source}&rows=${[...new Set(places.map(({ row }) => row))].join(",")}`, { signal: stop.signal });
+    if (!answer.ok) throw new Error((await answer.json()).error);
+    const pieces = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (let piece = await pieces.read(); !piece.done; piece = await pieces.read()) {
+      const lines = (text + piece.value).split("\n");
+      text = lines.pop();
+      lines.forEach(show);
+      if (![...left].some(({ image }) => image.isConnected)) { stop.abort(); return; }
+    }
+  } catch (error) {
+    if (error.name !== "AbortError") for (const place of left) place.refuse(error.message || "it cannot be shown");
+  }
 }
 
 function boxes(found, points, wide, high) {
