@@ -19,10 +19,12 @@ from bushel.errors import BushelError, Fault, MissingName, fault_words
 from bushel.reading.dataset import Dataset, Split
 from bushel.reading.dataset import open as open_dataset
 from bushel.records.files import FOOTER, HEADER, open_file
+from bushel.records.index import load_keys
 from bushel.records.manifest import Manifest, has_manifest
 from bushel.records.manifest import Shard as Promised
 from bushel.records.scan import shape_value
 from bushel.storage import AnyPath, as_path, status_of
+from bushel.viewing.roles import guess_roles
 
 __all__ = ["Opened", "Part", "Place", "Record", "open_all", "open_splits"]
 
@@ -30,6 +32,7 @@ Ints: TypeAlias = NDArray[np.int64]
 
 _SHARDS_AT_HAND = 64
 _AHEAD = 256  # records that can be seen before their index is made
+_GUESSED_FROM = 3  # records
 _MOST_BYTES = 256 << 20  # of a record that is shown
 
 
@@ -189,6 +192,20 @@ class Part:
             told.sha256 if told else index.sha256,
         )
 
+    def key_of(self, row: int) -> str:
+        """The key of a record, if its build kept it."""
+        number, record = self.locate(row)
+        try:
+            keys = load_keys(self.paths[number])
+            if keys is None or record >= len(keys):
+                return ""
+            key = keys[record].decode("utf-8", "backslashreplace")
+            repeats = self.shard(number).shards.shards[0].index.values.get("repeat")
+            times = int(repeats[record]) if repeats is not None else 0
+            return key.removesuffix(f"#{times}") if times > 0 else key
+        except (BushelError, OSError):
+            return ""
+
     def record(self, row: int) -> Record:
         """One record; a damaged one says what is wrong with it."""
         try:
@@ -302,6 +319,16 @@ class Opened:
     def schema(self) -> Schema:
         """What the records of the first split hold."""
         return next(iter(self.parts.values())).schema
+
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """What each feature is to somebody who looks at it, guessed from the first records."""
+        part = next(iter(self.parts.values()))
+        try:
+            samples = part.first_values(_GUESSED_FROM)
+        except (BushelError, OSError):
+            samples = []
+        return guess_roles(part.schema, samples, self.label)
 
     def part(self, name: str | None) -> Part:
         """A split by its name; the first without a name."""

@@ -20,7 +20,7 @@ from bushel.viewing.opened import Opened, Part, open_all
 from bushel.viewing.roles import guess_roles
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
 from bushel.viewing.showing import CannotShow, encoded, picture_of, shown_value
-from bushel.viewing.statistics import FeatureSummary, Summary, summarise
+from bushel.viewing.statistics import FeatureSummary, Summary, class_counts, summarise
 
 __all__ = ["make_report", "write_report"]
 
@@ -141,8 +141,6 @@ def _splits(opened: Opened, summaries: dict[str, Summary]) -> _Section:
 
 
 def _classes(opened: Opened, summaries: dict[str, Summary]) -> Iterator[_Section]:
-    from bushel.viewing.viewer import class_counts
-
     counts = {name: class_counts(opened, opened.parts[name], summary) for name, summary in summaries.items()}
     names = list(dict.fromkeys(name for found in counts.values() for name in found))
     if not names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +16,23 @@ from numpy.typing import NDArray
 
 from bushel.errors import FormatError
 from bushel.storage import AnyPath, as_path
+from bushel.viewing.opened import Part
 
-__all__ = ["LoadedRun", "Predicted", "differing_options", "is_run", "load_run"]
+__all__ = [
+    "LoadedRun",
+    "Predicted",
+    "answers_for",
+    "confusion_of",
+    "differing_options",
+    "feeding_options",
+    "is_run",
+    "load_run",
+    "predicted_rows",
+]
 
 RUN = "run.json"
 _MOST_BYTES = 64 << 20  # of a file of a run
+_MOST_CLASSES = 50  # of a confusion matrix
 
 
 @dataclass(frozen=True)
@@ -132,3 +145,59 @@ def differing_options(runs: list[LoadedRun]) -> dict[str, list[Any]]:
     names = dict.fromkeys(name for run in runs for name in run.facts.get("options", {}))
     values = {name: [run.facts.get("options", {}).get(name) for run in runs] for name in names}
     return {name: found for name, found in values.items() if any(value != found[0] for value in found)}
+
+
+def predicted_rows(run: LoadedRun, part: Part, cell: Sequence[int]) -> list[int]:
+    """Records that judged a run, those with the largest loss first; of one cell of its confusions, if asked for."""
+    found = run.predicted
+    if found is None:
+        return []
+    order = np.argsort(-found.columns["loss"], kind="stable")
+    if len(cell) == 2 and "predicted" in found.columns:
+        label, predicted = found.columns["label"][order], found.columns["predicted"][order]
+        order = order[(label == cell[0]) & (predicted == cell[1])]
+    elif len(cell) == 1 and "predicted" in found.columns:  # all mistakes
+        order = order[found.columns["label"][order] != found.columns["predicted"][order]]
+    firsts = part.starts_of(found.shards)
+    shards, records = found.columns["shard"][order].tolist(), found.columns["record"][order].tolist()
+    rows = [firsts[shard] + record for shard, record in zip(shards, records, strict=True) if shard in firsts]
+    return [row for row in rows if row < len(part)]
+
+
+def answers_for(run: LoadedRun, part: Part, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """What a run predicted for records, by their numbers."""
+    found = run.predicted
+    if found is None:
+        return {}
+    firsts = part.starts_of(found.shards)
+    known = np.array([firsts.get(shard, -1) for shard in range(len(found.shards))], np.int64)
+    starts = known[found.columns["shard"]]
+    places = np.where(starts >= 0, starts + found.columns["record"], -1)
+    classes, answers = run.classes, {}
+    for at in np.flatnonzero(np.isin(places, np.asarray(rows, np.int64))).tolist():
+        said = {name: found.columns[name][at].item() for name in found.columns if name not in ("shard", "record")}
+        for name in ("label", "predicted"):
+            if classes and name in said and 0 <= int(said[name]) < len(classes):
+                said[name] = classes[int(said[name])]
+        answers[int(places[at])] = said
+    return answers
+
+
+def confusion_of(run: LoadedRun) -> list[list[int]]:
+    """How often each class was taken for each; nothing if there are no classes, or too many to show."""
+    found = run.predicted
+    if found is None or not run.classes or "predicted" not in found.columns or len(run.classes) > _MOST_CLASSES:
+        return []
+    table = np.zeros((len(run.classes), len(run.classes)), int)
+    np.add.at(table, (found.columns["label"].astype(int), found.columns["predicted"].astype(int)), 1)
+    return [[int(times) for times in row] for row in table]
+
+
+def feeding_options(run: LoadedRun) -> dict[str, str]:
+    """How a run fed images, as an address would say it."""
+    options = run.facts.get("options", {})
+    size = options.get("image_size")
+    told = {"augment": options.get("augment") or "", "range": options.get("range") or ""}
+    if isinstance(size, list) and size:
+        told["size"] = str(size[0])
+    return {name: str(value) for name, value in told.items() if value or name == "augment"}

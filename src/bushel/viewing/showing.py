@@ -20,9 +20,10 @@ from bushel.errors import BushelError
 from bushel.pixels.codecs import decode_pixels, to_channels
 from bushel.pixels.headers import BadImage, parse_header
 from bushel.storage.cache import Cache
+from bushel.viewing.opened import Opened
 from bushel.viewing.roles import box_sides
 
-__all__ = ["CannotShow", "audio_of", "boxes_of", "picture_of", "shown_value", "thumbnail"]
+__all__ = ["CannotShow", "audio_of", "boxes_of", "picture_of", "shown_field", "shown_value", "thumbnail"]
 
 MOST_PIXELS = 64_000_000  # of an image that is decoded for a thumbnail
 _TEXT = 2_000  # characters of a text on a page of many records
@@ -169,6 +170,33 @@ def _listed(values: Any) -> str:
 
 def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def shown_field(opened: Opened, name: str, value: Any, role: str, *, is_short: bool) -> dict[str, Any]:
+    """One value of a dataset as JSON: labels by the names of their classes, tokens as the words that they stand for."""
+    names = opened.classes if name == opened.label else ()
+    shown = shown_value(value, role, is_short=is_short, names=names)
+    if role == "tokens" and (words := _detokenisers(opened).get(name)) is not None:
+        try:
+            return {"kind": "text", "text": words(np.ravel(np.asarray(value, np.int64)).tolist()), "ids": shown["text"]}
+        except (ValueError, TypeError, OverflowError, KeyError):
+            return shown
+    return shown
+
+
+@lru_cache(maxsize=64)
+def _detokenisers(opened: Opened) -> dict[str, Callable[[list[int]], str]]:
+    """What turns tokens into text, by the features of the dataset that hold tokens which its build made."""
+    try:
+        transforms = opened.dataset.transforms()
+    except (BushelError, ValueError, ImportError, OSError):
+        return {}
+    found = {}
+    for transform in transforms:
+        words = detokeniser_of(transform)
+        if words is not None:
+            found[transform.touches[-1]] = words  # type: ignore[attr-defined]
+    return found
 
 
 def boxes_of(values: Mapping[str, Any], roles: Mapping[str, str]) -> list[dict[str, Any]]:
