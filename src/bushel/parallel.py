@@ -359,6 +359,10 @@ class Crew:
         finally:  # those that still work would answer the next question
             self._dismiss(busy)
 
+    def shrink(self, workers: int) -> None:
+        """Keep only so many workers; none of them may have a task."""
+        self._dismiss(self.workers[workers:])
+
     def _dismiss(self, workers: Sequence[Worker]) -> None:
         self.workers = [worker for worker in self.workers if worker not in workers]
         for worker in workers:

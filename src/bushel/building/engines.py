@@ -232,6 +232,10 @@ class LocalEngine:
     def _hire(self, wanted: int) -> None:
         self._crew.hire(wanted, [name for name in _IMPORTED_LATE if name in sys.modules])
 
+    def shrink(self, workers: int) -> None:
+        """Keep only so many workers: those that have nothing more to do would keep their memory."""
+        self._crew.shrink(workers)
+
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:

@@ -45,7 +45,7 @@ from bushel.building.planning.planner import NothingToAdd, encoder_of, plan_buil
 from bushel.building.planning.probe import probe_plan
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
-from bushel.building.tasks.tasks import Job, Task, memory_of, perform
+from bushel.building.tasks.tasks import Job, Task, give_back_memory, memory_of, perform
 from bushel.errors import (
     BushelWarning,
     FileProblem,
@@ -295,6 +295,7 @@ class _Build:
             self.output.prepare(identity)
             self._look()
         made, encoder = self._make_plan(frozen)
+        give_back_memory()  # of all rows, while the plan was made
         encoder = replace(encoder, schema=made.facts.schema, labels=made.facts.labels)
         self.source = balanced_source(self.source, made.folder, made.facts.originals)
         runner = self._runner(made)
@@ -386,6 +387,8 @@ class _Build:
             counters = engine.counters(self.journal.progress, len(tasks))
             job = self._job(made, encoder, counters, has_source=tasks[0].kind != "merge")
             job = replace(job, part_rows=part_rows)
+            if stage == "write" and isinstance(engine, LocalEngine):
+                engine.shrink(len(tasks))
             found, skipped = self._run_stage(stage, tasks, job, engine, made, sum(one.refused for one in outcomes))
             outcomes += found
             resumed += skipped

@@ -412,7 +412,7 @@ class _Divider:
     def _by_shares(self, rows: Rows, parts: list[Any]) -> NDArray[np.uint8]:
         division = self.division
         hashes = self.hashes if division.group is None else self._group_hashes()
-        draws = draw(hashes[rows], division.seed, "split")
+        draws = draw(taken(hashes, rows), division.seed, "split")
         classes = self.columns[division.stratify].codes()[rows] if division.stratify else None
         if division.exact:
             if division.group is not None:

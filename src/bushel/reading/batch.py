@@ -325,6 +325,7 @@ class Maker:
     layout: tuple[Layout, ...] = ()
     on_fault: OnFault = "raise"
     pool: _native.Pool = field(default_factory=lambda: _native.Pool(_POOLED))
+    place: Callable[[NDArray[Any]], NDArray[Any]] = aligned  # brings an array to where its consumer wants it
     is_apart: threading.Event = field(default_factory=threading.Event)  # set where batches are not made together
 
     def __call__(self, group: Group) -> Made:
@@ -496,7 +497,7 @@ class Maker:
             else:
                 columns, cut_rows = step.apply(columns)
             tally.truncated += cut_rows
-        columns = {name: aligned(c) if isinstance(c, np.ndarray) else c for name, c in columns.items()}
+        columns = {name: self.place(c) if isinstance(c, np.ndarray) else c for name, c in columns.items()}
         tally.layout += perf_counter() - begin
         return Batch(columns, rows, planned.real, epoch)
 

@@ -231,7 +231,7 @@ def threads_of(settings: Settings) -> int:
 
 
 def prepare(split: Split, settings: Settings, pool: Any = None) -> tuple[Maker, Schedule]:
-    """The maker of batches, which paints images in memory from `pool`, and the schedule that says which to make."""
+    """The maker of batches, in memory from `pool` if that is given, and the schedule that says which to make."""
     order = settings.order
     shuffled_in_blocks = None if order.block is None else order.block * order.window
     if settings.on_fault == "raise":
@@ -251,7 +251,7 @@ def prepare(split: Split, settings: Settings, pool: Any = None) -> tuple[Maker, 
     steps = Steps(sampler.size, settings.batch_size, order, settings.drop_last)
     at_once = 1 if settings.transforms or pack else _batches_at_once(split, _record_bytes(split), settings)
     maker = Maker(split, sampler, wanted, order.seed, settings.transforms, settings.layout, settings.on_fault)
-    maker = maker if pool is None else replace(maker, pool=pool)
+    maker = maker if pool is None else replace(maker, pool=pool, place=pool.place)
     turns = settings.turn, settings.turns
     return maker, Schedule(steps, sampler, settings.epochs, at_once, pack, lengths if pack else None, *turns)
 

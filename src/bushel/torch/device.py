@@ -11,12 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bushel.data.columns import aligned, aligned_empty
 from bushel.feeding.adapters import row_weights
 from bushel.reading import Batch
 from bushel.torch.images import DeviceImages
 from bushel.torch.tensors import Form, parts_of, tensor_of
 
 __all__ = ["WEIGHT", "PinnedPool", "Sent", "Transfer"]
+
+_WORTH_IT = 1 << 18  # bytes; less is copied by the thread that sends it
 
 WEIGHT = "bushel/weight"  # the column that holds the weight of each row
 
@@ -30,6 +33,18 @@ class PinnedPool:
     def empty(self, size: int) -> Any:
         """As many uninitialised bytes."""
         return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+
+    def place(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The array in such memory. Called by the threads that make batches: the one that sends them is alone."""
+        if array.nbytes < _WORTH_IT or array.dtype.kind not in "biuf" or _is_pinned(array):
+            return aligned(array)
+        out = aligned_empty(array.shape, array.dtype, self)  # type: ignore[arg-type]
+        np.copyto(out, array)
+        return out
+
+
+def _is_pinned(array: NDArray[Any]) -> bool:
+    return array.flags.writeable and bool(torch.from_numpy(array).is_pinned())
 
 
 @dataclass

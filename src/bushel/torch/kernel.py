@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
@@ -11,19 +9,19 @@ __all__ = ["paint_images"]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def paint_images(
-    out: Any,
-    table: Any,  # per image: address, values of a row, top, left, height, width, new height and width, where, flips
-    scale: Any,  # means, then standard deviations
-    height: Any,
-    width: Any,
-    fill: Any,
+def paint_images(  # type: ignore[no-untyped-def]  # the compiler of kernels reads annotations, and knows its own only
+    out,
+    table,  # per image: address, values of a row, top, left, height, width, new height and width, where, flips
+    scale,  # means, then standard deviations
+    height,
+    width,
+    fill,
     CHANNELS: tl.constexpr,  # noqa: N803
     COLUMNS: tl.constexpr,  # noqa: N803
     IS_ROUNDED: tl.constexpr,  # noqa: N803
     IS_SCALED: tl.constexpr,  # noqa: N803
     BLOCK: tl.constexpr,  # noqa: N803
-) -> None:
+):
     """Crop, resize, place, flip, round, scale and cast; bilinear, with the centres of pixels at half coordinates."""
     row = tl.program_id(0).to(tl.int64)
     pixel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

@@ -81,7 +81,7 @@ class BlockEncoder:
         varies = block.is_repeat and bool(self.augment)
         if self.transforms or varies:
             places = _without(np.flatnonzero(wanted), refused)
-            changed = None if varies else self._transform_columns(columns, places, counted)
+            changed = None if varies or known else self._transform_columns(columns, places, counted)
             if changed is None:
                 variation = self.variation if varies else None
                 changed, failed = self._transform_samples(columns, places, hashes, known, variation, counted)

@@ -32,7 +32,7 @@ from bushel.parallel import Helpers, available_cores, do_all, map_in_threads
 from bushel.records.manifest import Balanced
 from bushel.sources.protocol import Source
 
-__all__ = ["Frozen", "Listed", "list_source", "make_plan"]
+__all__ = ["Frozen", "Listed", "list_source", "load_source", "make_plan", "pickled_source"]
 
 DEFAULT_LABEL = "label"
 _IMBALANCED = 10  # times as many samples
@@ -111,7 +111,7 @@ def _listed_partitions(
         whole = partial(_list_partition, source, asked=asked, folder=folder)
         yield from (partition for _, partition in map_in_threads(whole, numbers))
         return
-    if limit is None and helpers is not None and (pickled := _pickled(source, folder)) is not None:
+    if limit is None and helpers is not None and (pickled := pickled_source(source, folder)) is not None:
         yield from do_all(helpers, partial(_list_elsewhere, pickled, asked, folder), numbers)
         pickled.unlink()
         return
@@ -123,8 +123,8 @@ def _listed_partitions(
             break
 
 
-def _pickled(source: Source, folder: Path) -> Path | None:
-    """Where helpers load the source from; None if it does not pickle."""
+def pickled_source(source: Source, folder: Path) -> Path | None:
+    """Where helpers load the source from, while the plan is made; None if it does not pickle."""
     # Never the same name twice, since workers cache what they read.
     path = folder / f"source-{uuid.uuid4().hex}.pickle"
     try:
@@ -137,11 +137,12 @@ def _pickled(source: Source, folder: Path) -> Path | None:
 
 
 def _list_elsewhere(pickled: Path, asked: list[str], folder: Path, number: int) -> _ListedPartition:
-    return _list_partition(_load_source(pickled), number, asked, folder)
+    return _list_partition(load_source(pickled), number, asked, folder)
 
 
 @lru_cache(maxsize=1)
-def _load_source(pickled: Path) -> Source:
+def load_source(pickled: Path) -> Source:
+    """The source that is pickled there, loaded once per worker."""
     source: Source = pickle.loads(pickled.read_bytes())
     return source
 
@@ -364,7 +365,7 @@ class Draft:
         """Cut the shards and write the plan."""
         recipe = self.recipe
         shards, sample_bytes = plans.cut_all(
-            {name: looked.sizes[rows] for name, rows in self.ordered.items()},
+            {name: _sizes_of(looked.sizes, rows) for name, rows in self.ordered.items()},
             shard_size=recipe.shard_size,
             shards=recipe.shards,
             generation=self.frozen.generation if self.frozen else 0,
@@ -400,3 +401,10 @@ class Draft:
         plan = Plan(folder, facts)
         plans.save_plan(plan)
         return plan
+
+
+def _sizes_of(sizes: Rows, rows: Rows) -> Rows:
+    """`sizes[rows]`; if all sizes are one and the same, without looking."""
+    if len(sizes) and sizes.strides == (0,):
+        return np.broadcast_to(sizes[0], len(rows))
+    return taken(sizes, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,15 @@ import numpy as np
 
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.planning.balancing import balance
-from bushel.building.planning.draft import Draft, Frozen, list_source, make_plan
+from bushel.building.planning.draft import Draft, Frozen, list_source, load_source, make_plan, pickled_source
 from bushel.building.planning.plan import Plan
-from bushel.building.planning.probe import NothingProbed, Probe, probe
+from bushel.building.planning.probe import NothingProbed, PartitionRows, Probe, ReadRows, probe, read_rows
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Recipe
 from bushel.errors import BushelError, MissingName
-from bushel.parallel import Helpers, Stopwatch, available_cores
+from bushel.parallel import Helpers, Stopwatch, available_cores, do_all
 from bushel.sources.opening import open_any, open_source
-from bushel.sources.protocol import Source
+from bushel.sources.protocol import Block, Source
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms
 from bushel.transforms.fitted import check_features, needs_fit
@@ -106,14 +107,31 @@ def plan_build(
             draft.source = balanced_source(source, folder, draft.originals)
         draft.note_imbalance()
     with stage("probe"):
-        looked = _probed(draft, encoder, frozen)
+        looked = _probed(draft, encoder, frozen, _reading(draft.source, folder, helpers))
     with stage("plan"):
         return draft.finish(folder, looked, is_fitted=not any(map(needs_fit, encoder.transforms)))
 
 
-def _probed(draft: Draft, encoder: BlockEncoder, frozen: Frozen | None) -> Probe:
+def _reading(source: Source, folder: Path, helpers: Helpers) -> ReadRows | None:
+    """How helpers read rows: images are slow to look at. None without helpers, or for a source that does not pickle."""
+    if helpers is None or source.reads != "random" or (pickled := pickled_source(source, folder)) is None:
+        return None
+
+    def read(wanted: Sequence[PartitionRows]) -> list[tuple[list[Block], float]]:
+        found = do_all(helpers, partial(_read_elsewhere, pickled), wanted)
+        pickled.unlink()
+        return found
+
+    return read
+
+
+def _read_elsewhere(pickled: Path, wanted: PartitionRows) -> tuple[list[Block], float]:
+    return read_rows(load_source(pickled), wanted)
+
+
+def _probed(draft: Draft, encoder: BlockEncoder, frozen: Frozen | None, read: ReadRows | None) -> Probe:
     try:
-        return probe(draft.to_probe(), encoder)
+        return probe(draft.to_probe(), encoder, read)
     except NothingProbed:
         if frozen is None:
             raise

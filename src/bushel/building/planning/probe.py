@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -28,11 +29,16 @@ from bushel.transforms import Transform
 from bushel.transforms.fitted import needs_fit, touched
 from bushel.transforms.protocol import Declaring, is_in_core
 
-__all__ = ["NothingProbed", "Probe", "ToProbe", "probe", "probe_plan"]
+__all__ = ["NothingProbed", "Probe", "ToProbe", "probe", "probe_plan", "read_rows"]
 
 SAMPLES = 256
 _PARTITIONS = 4
 _BYTES = 64 << 20  # fewer samples are enough if they are this large
+_PART = 16  # samples that a helper reads at a time
+
+PartitionRows: TypeAlias = tuple[int, Rows]  # a partition, and some of its rows
+# Reads the rows of every part, in order; how long each took comes with it.
+ReadRows: TypeAlias = Callable[[Sequence[PartitionRows]], Iterable[tuple[list[Block], float]]]
 
 
 class NothingProbed(BushelError):
@@ -77,13 +83,14 @@ def probe_plan(source: Source, plan: Plan, encoder: BlockEncoder) -> Probe:
     )
 
 
-def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
+def probe(given: ToProbe, encoder: BlockEncoder, read: ReadRows | None = None) -> Probe:
     """Read at most 256 samples, chosen by the seed, and encode them.
 
-    Transforms that are not fitted yet are fitted, for now, to those of them that are in the train split.
+    Transforms that are not fitted yet are fitted, for now, to those of them that are in the train split. `read` reads
+    rows of a source at random; by default, this process does.
     """
+    blocks, reading = _blocks(given, read)
     begun, busy = time.perf_counter(), time.process_time()
-    blocks = _blocks(given)
     if any(map(needs_fit, encoder.transforms)):
         encoder = replace(encoder, transforms=_fitted_for_now(given, encoder, blocks))
     schema, known = _schema(given, encoder, blocks)
@@ -94,7 +101,7 @@ def probe(given: ToProbe, encoder: BlockEncoder) -> Probe:
         raise NothingProbed(f"every sample that was probed ({len(refused):,}) was refused", help=[first])
     found = np.concatenate([some.lengths for some in records])
     spent = max(time.perf_counter() - begun, time.process_time() - busy)  # it waits for files, or works in threads
-    seconds = spent / max(1, len(found) + len(refused))
+    seconds = (reading + spent) / max(1, len(found) + len(refused))
     sizes = _sizes(given, np.concatenate(rows), found)
     return Probe(schema, sizes, seconds, _compressed(records, given.compression))
 
@@ -122,24 +129,49 @@ def _encoded(
     return records, rows, refused
 
 
-def _blocks(given: ToProbe) -> list[tuple[int, Block]]:
+def _blocks(given: ToProbe, read: ReadRows | None) -> tuple[list[tuple[int, Block]], float]:
+    """The samples to probe, with their partitions, and how long it takes to read them."""
     source = given.source
     if source.reads == "random":
         rows = np.asarray(given.order)
         picked = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
         starts = given.starts
         partitions = np.searchsorted(starts, picked, side="right") - 1
-        found, seen = [], 0
-        for partition in np.unique(partitions).tolist():
-            wanted = picked[partitions == partition] - starts[partition]
-            for block in source.read(partition, wanted):
+        wanted = [
+            (partition, some)
+            for partition in np.unique(partitions).tolist()
+            for some in _in_parts(picked[partitions == partition] - starts[partition], _PART if read else SAMPLES)
+        ]
+        found, seen, spent = [], 0, 0.0
+        for (partition, _), (blocks, seconds) in zip(
+            wanted, (read or partial(_read_here, source))(wanted), strict=False
+        ):
+            spent += seconds
+            for block in blocks:
                 found.append((partition, block))
                 if (seen := seen + sum(map(byte_size, block.columns.values()))) > _BYTES:
-                    return found
-        return found
+                    return found, spent
+        return found, spent
     filled = np.flatnonzero(given.partition_rows)
     picked = filled[:: max(1, len(filled) // _PARTITIONS)][:_PARTITIONS]
-    return [(partition, _first_rows(source, given.partition_rows, partition)) for partition in picked.tolist()]
+    begun = time.perf_counter()
+    firsts = [(partition, _first_rows(source, given.partition_rows, partition)) for partition in picked.tolist()]
+    return firsts, time.perf_counter() - begun
+
+
+def _in_parts(rows: Rows, size: int) -> list[Rows]:
+    return [rows[at : at + size] for at in range(0, len(rows), size)]
+
+
+def _read_here(source: Source, wanted: Sequence[PartitionRows]) -> Iterator[tuple[list[Block], float]]:
+    for some in wanted:
+        yield read_rows(source, some)
+
+
+def read_rows(source: Source, wanted: PartitionRows) -> tuple[list[Block], float]:
+    """The blocks of some rows of a partition, and how long they took."""
+    begun = time.perf_counter()
+    return list(source.read(*wanted)), time.perf_counter() - begun
 
 
 def _first_rows(source: Source, partition_rows: list[int], partition: int) -> Block:

@@ -37,7 +37,7 @@ from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage import as_path
 from bushel.transforms.fitted import Layer
 
-__all__ = ["Job", "Task", "memory_of", "perform"]
+__all__ = ["Job", "Task", "give_back_memory", "memory_of", "perform"]
 
 STEP_BYTES = 16 << 20  # read and written at a time
 _STEP_ROWS = 1 << 16
@@ -114,7 +114,7 @@ def perform(job: Job | str, task: Task) -> Outcome:
     """
     if isinstance(job, str):
         if getattr(_loaded, "path", None) != job:
-            _give_back_memory()
+            give_back_memory()
             _loaded.job, _loaded.path = pickle.loads(as_path(job).read_bytes()), job
         job = _loaded.job
     assert isinstance(job, Job)
@@ -133,7 +133,7 @@ def perform(job: Job | str, task: Task) -> Outcome:
     return outcome
 
 
-def _give_back_memory() -> None:
+def give_back_memory() -> None:
     """Release what the tasks of the last stage needed: this stage needs other memory."""
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()
