@@ -184,6 +184,7 @@ JOBS = {
 def child(name: str, folder: Path, count: int, cores: int) -> None:
     """Do one job and print its figures as JSON; run in a process that is pinned."""
     job = JOBS[name]
+    shutil.rmtree(folder / "out", ignore_errors=True)  # of the run before
     peak = Peak()
     began, spent = time.perf_counter(), cpu_seconds()
     with peak:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,9 +16,10 @@ from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
-from bushel.parallel import available_cores
+from bushel.parallel import available_cores, map_in_threads
 
 Hashes = NDArray[np.uint64]
+_MANY = 1 << 18  # rows that a thread looks up at a time
 
 
 def hash_values(values: Any) -> Hashes:
@@ -130,8 +132,12 @@ class Categories:
         hashes = self.hashes
         if not len(known):
             return np.full(len(hashes), -1, np.int32)
-        at = np.minimum(np.searchsorted(known[by_hash], hashes), len(known) - 1)
-        found = by_hash[at].astype(np.int32)
+        found, known, codes = np.empty(len(hashes), np.int32), known[by_hash], by_hash.astype(np.int32)
+
+        def look_up(span: slice) -> None:
+            np.take(codes, np.searchsorted(known, hashes[span]), out=found[span], mode="clip")
+
+        deque(map_in_threads(look_up, [slice(at, at + _MANY) for at in range(0, len(hashes), _MANY)]), maxlen=0)
         found[self.missing] = -1
         return found
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+from collections import deque
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from bushel.errors import FileProblem
+from bushel.parallel import map_in_threads
 
 __all__ = ["finish_move", "new_path", "replace_folder", "replaced_path"]
 
@@ -36,6 +39,8 @@ def replace_folder(out: Path, new: Path) -> None:
         finish_move(out)
     sync_folder(out.parent)
     with suppress(FileNotFoundError):  # another build has begun to remove it
+        shards = (path for path in old.iterdir() if path.is_file())
+        deque(map_in_threads(partial(Path.unlink, missing_ok=True), shards), maxlen=0)  # large files take time
         shutil.rmtree(old)
 
 

@@ -142,10 +142,9 @@ def _blocks(given: ToProbe, read: ReadRows | None) -> tuple[list[tuple[int, Bloc
             for partition in np.unique(partitions).tolist()
             for some in _in_parts(picked[partitions == partition] - starts[partition], _PART if read else SAMPLES)
         ]
+        read = read or partial(_read_here, source)
         found, seen, spent = [], 0, 0.0
-        for (partition, _), (blocks, seconds) in zip(
-            wanted, (read or partial(_read_here, source))(wanted), strict=False
-        ):
+        for (partition, _), (blocks, seconds) in zip(wanted, read(wanted), strict=False):
             spent += seconds
             for block in blocks:
                 found.append((partition, block))

@@ -78,7 +78,7 @@ class DuplicateFinder:
             self._folder = tempfile.TemporaryDirectory(prefix="bushel-")
             self._files = [(Path(self._folder.name) / str(part)).open("w+b") for part in range(PARTITIONS)]
         rows = np.concatenate(self._parts)
-        part_of = (rows["hash"] >> np.uint64(58)).astype(np.intp)
+        part_of = (rows["hash"] >> np.uint64(58)).astype(np.uint8)  # bytes are sorted by counting
         rows = rows[np.argsort(part_of, kind="stable")]
         ends = np.cumsum(np.bincount(part_of, minlength=PARTITIONS))
         for file, piece in zip(self._files, np.split(rows, ends[:-1]), strict=True):
