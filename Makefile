@@ -59,7 +59,7 @@ PYTEST_WITH_THEM = PATH="$(abspath $(BIN)):$$PATH" $(FRAMEWORKS)/bin/python -m p
 test-frameworks: $(FRAMEWORKS)/stamp
 	$(PYTEST_WITH_THEM) -n auto tests/frameworks/torch
 	$(PYTEST_WITH_THEM) -n auto tests/frameworks/jax
-	$(PYTEST_WITH_THEM) -n auto tests/training/test_options.py -k other_backends
+	$(PYTEST_WITH_THEM) -n auto tests/training/test_options.py tests/training/test_resume.py -k other_backends
 	$(PYTEST_WITH_THEM) tests/docs -k torch
 	$(PYTEST_WITH_THEM) tests/docs -k jax
 

@@ -228,3 +228,15 @@ def test_the_loop_runs_on_the_other_backends_of_keras(classes: Path, tmp_path: P
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert f"strategy needs Keras on TensorFlow, and it runs on {backend}" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_text_is_refused_with_a_way_out_on_the_other_backends(table: Path, tmp_path: Path, backend: str) -> None:
+    pytest.importorskip(backend)
+    command = [sys.executable, "-m", "bushel", "train", str(table), "--out", str(tmp_path / "run")]
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert f"Keras on {backend} takes numbers, and 'colour' is text" in done.stderr
+    assert "--encode colour" in done.stderr

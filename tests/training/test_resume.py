@@ -1,13 +1,17 @@
 """A run that was killed ends as if it had not been."""
 
+import io
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -53,11 +57,18 @@ def state_of(folder: Path) -> dict[str, Any]:
     return state
 
 
-def kill_in_the_second_epoch(data: Path, model: str, out: Path) -> dict[str, Any]:
-    """Begin a run as a user does, and end it with SIGKILL behind a checkpoint inside an epoch."""
-    command = [sys.executable, "-m", "bushel", "train", str(data), "--model", model, "--out", str(out), *ARGUMENTS]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
+def command_of(data: Path, model: str, out: Path) -> list[str]:
+    return [sys.executable, "-m", "bushel", "train", str(data), "--model", model, "--out", str(out), *ARGUMENTS]
+
+
+def kill_in_the_second_epoch(
+    data: Path, model: str, out: Path, more: tuple[str, ...] = (), backend: str = "tensorflow"
+) -> dict[str, Any]:
+    """Begin a run as a user does, and end it with SIGKILL after a checkpoint inside an epoch."""
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    command = [*command_of(data, model, out), *more]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
     try:
         while time.monotonic() < deadline and process.poll() is None:
             if (out / CHECKPOINT).exists():
@@ -91,6 +102,46 @@ def test_a_run_killed_inside_an_epoch_and_resumed_ends_with_the_same_weights(tab
     before = json.loads((tmp_path / "whole" / "history.json").read_text())
     after = [{k: v for k, v in row.items() if k not in timed} for row in trained.history]
     assert after == [{k: v for k, v in row.items() if k not in timed} for row in before]
+
+
+def weights_in(run: Path) -> dict[str, Any]:
+    """The arrays of a saved model by name, read without Keras, which runs on one backend here."""
+    found: dict[str, Any] = {}
+    with (
+        zipfile.ZipFile(run / "model.keras") as archive,
+        h5py.File(io.BytesIO(archive.read("model.weights.h5"))) as file,
+    ):
+        file.visititems(lambda name, node: found.update({name: node[()]}) if isinstance(node, h5py.Dataset) else None)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_a_killed_run_resumes_to_the_same_weights_on_the_other_backends(
+    tmp_path: Path, backend: str, precision: str
+) -> None:
+    pytest.importorskip(backend)
+    x = np.random.default_rng(0).normal(size=(240, 4)).astype(np.float32)
+    bushel.build({"x": x, "label": (x[:, 0] > 0).astype(np.int64)}, tmp_path / "data", split="70/30")
+    (tmp_path / "my.py").write_text(MODEL)
+    model = f"{tmp_path / 'my.py'}:build_model"
+    more = ("--mixed-precision", precision) if precision != "float32" else ()
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    whole = [*command_of(tmp_path / "data", model, tmp_path / "whole"), *more]
+    done = subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    killed = kill_in_the_second_epoch(tmp_path / "data", model, tmp_path / "killed", more, backend)
+    assert not killed["is_over"]
+    assert killed["feed"]["position"] > 0
+    resume = [*command_of(tmp_path / "data", model, tmp_path / "killed"), *more, "--resume"]
+    done = subprocess.run(resume, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    one, other = weights_in(tmp_path / "whole"), weights_in(tmp_path / "killed")
+    assert len(one) > 8
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, other[name], err_msg=name)
 
 
 def test_a_run_with_other_options_is_not_gone_on_with(table: Path, tmp_path: Path) -> None:

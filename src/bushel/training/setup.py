@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from bushel.checking.rules.model_rules import look_at_model
 from bushel.errors import SchemaMismatch
 from bushel.feeding.preparation import Input, Preparation, Problem, Target, arrange
-from bushel.keras import as_array
+from bushel.keras import as_array, load_keras
 from bushel.reading import Dataset
 from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of
 from bushel.training.inputs.choose_inputs import choose_inputs, describe_inputs
 from bushel.training.inputs.choose_target import choose_target, describe_target
 from bushel.training.inputs.splits import Splits, open_splits, rows_of
-from bushel.training.loop.framework import strategy_of
+from bushel.training.loop.framework import is_tensorflow, strategy_of
 from bushel.training.loop.learner import Learner, label_form
 from bushel.training.models.compiling import compile_model, head_problem
 from bushel.training.models.custom_models import custom_model
@@ -167,16 +167,33 @@ def _first_rows(splits: Splits, problem: Problem, options: Options) -> tuple[Any
 
 def _called(model: Any, x: Any, options: Options) -> NDArray[Any]:
     """Call the model once, to create its weights, and to report a wrong shape before training starts."""
+    arrays = x if isinstance(x, dict) else {"the input": x}
+    _check_backend(arrays)
     try:
         with _without_warnings():
             outputs = model(x, training=False)
     except Exception as error:
-        arrays = x if isinstance(x, dict) else {"the input": x}
         shapes = ", ".join(f"{name} {array.dtype}{list(array.shape[1:])}" for name, array in arrays.items())
         raise SchemaMismatch(f"the model does not take {shapes}: {_why(error)}", at=_name(options)) from None
     if isinstance(outputs, dict | list | tuple):
         raise SchemaMismatch(f"the model has {len(outputs)} outputs; bushel trains models with one", at=_name(options))
     return as_array(outputs)
+
+
+def _check_backend(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse text where Keras cannot take it."""
+    texts = [name for name, array in arrays.items() if array.dtype.kind in "OSU"]
+    if not texts or is_tensorflow():
+        return
+    raise SchemaMismatch(
+        f"Keras on {load_keras().backend.backend()} takes numbers, and {', '.join(map(repr, texts))} "
+        f"{'is' if len(texts) == 1 else 'are'} text",
+        at="model",
+        help=[
+            f"Encode categories when you build: --encode {','.join(texts)}; or texts: --tokenise",
+            "Keras on TensorFlow takes text: KERAS_BACKEND=tensorflow",
+        ],
+    )
 
 
 def _name(options: Options) -> str:
