@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from making import digests
 
+from bushel import Writer
 from bushel.cli import cli
 
 
@@ -89,6 +90,16 @@ def test_a_record_leads_back_to_its_file_and_row(rows):
     found = json.loads(bushel("cat", "data", "--record", "val:7", cwd=rows).stdout)
     assert found["key"] == f"p{number}"
     assert found["source"] == "unknown: rows.csv: there is no such file"
+
+
+def test_a_record_of_files_of_others_is_printed_with_its_place(rows):
+    with Writer(rows / "a.tfrecord") as writer:
+        for number in range(3):
+            writer.write({"x": number})
+    found = json.loads(bushel("cat", "a.tfrecord", "--record", "all:2", cwd=rows).stdout)
+    assert (found["shard"], found["record_in_shard"], found["sample"]) == ("a.tfrecord", 2, {"x": 2})
+    assert found["byte"] == 2 * (rows / "a.tfrecord").stat().st_size // 3
+    assert "record must be from 0 to 2, got 3" in bushel("cat", "a.tfrecord", "--record", "all:3", cwd=rows).stderr
 
 
 def test_appending_adds_what_is_new(rows):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from looking import EVIL, TOKEN
+from pictures import encode_image
 from support import flip
 
 import bushel
@@ -185,6 +186,137 @@ def test_text_tables_series_sound_and_broken_pictures_are_shown(look: Any, every
     page.wait_for_url("**roles=series*")
 
 
+def drawn(page: Any, selector: str) -> list[int]:
+    """The colour in the middle of a picture that has come."""
+    page.wait_for_selector(selector)
+    while not page.eval_on_selector(selector, "image => image.complete && image.naturalWidth"):
+        page.wait_for_timeout(20)
+    return page.eval_on_selector(
+        selector,
+        """image => {
+            const canvas = document.createElement("canvas");
+            [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+            const pen = canvas.getContext("2d");
+            pen.drawImage(image, 0, 0);
+            return [...pen.getImageData(canvas.width / 2, canvas.height / 2, 1, 1).data];
+        }""",
+    )
+
+
+def test_masks_boxes_and_keypoints_are_drawn_on_the_picture(look: Any, tmp_path: Path) -> None:
+    mask = np.zeros((40, 60), np.uint8)
+    mask[10:30, 20:40] = 1
+    box = {"xmin": 20 / 60, "ymin": 0.25, "xmax": 40 / 60, "ymax": 0.75}
+    with bushel.Writer(tmp_path / "scenes.tfrecord") as writer:
+        for number in range(2):
+            writer.write(
+                {
+                    "image": encode_image(np.full((40, 60, 3), 200, np.uint8), "png"),
+                    "segmentation_mask": encode_image(mask, "png"),
+                    **{f"objects/bbox/{side}": [np.float32(at + 0.5 * number)] for side, at in box.items()},
+                    "objects/class/text": ["square"],
+                    "keypoints/x": [np.float32(0.5)],
+                    "keypoints/y": [np.float32(0.25)],
+                }
+            )
+    tab = look(tmp_path / "scenes.tfrecord")
+    page = tab.open("browse")
+    assert drawn(page, ".tile img.image") == [200, 200, 200, 255]
+    red, green, blue, alpha = drawn(page, ".tile img.mask")
+    assert (red > 200, green < 120, blue < 30, 100 < alpha < 200) == (True, True, True, True)
+    one, other = (page.locator(".tile").nth(number).bounding_box() for number in range(2))
+    square = page.locator(".tile .boxes rect").first.bounding_box()
+    picture = page.locator(".tile .layers").first.bounding_box()
+    assert abs(square["x"] - picture["x"] - picture["width"] / 3) < 3
+    assert abs(square["y"] - picture["y"] - picture["height"] / 4) < 3
+    point = page.locator(".tile .boxes circle").first.bounding_box()
+    assert abs(point["x"] + point["width"] / 2 - picture["x"] - picture["width"] / 2) < 2
+    assert one["y"] == other["y"]
+    assert page.locator(".tile").nth(0).locator(".bad").count() == 0
+    assert page.locator(".tile").nth(1).locator(".bad title").text_content() == "square: it is out of range"
+    tab.shoot("scenes")
+    page = tab.open("record?row=1")
+    page.get_by_text("Box 1 (square): it is out of range.").wait_for()
+    drawn(page, ".features img.mask")
+
+
+def test_clips_are_strips_that_play_and_sounds_have_a_player(look: Any, tmp_path: Path) -> None:
+    with bushel.Writer(tmp_path / "media.tfrecord") as writer:
+        for number in range(2):
+            frames = [encode_image(np.full((20, 30, 3), 10 * at, np.uint8), "png") for at in range(12)]
+            wave = np.sin(np.arange(8000) * (0.1 + number / 10)).astype(np.float32)
+            writer.write({"clip": frames, "audio": wave, "sample_rate": 16000})
+    tab = look(tmp_path / "media.tfrecord")
+    page = tab.open("record?row=0")
+    page.locator(".strip img").nth(5).wait_for()
+    assert drawn(page, ".strip img:last-child")[:3] == [110, 110, 110]
+    first = page.locator(".strip img").first
+    before = first.get_attribute("src")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_timeout(600)
+    assert first.get_attribute("src") != before
+    assert drawn(page, ".strip img:first-child")[0] > 0
+    page.get_by_role("button", name="Stop").click()
+    tab.shoot("clip")
+    player = page.locator("audio")
+    player.evaluate("sound => { sound.muted = true; return sound.play(); }")
+    page.wait_for_timeout(200)
+    assert player.evaluate("sound => sound.duration") == pytest.approx(0.5)
+    assert player.evaluate("sound => sound.currentTime") > 0
+    assert page.locator(".sound .line").count() == 1
+
+
+def test_folders_of_tfx_and_of_tensorflow_datasets_open(look: Any, tmp_path: Path) -> None:
+    tfds = pytest.importorskip("tensorflow_datasets")
+    for split, count in (("train", 9), ("eval", 4)):
+        folder = tmp_path / "examples" / "1" / f"Split-{split}"
+        folder.mkdir(parents=True)
+        with bushel.Writer(folder / "data_tfrecord-00000-of-00001.gz") as writer:
+            for number in range(count):
+                writer.write({"age": number, "city": "Bern"} if number else {"age": 0})
+    kinds = tfds.features
+
+    class Squares(tfds.core.GeneratorBasedBuilder):
+        VERSION = tfds.core.Version("1.0.0")
+
+        def _info(self) -> Any:
+            objects = kinds.Sequence({"bbox": kinds.BBoxFeature()})
+            label = kinds.ClassLabel(names=["owl", "cat"])
+            features = {"image": kinds.Image(shape=(8, 12, 3)), "label": label, "objects": objects}
+            return tfds.core.DatasetInfo(builder=self, features=kinds.FeaturesDict(features))
+
+        def _split_generators(self, dl_manager: Any) -> Any:
+            return {"train": self._generate_examples(5), "test": self._generate_examples(3)}
+
+        def _generate_examples(self, count: int) -> Any:
+            for number in range(count):
+                image = np.full((8, 12, 3), 40 * number, np.uint8)
+                box = kinds.BBox(ymin=0.0, xmin=0.5, ymax=0.5, xmax=1.0)
+                yield number, {"image": image, "label": number % 2, "objects": [{"bbox": box}]}
+
+    made = Squares(data_dir=tmp_path / "tfds")
+    made.download_and_prepare(download_config=tfds.download.DownloadConfig(try_download_gcs=False))
+    tab = look(Path(made.data_dir), tmp_path / "examples")
+    page = tab.open()
+    page.get_by_role("heading", name="squares/1.0.0").wait_for()
+    page.get_by_text("Classes (2)").first.wait_for()
+    page = tab.open("browse?split=test")
+    page.locator(".tile").nth(2).wait_for()
+    assert set(page.locator(".tile .name").all_text_contents()) == {"owl", "cat"}
+    assert drawn(page, ".tile img")[0] in (0, 40, 80)
+    square, picture = (page.locator(f".tile {name}").first.bounding_box() for name in (".boxes rect", ".layers"))
+    assert abs(square["x"] - picture["x"] - picture["width"] / 2) < 3
+    assert abs(square["y"] - picture["y"]) < 3
+    tab.shoot("tfds")
+    page = tab.open("browse?d=1&split=train")
+    page.locator("tbody tr").nth(8).wait_for()
+    assert page.get_by_text("Bern").count() == 8
+    page.get_by_label("Missing").select_option("city")
+    page.get_by_text("Clear the filter").wait_for()
+    assert page.locator(".status").text_content().startswith("1 record")
+    assert page.locator("tbody tr").count() == 1
+
+
 def test_a_damaged_file_shows_what_is_left_of_it(look: Any, tmp_path: Path) -> None:
     path = tmp_path / "x.tfrecord"
     with bushel.Writer(path) as writer:
@@ -210,8 +342,8 @@ def test_splits_are_compared_duplicates_shown_and_batches_drawn(look: Any, image
     tab.settle()
     tab.shoot("duplicates")
     page = tab.open("batches?split=train")
-    page.get_by_text("A batch of").wait_for()
-    assert page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 96
+    page.get_by_text("each without augmentation, and with it").wait_for()
+    assert page.locator(".pair img").first.evaluate("image => image.naturalWidth") == 32
     tab.shoot("batches")
     page.get_by_role("button", name="Draw again").click()
     page.wait_for_url("**seed=1*")

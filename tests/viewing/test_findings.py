@@ -2,13 +2,17 @@
 
 import json
 import time
+import wave
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from looking import Page, page_of
 from pictures import encode_image, photo
 
 import bushel
+from bushel import transforms as t
 from bushel.data.marks import last_marks
 from bushel.errors import BushelError, FileProblem, FormatError
 from bushel.viewing.notebook import view
@@ -102,14 +106,66 @@ def test_contents_that_two_datasets_share_are_found(tmp_path: Path) -> None:
 
 def test_a_model_sees_augmented_images_in_its_range(pictures: Page) -> None:
     found = pictures.ask("batches", split="train", size=16, augment="flip", range="-1..1")
-    assert found["shape"][1:] == [16, 16, 3]
-    assert found["dtype"] == "float32"
-    assert -1 <= found["low"] < 0 < found["high"] <= 1
-    for form in ("plain", "changed"):
-        answer = pictures.get("api/fed", id=found["id"], at=0, form=form)
-        assert answer.headers["content-type"] == "image/png"
-    assert pictures.get("api/fed", id="other", at=0).status_code == 404
+    (image,) = found["inputs"]
+    assert (image["name"], image["shape"][1:], image["dtype"]) == ("image", [16, 16, 3], "float32")
+    assert -1 <= image["low"] < 0 < image["high"] <= 1
+    cells = [record["cells"]["image"] for record in found["records"]]
+    assert all(cell["stored"]["pictures"][0].startswith("data:image/png;base64,") for cell in cells)
+    changed = [cell["stored"] != cell["fed"] for cell in cells]
+    assert any(changed)
+    assert not all(changed)
     assert "did you mean" in pictures.get("api/batches", augment="flipp").json()["error"]
+
+
+def test_a_model_sees_tables_texts_series_and_tokens(tmp_path: Path) -> None:
+    rows = [
+        {
+            "age": number,
+            "fare": None if number == 2 else number / 2,
+            "city": ("Bern", "Basel")[number % 2],
+            "review": f"a fine day number {number}",
+            "signal": np.sin(np.arange(60, dtype=np.float32) + number).reshape(30, 2),
+            "label": number % 2,
+        }
+        for number in range(40)
+    ]
+    steps = [t.tokenise("review", length=8, out="tokens")]
+    bushel.build(iter(rows), tmp_path / "data", transforms=steps, order="source")
+    found = page_of(tmp_path / "data").ask("batches", augment="scale=0.1")
+    inputs = {one["name"]: one for one in found["inputs"]}
+    assert {name: one["kind"] for name, one in inputs.items()} == {
+        "age": "number",
+        "city": "category",
+        "fare": "number",
+        "review": "text",
+        "signal": "series",
+        "tokens": "tokens",
+    }
+    assert (inputs["fare"]["missing"], inputs["fare"]["low"]) == (1, 0.0)
+    assert inputs["signal"]["shape"] == [24, 30, 2]
+    cells = found["records"][3]["cells"]
+    assert cells["city"]["fed"]["text"] == "Basel"
+    assert cells["age"]["stored"]["text"] == "3"
+    assert cells["age"]["fed"]["text"] != "3"  # scaled by up to a tenth
+    assert cells["signal"]["fed"]["kind"] == "line"
+    assert cells["tokens"]["stored"]["text"] == "a fine day number 3"
+    assert cells["tokens"]["fed"]["kind"] == "list"
+    assert found["records"][2]["cells"]["fare"]["stored"] == {}
+
+
+def test_a_model_sees_the_spectrum_of_a_sound(tmp_path: Path) -> None:
+    for number in range(6):
+        place = tmp_path / "sounds" / ("high", "low")[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        with wave.open(str(place / f"{number}.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes((np.sin(np.arange(4000) / (5 + number)) * 9000).astype("<i2").tobytes())
+    bushel.build(tmp_path / "sounds", tmp_path / "data")
+    found = page_of(tmp_path / "data").ask("batches")
+    (sound,) = found["inputs"]
+    assert sound["kind"] == "image"
+    cell = found["records"][0]["cells"][sound["name"]]
+    assert (cell["stored"]["kind"], cell["fed"]["kind"]) == ("audio", "pictures")
 
 
 def test_the_records_of_a_run_come_by_loss_and_by_cell(judged: Path, images: Path) -> None:
@@ -240,3 +296,56 @@ def test_a_split_shows_itself_in_a_notebook(images: Path) -> None:
         shown.stop()
     with pytest.raises(BushelError, match="build it first"):
         view(bushel.open_raw(images.parent / "photos")["train"])
+
+
+def test_labels_that_neighbours_contradict_are_suspected(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    rows = []
+    for number in range(120):
+        kind = number % 2
+        pixels = np.clip(draw.normal(60 + 130 * kind, 12, (16, 16, 3)), 0, 255).astype(np.uint8)
+        label = ("dark", "light")[kind if number != 77 else 1 - kind]
+        rows.append({"image": encode_image(pixels, "png"), "label": label, "key": f"k{number}"})
+    bushel.build(iter(rows), tmp_path / "data", split="80/20")
+    page = page_of(tmp_path / "data")
+    assert page.ask("suspects")["state"] == "none"
+    page.tell("suspects", {})
+    found = finished(page, "suspects")
+    (one,) = found["suspects"]
+    assert page.ask("record", split=one["split"], row=one["row"])["fields"][1]["text"] == "k77"
+    assert (one["label"], one["meant"], one["votes"]) == ("dark", "light", 10)
+    assert (found["compared"], found["by"], len(one["neighbours"])) == (120, ["image"], 3)
+    assert [r["row"] for r in page.ask("records", split=one["split"], list="suspects")["records"]] == [one["row"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "by"),
+    [
+        (lambda kind, n: {"text": f"{('rain and wind', 'goals and teams')[kind]} number {n}"}, ["text"]),
+        (lambda kind, n: {"a": float(kind * 5 + n % 3), "b": float(n % 7)}, ["a", "b"]),
+        (lambda kind, n: {"signal": np.sin(np.arange(40, dtype=np.float32) * (0.1 + kind / 3))}, ["signal"]),
+    ],
+)
+def test_texts_tables_and_series_have_neighbours_too(content: Any, by: list[str], tmp_path: Path) -> None:
+    rows = ({**content(n % 2, n), "label": n % 2 if n != 30 else 1} for n in range(80))
+    bushel.build(rows, tmp_path / "data", order="source")
+    page = page_of(tmp_path / "data")
+    page.tell("suspects", {})
+    found = finished(page, "suspects")
+    assert (found["by"], [one["row"] for one in found["suspects"]]) == (by, [30])
+
+
+def test_too_few_records_and_labels_that_are_no_classes_say_so(tmp_path: Path) -> None:
+    for name, count, label in (("few", 9, lambda n: n % 2), ("many", 400, lambda n: n)):
+        with bushel.Writer(tmp_path / f"{name}.tfrecord") as writer:
+            for number in range(count):
+                writer.write({"x": float(number), "label": label(number)})
+    said = []
+    for name in ("few", "many"):
+        page = page_of(tmp_path / f"{name}.tfrecord")
+        page.tell("suspects", {})
+        said.append(finished(page, "suspects")["problem"])
+    assert said == [
+        "9 records with a label and content are too few to compare",
+        "'label' has 400 values in 400 records: not classes",
+    ]

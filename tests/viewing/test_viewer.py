@@ -1,11 +1,13 @@
 """What the page is told: the overview, records by number, and finding them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from looking import Page, page_of
-from support import write_records
+from pictures import encode_image, photo
+from support import example, write_records
 
 import bushel
 from bushel.viewing import opened as viewing_opened
@@ -65,6 +67,25 @@ def test_swapped_boxes_are_marked(mixed: Page) -> None:
     assert bad["bad"] == "its sides are swapped"
 
 
+@pytest.mark.parametrize(
+    ("box", "why"),
+    [
+        ((0.2, 0.2, 1.0, 1.0), ""),
+        ((0.2, 0.2, 1.3, 0.9), "it is out of range"),
+        ((-0.2, 0.2, 0.3, 0.9), "it is out of range"),
+        ((3.0, 2.0, 30.0, 20.0), ""),  # pixels of an image of 30 x 20
+        ((3.0, 2.0, 31.0, 20.0), "it is out of range"),
+        ((3.0, 9.0, 8.0, 4.0), "its sides are swapped"),
+    ],
+)
+def test_boxes_beyond_the_image_are_out_of_range(box: tuple[float, ...], why: str, tmp_path: Path) -> None:
+    sides = dict(zip(("box/xmin", "box/ymin", "box/xmax", "box/ymax"), np.array(box, np.float32), strict=True))
+    with bushel.Writer(tmp_path / "x.tfrecord") as writer:
+        writer.write({"image": encode_image(photo(1, 20, 30), "png"), **{name: [side] for name, side in sides.items()}})
+    (found,) = page_of(tmp_path / "x.tfrecord").ask("record", row=0)["boxes"]
+    assert found["bad"] == why
+
+
 def test_sound_plays_as_a_wav(mixed: Page) -> None:
     answer = mixed.get("api/audio", row=0, feature="audio")
     assert answer.headers["content-type"] == "audio/wav"
@@ -84,6 +105,45 @@ def test_a_record_has_its_place_its_checksum_and_code_that_opens_it(pictures: Pa
     raw = bytes.fromhex(pictures.ask("hex", split="train", row=40)["hex"])
     assert shard.path.read_bytes()[found["place"]["byte"] :].startswith(raw)
     assert found["place"]["checksum"] == f"{int.from_bytes(raw_footer(shard, record), 'little'):08x}"
+
+
+def test_code_opens_the_record_of_one_file_among_others(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with bushel.Writer(tmp_path / f"{name}.tfrecord") as writer:
+            writer.write({"x": name})
+    page = page_of(tmp_path / "b.tfrecord")
+    code = page.ask("record", row=0)["code"]
+    assert eval(code["python"])["x"] == "b"
+    assert code["command"] == f"bushel cat {tmp_path / 'b.tfrecord'} --record all:0"
+    assert page.ask("overview")["datasets"][0]["name"] == "b.tfrecord"
+
+
+def test_a_folder_of_tfx_goes_by_its_own_name(tmp_path: Path) -> None:
+    for split in ("train", "eval"):
+        (tmp_path / "examples" / f"Split-{split}").mkdir(parents=True)
+        with bushel.Writer(tmp_path / "examples" / f"Split-{split}" / "data_tfrecord-00000-of-00001.gz") as writer:
+            writer.write({"x": split})
+    page = page_of(tmp_path / "examples")
+    (found,) = page.ask("overview")["datasets"]
+    assert (found["name"], {split["name"] for split in found["splits"]}) == ("examples", {"train", "val"})
+    assert eval(page.ask("record", split="train", row=0)["code"]["python"])["x"] == "train"
+
+
+def test_a_folder_of_tensorflow_datasets_has_its_name_and_its_types(tmp_path: Path) -> None:
+    folder = tmp_path / "counts" / "1.0.0"
+    folder.mkdir(parents=True)
+    write_records(folder / "counts-train.tfrecord-00000-of-00001", [example({"big": [-1]}), example({"big": [1]})])
+    info = {"name": "counts", "splits": [{"name": "train", "shardLengths": ["2"]}]}
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+    kind = {"pythonClassName": "x.Tensor", "tensor": {"dtype": "uint64", "shape": {}}}
+    (folder / "features.json").write_text(
+        json.dumps({"pythonClassName": "", "featuresDict": {"features": {"big": kind}}})
+    )
+    page = page_of(folder)
+    (found,) = page.ask("overview")["datasets"]
+    assert (found["name"], found["is_built"]) == ("counts/1.0.0", False)
+    assert page.ask("statistics")["features"]["big"]["values"]["high"] == 2.0**64
+    assert page.ask("record", row=0)["fields"][0]["text"] == str(2**64 - 1)
 
 
 def raw_footer(shard: object, record: int) -> bytes:
@@ -188,7 +248,7 @@ def test_values_that_do_not_fit_the_schema_are_shown_as_they_are(tmp_path: Path)
 
 def test_several_datasets_are_open_at_once(images: Path, everything: Path) -> None:
     page = page_of(images, everything)
-    assert [dataset["name"] for dataset in page.ask("overview")["datasets"]] == ["data", everything.parent.name]
+    assert [dataset["name"] for dataset in page.ask("overview")["datasets"]] == ["data", "mixed.tfrecord"]
     assert page.ask("records", d=1)["total"] == 12
     assert page.get("api/records", d=2).status_code == 404
 

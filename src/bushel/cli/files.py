@@ -341,7 +341,7 @@ def _printable(name: str) -> str:
 @flag("--columns", metavar="A,B", help="Features to print  [default: all]")
 @flag("--full/--short", default=None, help="Print long values whole, or cut  [default: cut on a terminal]")
 @flag("--skip-bad", is_flag=True, help="Skip damaged records")
-@flag("--record", metavar="SPLIT:N", help="One record of a dataset, with the file and row that it came from")
+@flag("--record", metavar="SPLIT:N", help="One record, with the file and row that it came from")
 def cat(
     paths: tuple[str, ...],
     count: int | None,
@@ -373,14 +373,35 @@ def _with_provenance(paths: tuple[str, ...], record: str, *, is_short: bool) -> 
     import msgspec
 
     import bushel
+    from bushel.records.manifest import MANIFEST_NAME
+    from bushel.storage import as_path
 
     split, colon, number = record.rpartition(":")
-    if len(paths) != 1 or not colon or not number.isdecimal():
-        raise click.UsageError(f"--record must be like train:1041, of one dataset; got {record!r}")
-    found = bushel.provenance(paths[0], split, int(number))
-    facts = {name: getattr(found, name) for name in msgspec.structs.asdict(found) if name != "sample"}
-    sample = {name: _plain(value, is_short) for name, value in found.sample.items()}
-    return json.dumps({**facts, "sample": sample}, ensure_ascii=False)
+    if not colon or not number.isdecimal():
+        raise click.UsageError(f"--record must be like train:1041, got {record!r}")
+    if len(paths) == 1 and (as_path(paths[0]) / MANIFEST_NAME).is_file():
+        found = bushel.provenance(paths[0], split, int(number))
+        facts = {name: getattr(found, name) for name in msgspec.structs.asdict(found) if name != "sample"}
+        sample = found.sample
+    else:
+        facts, sample = _foreign_record(paths, split, int(number))
+    plain = {name: _plain(value, is_short) for name, value in sample.items()}
+    return json.dumps({**facts, "sample": plain}, ensure_ascii=False)
+
+
+def _foreign_record(paths: tuple[str, ...], split: str, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A record of files that bushel did not write: where it is, and what it holds; its source is not known."""
+    import bushel
+
+    chosen = bushel.open(list(paths))[split]
+    if number >= len(chosen):
+        raise ValueError(f"record must be from 0 to {len(chosen) - 1}, got {number}")
+    shards = chosen.shards
+    at = int(shards.first.searchsorted(number, side="right")) - 1
+    row = number - int(shards.first[at])
+    shard = shards.shards[at]
+    place = {"shard": str(shard.path), "record_in_shard": row, "byte": int(shard.index.offsets[row])}
+    return {"split": split, "record": number, **place}, chosen[number]
 
 
 def _lines(paths: list[str], columns: str | None, on_fault: Any, is_short: bool) -> Any:

@@ -1,91 +1,155 @@
-"""What a model sees: images after decoding, resizing, augmentation and scaling, as it is fed them."""
+"""What a model sees: records after decoding, resizing, augmentation and scaling, as a training would feed them."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import BushelError
-from bushel.feeding.preparation import Input, Preparation
+from bushel.feeding.preparation import Input, Preparation, inputs_of
 from bushel.reading import Order, Split, Workers, batches
 from bushel.training.inputs.augmentation import augmentation_of
-from bushel.transforms import Transform, decode_image, normalise, resize
-from bushel.viewing.opened import Part
+from bushel.training.inputs.choose_inputs import choose_inputs, describe_inputs
+from bushel.training.inputs.splits import Splits
+from bushel.training.options import Options
+from bushel.transforms import Transform, normalise
+from bushel.viewing.opened import Opened, Part
+from bushel.viewing.showing import encoded, picture_of, shown_field, shown_value
 
-__all__ = ["LIGHT", "RANGES", "Fed", "feed_images"]
+__all__ = ["feed"]
 
-LIGHT = "flip,brightness=0.1,contrast=0.1"
-RANGES = {"0..255": (0.0, 1.0), "0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
-_MOST = 24
-
-
-@dataclass(frozen=True)
-class Fed:
-    """Some records without augmentation and with it, and the values that a model gets."""
-
-    rows: list[int]
-    plain: NDArray[Any]
-    changed: NDArray[Any]
-    values: NDArray[Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """What is shown beside the pictures."""
-        return {
-            "rows": self.rows,
-            "shape": list(self.values.shape),
-            "dtype": str(self.values.dtype),
-            "low": float(self.values.min()),
-            "high": float(self.values.max()),
-            "mean": float(self.values.mean()),
-            "deviation": float(self.values.std()),
-        }
+_LIGHT = "flip,brightness=0.1,contrast=0.1"
+_RANGES = {"0..255": (0.0, 1.0), "0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
+_MOST = 24  # records of a page
+_FRAMES = 6  # of a clip
+_FEW_SHARDS = 16  # of which all are looked at, to choose how records are fed
+_ROLES = {"tokens": "tokens", "series": "series", "sparse": "embedding", "number": "array"}
 
 
-def feed_images(part: Part, image: str, given: Mapping[str, str]) -> Fed:
-    """Feed records from `start` on as a training would; `size`, `augment`, `range` and `seed` say how."""
-    side, seed, start = (_number(given, name, default) for name, default in (("size", 96), ("seed", 0), ("start", 0)))
-    if not 8 <= side <= 512:
-        raise ValueError(f"size must be from 8 to 512, got {side}")
+def feed(opened: Opened, part: Part, given: Mapping[str, str]) -> dict[str, Any]:
+    """Records from `start` on, as stored and as fed; `size`, `augment`, `range` and `seed` say how."""
+    preparation, notes = _prepared(opened, part, given)
+    are_pixels = [one for one in preparation.inputs if one.kind in ("image", "clip")]
+    text = given.get("augment", _LIGHT if any(one.dtype == "uint8" for one in are_pixels) else "")
     kind = given.get("range") or "0..1"
-    if kind not in RANGES:
-        raise ValueError(f"range must be one of {', '.join(RANGES)}; got {kind!r}")
+    if kind not in _RANGES:
+        raise ValueError(f"range must be one of {', '.join(_RANGES)}; got {kind!r}")
+    changes = augmentation_of(text, preparation)
+    scaling = [normalise(one.name, *_RANGES[kind]) for one in are_pixels if one.dtype == "uint8"]
+    seed, start = _number(given, "seed", 0), _number(given, "start", 0)
     number, record = part.locate(start)
     shard, first = part.shard(number), int(part.first[number])
     chosen = shard.select(shard.usable(np.arange(record, min(record + _MOST, len(shard.shards)), dtype=np.int64)))
-    stored = part.schema[image]
-    steps: list[Transform] = [resize(image, side, side)]
-    if stored.encoding != "raw":
-        steps = [decode_image(image), *steps]
-    dtype = stored.dtype if stored.encoding == "raw" else "uint8"
-    told = Input(name=image, kind="image", shape=(side, side, 3), dtype=dtype, min=0.0, max=255.0)
-    inputs = Preparation(features=(image,), inputs=(told,))
-    changes = augmentation_of(given.get("augment", LIGHT), inputs)
-    mean, std = RANGES[kind]
-    rows, plain = _batch(chosen, image, steps, seed)
-    _, changed = _batch(chosen, image, [*steps, *changes], seed)
-    _, values = _batch(chosen, image, [*steps, *changes, normalise(image, mean, std)], seed)
-    return Fed([first + row for row in rows], plain, changed, values)
+    rows, plain = _arrays(chosen, preparation, [], seed)
+    _, changed = _arrays(chosen, preparation, changes, seed)
+    _, values = _arrays(chosen, preparation, [*changes, *scaling], seed)
+    side = given.get("size") or next((str(one.shape[-3]) for one in are_pixels if one.dtype == "uint8"), "")
+    return {
+        "inputs": [_summary(one, values[one.name]) for one in preparation.inputs],
+        "records": [
+            {
+                "row": first + row,
+                "cells": {
+                    one.name: _cell(opened, part, first + row, one, (plain[one.name][at], changed[one.name][at]))
+                    for one in preparation.inputs
+                },
+            }
+            for at, row in enumerate(rows)
+        ],
+        "notes": notes,
+        "options": {"size": side, "augment": text, "range": kind, "seed": str(seed), "start": str(start)},
+        "ranges": list(_RANGES) if scaling else [],
+    }
 
 
-def _batch(split: Split, image: str, steps: list[Transform], seed: int) -> tuple[list[int], NDArray[Any]]:
+def _prepared(opened: Opened, part: Part, given: Mapping[str, str]) -> tuple[Preparation, list[str]]:
+    """How `bushel train` would feed the records; what it would leave out is in the notes."""
+    side = _number(given, "size", 0)
+    if side and not 8 <= side <= 512:
+        raise ValueError(f"size must be from 8 to 512, got {side}")
+    train = opened.parts.get("train", part)
+    options = Options(image_size=(side, side) if side else None)
+    if train.is_whole and len(train.paths) <= _FEW_SHARDS:
+        try:
+            return _chosen(opened, train.split, options)
+        except BushelError:
+            pass  # of a damaged file, the records that are intact are enough
+    shard = next((shard for _, shard in train.each_shard()), None)
+    if shard is None:
+        raise BushelError("there are no records yet")
+    intact = shard.usable(np.arange(len(shard.shards), dtype=np.int64))
+    return _chosen(opened, shard.select(intact), options)
+
+
+def _chosen(opened: Opened, split: Split, options: Options) -> tuple[Preparation, list[str]]:
+    return choose_inputs(Splits(opened.dataset, split, split, None), opened.label, options)
+
+
+def _arrays(
+    split: Split, preparation: Preparation, changes: list[Transform] | tuple[Any, ...], seed: int
+) -> tuple[list[int], dict[str, NDArray[Any]]]:
     feed = batches(
         split,
         batch_size=_MOST,
-        columns=[image],
+        columns=list(preparation.features),
         order=Order(seed=seed),
-        transforms=steps,
+        transforms=[*preparation.transforms, *changes],
+        layout=preparation.layout,
         on_fault="skip",
         workers=Workers(threads=1),
     )
     with closing(feed):
         for batch in feed:
-            return [int(row) for row in batch.rows], np.asarray(batch[image])
-    raise BushelError("none of these images can be decoded")
+            return [int(row) for row in batch.rows], inputs_of(preparation, batch)
+    raise BushelError("none of these records can be fed")
+
+
+def _summary(given: Input, values: NDArray[Any]) -> dict[str, Any]:
+    """One input of the batch: how it is fed, its shape, and the range of its values."""
+    words = describe_inputs(Preparation((given.name,), inputs=(given,))).removeprefix(f"{given.name!r} as ")
+    found: dict[str, Any] = {"name": given.name, "kind": given.kind, "words": words, "shape": list(values.shape)}
+    if values.dtype.kind not in "iufb":
+        return {**found, "dtype": "text"}
+    numbers = values.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    found |= {"dtype": str(values.dtype), "missing": int(numbers.size - finite.size)}
+    if not finite.size:
+        return found
+    facts = {"low": finite.min(), "high": finite.max(), "mean": finite.mean(), "deviation": finite.std()}
+    return {**found, **{name: float(value) for name, value in facts.items()}}
+
+
+def _cell(
+    opened: Opened, part: Part, row: int, given: Input, arrays: tuple[NDArray[Any], NDArray[Any]]
+) -> dict[str, Any]:
+    """One value as it is stored, or an image before augmentation, and as it is fed."""
+    plain, changed = arrays
+    stored = part.record(row).values.get(given.name)
+    role = opened.roles.get(given.name, "bytes")
+    if given.kind in ("image", "clip") and role in ("image", "frames"):
+        return {"stored": _pictures(plain, given), "fed": _pictures(changed, given)}
+    shown = {} if stored is None else shown_field(opened, given.name, stored, role, is_short=True)
+    if given.kind in ("image", "clip"):
+        return {"stored": shown, "fed": _pictures(changed, given)}
+    return {"stored": shown, "fed": shown_value(_plain(changed), _ROLES.get(given.kind or "", "array"))}
+
+
+def _plain(value: Any) -> Any:
+    """A value of one row, as one of a sample."""
+    return value.item() if isinstance(value, np.ndarray | np.generic) and not np.ndim(value) else value
+
+
+def _pictures(pixels: NDArray[Any], given: Input) -> dict[str, Any]:
+    frames = [pixels]
+    if given.kind == "clip":
+        frames = [pixels[at] for at in np.unique(np.linspace(0, len(pixels) - 1, _FRAMES).astype(int))]
+    files = [encoded(picture_of(frame, "image"), None) for frame in frames]
+    return {"kind": "pictures", "pictures": [f"data:{kind};base64,{b64encode(data).decode()}" for data, kind in files]}
 
 
 def _number(given: Mapping[str, str], name: str, default: int) -> int:

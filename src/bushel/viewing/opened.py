@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,7 @@ Ints: TypeAlias = NDArray[np.int64]
 
 _SHARDS_AT_HAND = 64
 _AHEAD = 256  # records that can be seen before their index is made
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 _GUESSED_FROM = 3  # records
 _MOST_BYTES = 256 << 20  # of a record that is shown
 
@@ -294,9 +296,10 @@ def _fitting(values: Any, feature: Feature, name: str) -> Any:
 class Opened:
     """One dataset, or some TFRecord files."""
 
-    def __init__(self, name: str, dataset: Dataset) -> None:
+    def __init__(self, name: str, dataset: Dataset, given: Sequence[AnyPath] = ()) -> None:
         self.name = name
-        self.where = dataset.where
+        self.given = [str(path) for path in given] or [dataset.where]
+        self.where = self.given[0] if len(self.given) == 1 else dataset.where
         self.dataset = dataset
         self.parts = {split: Part(found) for split, found in dataset.splits.items()}
 
@@ -304,6 +307,16 @@ class Opened:
     def manifest(self) -> Manifest | None:
         """The manifest, if there is one."""
         return self.dataset.manifest
+
+    @property
+    def is_built(self) -> bool:
+        """Whether bushel built it, so that there may be a quarantine."""
+        return self.manifest is not None and bool(self.manifest.recipe)
+
+    @property
+    def code(self) -> str:
+        """The Python expression that opens it."""
+        return f"bushel.open({(self.given[0] if len(self.given) == 1 else self.given)!r})"
 
     @property
     def classes(self) -> Sequence[str]:
@@ -348,11 +361,11 @@ def open_all(paths: Sequence[AnyPath]) -> list[Opened]:
     """Each finished dataset by itself, and all other files together."""
     folders = [path for path in paths if has_manifest(path)]
     others = [path for path in paths if path not in folders]
-    found = [open_dataset(folder) for folder in folders]
+    found = [(open_dataset(folder), [folder]) for folder in folders]
     if others:
-        found.append(open_dataset(others))
-    names = _names([dataset.where for dataset in found])
-    return [Opened(name, dataset) for name, dataset in zip(names, found, strict=True)]
+        found.append((open_dataset(others), others))
+    names = _names([str(given[0]) if len(given) == 1 else dataset.where for dataset, given in found])
+    return [Opened(name, dataset, given) for name, (dataset, given) in zip(names, found, strict=True)]
 
 
 def open_splits(splits: Sequence[Split], where: str) -> Opened:
@@ -362,5 +375,7 @@ def open_splits(splits: Sequence[Split], where: str) -> Opened:
 
 def _names(folders: Sequence[str]) -> list[str]:
     """A short name for each folder; its path where two would have the same."""
-    short = [as_path(folder).absolute().name or folder for folder in folders]
+    paths = [as_path(folder).absolute() for folder in folders]
+    # TensorFlow Datasets has a folder per version, whose name says nothing alone.
+    short = ["/".join(path.parts[-2:]) if _VERSION.fullmatch(path.name) else path.name or str(path) for path in paths]
     return [folder if short.count(name) > 1 else name for name, folder in zip(short, folders, strict=True)]

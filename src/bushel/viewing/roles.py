@@ -106,7 +106,7 @@ def _role_of_numbers(name: str, feature: Feature | None, first: Any) -> str:
         return "embedding"
     is_list = isinstance(first, list)
     shape: tuple[int, ...] = (len(first), *np.shape(first[0] if first else ())) if is_list else np.shape(first)
-    if _KEYPOINTS.search(name) and len(shape) >= 1:
+    if _KEYPOINTS.search(name) and (shape or name.endswith(("/x", "/y", "_x", "_y"))):
         return "keypoints"
     if not shape:
         return "number"

@@ -21,7 +21,7 @@ __all__ = ["PORT", "make_app", "make_token", "serve"]
 
 PORT = 8757
 _HOSTS = ("127.0.0.1", "localhost", "[::1]")
-_PAGES = ("", "browse", "record", "compare", "quarantine", "duplicates", "batches", "run", "runs")
+_PAGES = ("", "browse", "record", "compare", "quarantine", "duplicates", "labels", "batches", "run", "runs")
 _KINDS = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 _FRAMES = "http://localhost:* http://127.0.0.1:* vscode-webview:"  # where notebooks show a page in a cell
 _POLICY = (

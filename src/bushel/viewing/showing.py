@@ -31,6 +31,7 @@ _POINTS = 512  # of a line
 _VALUES = 64  # of a list that is written out
 _HEX = 64  # bytes
 _CELLS = 96  # on a side of a heat map
+_LARGEST_SHARE = 2.0  # up to which sides of boxes are shares of the image, not pixels
 _CACHE_BYTES = 256 << 20
 _SOUND = {b"RIFF": "audio/wav", b"fLaC": "audio/flac", b"OggS": "audio/ogg", b"ID3": "audio/mpeg"}
 _RATE = 16_000  # of samples whose rate nothing says
@@ -85,7 +86,7 @@ def _shown_image(value: Any, role: str) -> dict[str, Any]:
         said = f"{header.width} x {header.height} {header.format}"
         return {"kind": role, "width": header.width, "height": header.height, "text": said, "bytes": len(value)}
     if isinstance(value, list):
-        return {"kind": "frames", "count": len(value), "text": f"{len(value):,} frames"}
+        return {"kind": "frames", "count": len(value), "text": f"{len(value):,} frame{'s'[: len(value) != 1]}"}
     shape = np.shape(value)
     if role == "frames" and len(shape) == 4:
         return {"kind": "frames", "count": shape[0], "text": " x ".join(map(str, shape))}
@@ -212,19 +213,32 @@ def boxes_of(values: Mapping[str, Any], roles: Mapping[str, str]) -> list[dict[s
             found.append(np.asarray(value, np.float64).reshape(-1, 4)[:, [1, 0, 3, 2]])
     names = _box_names(values)
     return [
-        _box(corners, names[number] if number < len(names) else "")
+        _box(corners, names[number] if number < len(names) else "", limits)
         for boxes in found
+        for limits in [_limits(boxes, values, roles)]
         for number, corners in enumerate(boxes.tolist()[:200])
     ]
 
 
-def _box(corners: list[float], name: str) -> dict[str, Any]:
+def _limits(
+    boxes: NDArray[np.float64], values: Mapping[str, Any], roles: Mapping[str, str]
+) -> tuple[float, float] | None:
+    """The largest x and y of boxes: 1 if they are shares, and the size of the image, if it is known, of pixels."""
+    finite = np.abs(boxes[np.isfinite(boxes)])
+    if not finite.size or finite.max() <= _LARGEST_SHARE:
+        return 1.0, 1.0
+    name = next((name for name, role in roles.items() if role == "image" and name in values), None)
+    shown = _shown_image(values[name], "image") if name is not None else {}
+    return (float(shown["width"]), float(shown["height"])) if "width" in shown else None
+
+
+def _box(corners: list[float], name: str, limits: tuple[float, float] | None) -> dict[str, Any]:
     left, top, right, bottom = corners
     is_finite = all(map(math.isfinite, corners))
     why = "" if is_finite else "not a number"
     if is_finite and (left >= right or top >= bottom):
         why = "its sides are swapped"
-    elif is_finite and min(corners) < 0:
+    elif is_finite and (min(corners) < 0 or (limits and (right > 1.001 * limits[0] or bottom > 1.001 * limits[1]))):
         why = "it is out of range"
     return {"at": [value if math.isfinite(value) else 0.0 for value in corners], "name": name, "bad": why}
 

@@ -233,8 +233,11 @@ def _summary(shard: Split, rows: Ints, draw: np.random.Generator) -> Summary:
         is_image = feature is not None and feature.encoding in IMAGE_ENCODINGS
         is_raw = feature is not None and feature.encoding == "raw"
         dtype = feature.dtype if feature is not None and is_raw else None
-        is_text = kind == BYTES_KIND and not is_image and not is_raw
-        found.features[name] = _feature(to_column(column), len(good), draw, is_image, is_text, dtype)
+        is_text = kind == BYTES_KIND and (feature is None or feature.dtype == "str")
+        values = to_column(column)
+        if feature is not None and feature.reads_as == "uint64" and isinstance(values, np.ndarray):
+            values = values.view(np.uint64)  # stored as int64, with the same bits
+        found.features[name] = _feature(values, len(good), draw, is_image, is_text, dtype)
     return found
 
 

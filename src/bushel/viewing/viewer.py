@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,8 +30,9 @@ from bushel.viewing.runs import (
     predicted_rows,
 )
 from bushel.viewing.search import Query, Search
-from bushel.viewing.showing import CannotShow, boxes_of, encoded, picture_of, points_of, shown_field
+from bushel.viewing.showing import boxes_of, points_of, shown_field
 from bushel.viewing.statistics import Summary, class_counts, compared, summarise
+from bushel.viewing.suspects import SuspectJob
 
 __all__ = ["Viewer", "open_viewer"]
 
@@ -67,8 +69,8 @@ class Viewer:
         self._marks = Marks(marks)
         self._checks = [CheckJob(one) for one in self.opened]
         self._duplicates = [DuplicateJob(one, lambda one=one: one.roles) for one in self.opened]  # type: ignore[misc]
+        self._suspects = [SuspectJob(one) for one in self.opened]
         self._shared_jobs: dict[Any, SharedJob] = {}
-        self._fed: OrderedDict[str, Any] = OrderedDict()
         self._searches: OrderedDict[tuple[int, str, Query], Search] = OrderedDict()
         self._summaries: dict[tuple[int, str], Summary] = {}
         self._lock = threading.Lock()
@@ -83,10 +85,10 @@ class Viewer:
             "hex": self.hex,
             "findings": self.findings,
             "duplicates": self.duplicates,
+            "suspects": self.suspects,
             "quarantine": self.quarantine,
             "compare": self.compare,
             "batches": self.batches,
-            "fed": self.fed,
             "runs": self.show_runs,
             "run": self.run,
             "marks": self.marks,
@@ -94,6 +96,7 @@ class Viewer:
         self.changes: dict[str, Callable[[dict[str, Any]], Any]] = {
             "check": self.start_check,
             "duplicates": self.start_duplicates,
+            "suspects": self.start_suspects,
             "shared": self.start_shared,
             "marks": self.mark,
         }
@@ -138,7 +141,7 @@ class Viewer:
             "where": opened.where,
             "label": opened.label,
             "classes": list(opened.classes),
-            "has_manifest": manifest is not None,
+            "is_built": opened.is_built,
             "refused": manifest.refused if manifest else 0,
             "splits": [_split(part, opened) for part in opened.parts.values()],
             "features": [
@@ -147,7 +150,7 @@ class Viewer:
             ],
             "problems": [problem for part in opened.parts.values() for problem in part.problems],
             "code": {
-                "python": f"import bushel\n\ndata = bushel.open({opened.where!r})",
+                "python": f"import bushel\n\ndata = {opened.code}",
                 "tensorflow": tf_description(opened.schema),
             },
         }
@@ -229,6 +232,8 @@ class Viewer:
             groups = self._duplicates[number].groups
             picked = groups if not numbers else groups[numbers[0] : numbers[0] + 1]
             return [row for group in picked for split, row in group if split == part.name]
+        if kind == "suspects":
+            return self._suspects[number].rows(part.name)
         if kind == "marked":
             return self._marks.rows(part, rest)
         if kind == "run" and numbers and numbers[0] < len(self.runs):
@@ -252,6 +257,16 @@ class Viewer:
     def start_duplicates(self, given: dict[str, Any]) -> dict[str, Any]:
         """Look for duplicates in the background."""
         job = self._duplicates[self._dataset(_texts(given))[0]]
+        job.start()
+        return job.to_json()
+
+    def suspects(self, given: Given) -> dict[str, Any]:
+        """Records whose neighbours contradict their label, and how far the search for them is."""
+        return self._suspects[self._dataset(given)[0]].to_json()
+
+    def start_suspects(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Look for suspected labels in the background."""
+        job = self._suspects[self._dataset(_texts(given))[0]]
         job.start()
         return job.to_json()
 
@@ -314,37 +329,14 @@ class Viewer:
         return known
 
     def batches(self, given: Given) -> dict[str, Any]:
-        """Some images as a model is fed them; `fed` has the pictures."""
-        from bushel.viewing.fed import LIGHT, RANGES, feed_images
+        """Some records as a model is fed them."""
+        from bushel.viewing.fed import feed
 
-        number, opened, part = self._part(given)
-        images = [name for name, role in self._roles(opened, given).items() if role == "image"]
-        if not images:
-            raise CannotShow("there are no images here, and only these are shown as a model sees them")
-        told = {name: given[name] for name in ("size", "augment", "range", "seed", "start") if name in given}
-        if self.runs and not {"size", "augment", "range"} & set(told):
-            told = {**feeding_options(self.runs[0]), **told}
-        found = feed_images(part, images[0], told)
-        name = f"{number}:{part.name}:{sorted(told.items())}"
-        with self._lock:
-            self._fed[name] = found
-            while len(self._fed) > 4:
-                self._fed.popitem(last=False)
-        return {
-            **found.to_json(),
-            "id": name,
-            "options": {"size": "96", "augment": LIGHT, "range": "0..1", "seed": "0", **told},
-            "ranges": list(RANGES),
-        }
-
-    def fed(self, given: Given) -> tuple[bytes, str]:
-        """A picture of `batches`."""
-        found = self._fed.get(given.get("id", ""))
-        at = _whole(given, "at", 0)
-        if found is None or at >= len(found.rows):
-            raise MissingName("picture", given.get("id", ""), [], where="this page")
-        pixels = (found.plain if given.get("form") == "plain" else found.changed)[at]
-        return encoded(picture_of(pixels, "image"), None)
+        _, opened, part = self._part(given)
+        asked = {name: given[name] for name in ("size", "augment", "range", "seed", "start") if name in given}
+        if self.runs and not {"size", "augment", "range"} & set(asked):
+            asked = {**feeding_options(self.runs[0]), **asked}
+        return feed(opened, part, asked)
 
     def show_runs(self, _: Given) -> dict[str, Any]:
         """All runs, and the options in which they differ."""
@@ -505,6 +497,5 @@ def _split(part: Part, opened: Opened) -> dict[str, Any]:
 
 
 def _code_of(opened: Opened, part: Part, row: int) -> dict[str, str]:
-    where, split = opened.where, part.name
-    command = f"bushel cat {where} --record {split}:{row}" if opened.manifest else f"bushel view {where}"
-    return {"python": f"bushel.open({where!r})[{split!r}][{row}]", "command": command}
+    command = f"bushel cat {shlex.join(opened.given)} --record {shlex.quote(f'{part.name}:{row}')}"
+    return {"python": f"{opened.code}[{part.name!r}][{row}]", "command": command}

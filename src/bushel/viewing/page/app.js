@@ -3,18 +3,19 @@
 import { ask, choice, el, go, here, link, onMove, say } from "./dom.js";
 import { overview } from "./overview.js";
 import { browse } from "./browse.js";
-import { batches, compare } from "./compare.js";
-import { duplicates, quarantine } from "./findings.js";
+import { batches } from "./batches.js";
+import { compare } from "./compare.js";
+import { duplicates, labels, quarantine } from "./findings.js";
 import { record } from "./record.js";
 import { run, runs } from "./runs.js";
 
-const views = { "": overview, browse, record, compare, batches, duplicates, quarantine, runs, run };
-const hasImages = (_, dataset) => dataset && dataset.features.some((feature) => feature.role === "image");
+const views = { "": overview, browse, record, compare, batches, duplicates, labels, quarantine, runs, run };
 // The address of each view, its name, and when there is something to see.
 const tabs = [
   ["", "Overview", (_, dataset) => dataset], ["browse", "Browse", (_, dataset) => dataset],
-  ["duplicates", "Duplicates", (_, dataset) => dataset], ["compare", "Compare", (_, dataset) => dataset],
-  ["batches", "What the model sees", hasImages], ["quarantine", "Quarantine", (_, dataset) => dataset && dataset.has_manifest],
+  ["duplicates", "Duplicates", (_, dataset) => dataset], ["labels", "Labels", (_, dataset) => dataset && dataset.features.some((feature) => feature.role === "label")],
+  ["compare", "Compare", (_, dataset) => dataset],
+  ["batches", "What the model sees", (_, dataset) => dataset], ["quarantine", "Quarantine", (_, dataset) => dataset && dataset.is_built],
   ["runs", "Runs", (known) => known.runs.length],
 ];
 

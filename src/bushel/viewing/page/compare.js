@@ -1,6 +1,6 @@
-// Two splits, or two datasets, side by side; and images as a model sees them.
+// Two splits, or two datasets, side by side.
 
-import { address, ask, choice, count, el, figure, go, link, plural, table, tell } from "./dom.js";
+import { ask, choice, count, el, figure, go, link, plural, table, tell } from "./dom.js";
 import { histogram } from "./drawing.js";
 
 export async function compare(context) {
@@ -42,25 +42,4 @@ function shared(found, [d, split], [e, other], redraw) {
   if (found.state === "running") { setTimeout(redraw, 800); return el("p", { class: "shared", role: "status" }, `${count(found.done)} of ${count(found.of)} records compared`); }
   return el("div", { class: "shared" }, el("p", { role: "status" }, found.count ? el("strong", {}, `${plural(found.count, "content")} in both.`) : "No content is in both."),
     found.pairs.map(([left, right]) => el("p", {}, link("record", { d, split, row: left }, {}, `${split} ${count(left)}`), " is ", link("record", { d: e, split: other, row: right }, {}, `${other} ${count(right)}`))));
-}
-
-export async function batches({ dataset, params, put, stop }) {
-  const d = params.d || "0";
-  const split = params.split || dataset.splits[0].name;
-  const found = await ask("batches", { ...params, d, split }, stop);
-  const { options } = found;
-  const move = (changed) => go("batches", { ...params, ...options, d, split, ...changed });
-  const input = (name, label, type, wide) => el("label", { class: "field" }, el("span", {}, label),
-    el("input", { type, value: options[name], size: wide, onchange: (event) => move({ [name]: event.target.value }) }));
-  return put(el("h1", {}, "What the model sees"),
-    el("form", { class: "toolbar", onsubmit: (event) => event.preventDefault() },
-      choice("Split", dataset.splits.map((one) => [one.name, one.name]), split, (next) => move({ split: next, start: undefined })),
-      input("size", "Size", "number", 5), input("augment", "Augmentation", "text", 34),
-      choice("Range", found.ranges.map((one) => [one, one]), options.range, (next) => move({ range: next })),
-      el("button", { type: "button", onclick: () => move({ seed: String(Number(options.seed) + 1) }) }, "Draw again")),
-    el("p", { role: "status" }, `A batch of ${found.shape.join(" × ")} ${found.dtype} from ${figure(found.low)} to ${figure(found.high)}, mean ${figure(found.mean)}, deviation ${figure(found.deviation)}.`),
-    el("p", { class: "quiet" }, "Each record without augmentation, and with it."),
-    el("ul", { class: "grid pairs" }, found.rows.map((row, at) => el("li", {}, link("record", { d, split, row }, { class: "tile" },
-      el("span", { class: "pair" }, ["plain", "changed"].map((form) => el("img", { src: address("api/fed", { id: found.id, at, form }), alt: `record ${row}, ${form === "plain" ? "as it is" : "augmented"}` }))),
-      el("span", { class: "caption" }, el("span", { class: "number" }, count(row))))))));
 }

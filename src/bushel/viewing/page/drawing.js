@@ -52,7 +52,7 @@ function lines(shown) {
 function heat(shown) {
   const [rows, columns] = [shown.cells.length, shown.cells[0].length];
   const said = `${shown.shape.join(" × ")} values from ${figure(shown.low)} to ${figure(shown.high)}`;
-  const canvas = el("canvas", { width: columns, height: rows, class: "heat", role: "img", "aria-label": said });
+  const canvas = el("canvas", { width: columns, height: rows, class: "heat", role: "img", "aria-label": said, style: { width: `min(100%, ${24 * columns}px)` } });
   const pixels = canvas.getContext("2d");
   const image = pixels.createImageData(columns, rows);
   shown.cells.flat().forEach((value, at) => {
@@ -77,7 +77,7 @@ function picture({ row, ...where }, name, role, { alt, ...given }) {
 function refuse(image, name, role, why) {
   const tile = el("span", { class: "broken", role: "img", "aria-label": `${name}: ${why}` }, why);
   const layers = image.closest(".layers");
-  if (layers && role === "image") layers.replaceWith(tile); else image.replaceWith(tile);
+  if (layers && layers.firstChild === image) layers.replaceWith(tile); else image.replaceWith(tile);
 }
 
 /** Ask for pictures, and show each when it comes. */
@@ -116,19 +116,17 @@ function boxes(found, points, wide, high) {
     points.map(([x, y]) => el("circle", { cx: x * sx, cy: y * sy, r: Math.max(wide, high) / 80 })),
     found.map(({ at, name, bad }) => {
       const [left, top, right, bottom] = [at[0] * sx, at[1] * sy, at[2] * sx, at[3] * sy];
-      const outside = bad || Math.max(left, right) > wide * 1.001 || Math.max(top, bottom) > high * 1.001;
-      return el("g", { class: outside ? "bad" : "" },
-        el("title", {}, [name, bad || (outside ? "it is out of range" : "")].filter(Boolean).join(": ")),
+      return el("g", { class: bad ? "bad" : "" }, el("title", {}, [name, bad].filter(Boolean).join(": ")),
         el("rect", { x: Math.min(left, right), y: Math.min(top, bottom),
           width: Math.max(1, Math.abs(right - left)), height: Math.max(1, Math.abs(bottom - top)) }));
     }));
 }
 
 /** An image with its masks and boxes on it. */
-export function layered(where, name, shown, record, masks, side) {
+export function layered(where, name, shown, record, masks, side, role = "image") {
   const wide = side > 512 ? { width: `min(100%, ${Math.max(256, shown.width)}px, ${(75 * shown.width / shown.height).toFixed(1)}vh)` } : {};
   return el("span", { class: "layers", style: { "aspect-ratio": `${shown.width} / ${shown.height}`, ...wide } },
-    picture(where, name, "image", { side, alt: `${name}, ${shown.text}` }),
+    picture(where, name, role, { side, alt: `${name}, ${shown.text}` }),
     masks.map((mask) => picture(where, mask, "mask", { side, alt: `${mask}, a mask` })),
     boxes(record.boxes || [], record.points || [], shown.width, shown.height));
 }
@@ -167,7 +165,7 @@ function audio(where, name, shown) {
 /** Any value. */
 export function value(where, name, shown, record, { side = 224, masks = [] } = {}) {
   if (shown.kind === "image") return layered(where, name, shown, record, masks, side);
-  if (shown.kind === "mask") return picture(where, name, "mask", { side, alt: `${name}, ${shown.text}` });
+  if (shown.kind === "mask") return layered(where, name, shown, {}, [], side, "mask");
   if (shown.kind === "frames") return frames(where, name, shown, side === "full" ? 224 : side);
   if (shown.kind === "broken") return el("span", { class: "broken" }, shown.text);
   if (shown.kind === "audio") return audio(where, name, shown);

@@ -59,6 +59,36 @@ export async function duplicates({ dataset, params, put, stop, isCurrent }) {
   return show();
 }
 
+export async function labels({ dataset, params, put, stop, isCurrent }) {
+  const d = params.d || "0";
+  const roles = rolesOf(dataset, params);
+  const show = async () => {
+    const found = await ask("suspects", { d }, stop);
+    if (!isCurrent()) return;
+    const start = el("button", { type: "button", onclick: async () => { await tell("suspects", { d }); show(); } }, "Look for suspected labels");
+    const head = [el("h1", {}, "Suspected labels"), el("p", { class: "quiet" }, "Records whose nearest neighbours, by content, nearly all have one other label. Look before you relabel: classes may overlap.")];
+    if (found.state === "none") { put(...head, start); return; }
+    if (found.state === "failed") { put(...head, el("p", { class: "problem", role: "alert" }, found.problem), start); return; }
+    if (found.state === "running") {
+      put(...head, el("p", { role: "status" }, `${count(found.done)} of ${count(found.of)} records read`));
+      setTimeout(() => isCurrent() && show().catch(() => {}), 1000);
+      return;
+    }
+    put(...head,
+      el("p", { role: "status" }, `${plural(found.count, "suspected label")} among ${plural(found.compared, "record")}, compared by ${found.by.join(", ")}. Neighbours agree with ${(100 * found.agreement).toFixed(0)}% of all labels.`),
+      el("p", {}, Object.entries(found.splits).map(([split, many]) => link("browse", { d, split, list: "suspects" }, { class: "lead" }, `${plural(many, "record")} of ${split}`))));
+    const place = document.getElementById("main");
+    for (const one of found.suspects.slice(0, 30)) {
+      const holder = el("section", { class: "group", "aria-label": `Record ${one.row} of ${one.split}` },
+        el("h2", {}, `Labelled ${one.label}; ${one.votes} of ${one.of} neighbours are ${one.meant}`));
+      place.append(holder);
+      holder.append(await side(d, [one, ...one.neighbours], roles, stop));
+      if (!isCurrent()) return;
+    }
+  };
+  return show();
+}
+
 async function side(d, group, roles, stop) {
   const shown = await Promise.all(group.slice(0, 8).map((one) => ask("records", { d, split: one.split, start: one.row, count: 1 }, stop)));
   const [picture] = named(roles, "image");

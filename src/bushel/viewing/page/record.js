@@ -40,10 +40,10 @@ export async function record({ dataset, params, put, stop, keys, known, isCurren
         choice(`Role of ${field.name}`, ROLES.map((one) => [one, one]), field.role, (next) => setRole(field.name, next))),
       el("dd", {}, value(where, field.name, field, found, { side: 1024, masks: field.role === "image" ? masks : [] }),
         ["image", "mask"].includes(field.kind) ? el("p", { class: "quiet" }, `${field.text}${field.bytes ? `, ${size(field.bytes)}` : ""}`) : null,
-        field.kind === "line" ? el("p", { class: "quiet numbers" }, field.text) : null,
+        ["line", "heat"].includes(field.kind) ? el("p", { class: "quiet numbers" }, field.text) : null,
         field.ids ? el("p", { class: "quiet numbers" }, field.ids) : null,
         field.code !== undefined ? el("p", { class: "quiet" }, `code ${field.code}`) : null)])),
-    found.boxes.some((box) => box.bad) ? el("p", { class: "problem" }, found.boxes.filter((box) => box.bad).map((box, at) => `Box ${at + 1}: ${box.bad}. `)) : null,
+    found.boxes.some((box) => box.bad) ? el("p", { class: "problem" }, found.boxes.map((box, at) => (box.bad ? `Box ${at + 1}${box.name ? ` (${box.name})` : ""}: ${box.bad}. ` : ""))) : null,
     found.missing.length ? el("p", {}, `Missing: ${found.missing.join(", ")}`) : null,
     el("h2", {}, "Where it is"),
     el("dl", { class: "facts" }, [
