@@ -4,9 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 import bushel
+from bushel.cli.doctor import _packages as packages
 
 
 def doctor(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -52,3 +56,9 @@ def test_a_setting_that_cannot_be_is_one_clear_line() -> None:
     done = doctor(BUSHEL_CACHE_SIZE="lots")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "bushel: BUSHEL_CACHE_SIZE must be a size such as 20G, or 0; got 'lots'\n"
+
+
+def test_a_missing_package_leads_to_the_extra_of_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = ['absent>=2; extra == "cuda"', 'absent>=2; extra == "absent"', "numpy>=2"]
+    monkeypatch.setattr(metadata, "requires", lambda name: declared)
+    assert packages()[0]["absent"] == 'not installed: pip install "bushel[absent]"'

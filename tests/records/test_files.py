@@ -233,7 +233,7 @@ def test_a_record_above_two_gib_is_reported_and_passed_over(tmp_path: Path) -> N
 
 
 _COLLECT_WHILE_LOCKED = """
-import concurrent.futures.thread, gc, sys, threading
+import concurrent.futures.thread, contextlib, gc, sys, threading
 import bushel
 
 def leave(iterator):  # in a cycle, so that only the collector ends it
@@ -248,7 +248,10 @@ writer = bushel.Writer(sys.argv[1] + ".new")
 writer.write({"x": bytes(1 << 21)})
 writer.cycle = writer
 del writer
-with threading._shutdown_locks_lock, concurrent.futures.thread._global_shutdown_lock:
+locks = [getattr(threading, "_shutdown_locks_lock", None), concurrent.futures.thread._global_shutdown_lock]
+with contextlib.ExitStack() as held:
+    for lock in filter(None, locks):  # Python 3.13 has no more than the second
+        held.enter_context(lock)
     gc.collect()
 print("done")
 """

@@ -19,6 +19,7 @@ from bushel.cli.flags import Grouped, json_flag
 
 __all__ = ["doctor"]
 
+_NAMESAKE = re.compile(r'(?P<name>[\w.-]+).*extra == "(?P=name)"')
 _REQUIREMENT = re.compile(
     r'(?P<name>[\w.-]+)(?:\[[\w,]*\])?(?:>=(?P<least>[\d.]+))?(?:.*extra == "(?P<extra>[\w-]+)")?'
 )
@@ -150,7 +151,8 @@ def _requirements() -> Iterator[tuple[str, str, str]]:
         declared = importlib.metadata.requires("bushel") or []
     except importlib.metadata.PackageNotFoundError:
         return
-    for text in sorted(declared, key=lambda text: "extra ==" in text):
+    # An extra that is named like its package comes first: torch is not installed by that of the CUDA decoders.
+    for text in sorted(declared, key=lambda text: ("extra ==" in text, _NAMESAKE.match(text) is None)):
         if (parts := _REQUIREMENT.match(text)) is not None and parts["name"] != "bushel":
             yield parts["name"], parts["least"] or "", parts["extra"] or ""
 

@@ -26,11 +26,16 @@ export async function browse(context) {
     g: () => move({ view: form === "grid" ? "table" : "grid", start: params.start }),
   });
 
+  const asked = {
+    d, split, start, count: PAGES[form], where: params.where, text: params.text, sort: params.sort,
+    desc: params.desc, list: params.list, roles: params.roles, run: params.run,
+  };
   const fill = async () => {
-    const found = await ask("records", {
-      d, split, start, count: PAGES[form], where: params.where, text: params.text, sort: params.sort,
-      desc: params.desc, list: params.list, roles: params.roles, run: params.run,
-    }, stop);
+    let found;
+    try { found = await ask("records", asked, stop); } catch (error) {
+      if (error.name !== "AbortError" && isCurrent()) place.replaceChildren(el("pre", { class: "problem", role: "alert" }, error.message));
+      return;
+    }
     if (!isCurrent()) return;
     const opens = (record) => ({ d, split, row: record.row, roles: params.roles, from: location.search.slice(1) });
     const page = (number) => go("browse", { ...params, split, start: number || undefined });
