@@ -153,6 +153,12 @@ def test_a_model_sees_tables_texts_series_and_tokens(tmp_path: Path) -> None:
     assert found["records"][2]["cells"]["fare"]["stored"] == {}
 
 
+def test_broken_pictures_are_not_fed(everything: Path) -> None:
+    found = page_of(everything).ask("batches")
+    assert "image" in [one["name"] for one in found["inputs"]]
+    assert [record["row"] for record in found["records"]] == [0, 1, 2, 5, 6, 7, 8, 9, 10, 11]
+
+
 def test_a_model_sees_the_spectrum_of_a_sound(tmp_path: Path) -> None:
     for number in range(6):
         place = tmp_path / "sounds" / ("high", "low")[number % 2]

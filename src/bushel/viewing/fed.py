@@ -19,7 +19,7 @@ from bushel.training.inputs.splits import Splits
 from bushel.training.options import Options
 from bushel.transforms import Transform, normalise
 from bushel.viewing.opened import Opened, Part
-from bushel.viewing.showing import encoded, picture_of, shown_field, shown_value
+from bushel.viewing.showing import CannotShow, encoded, picture_of, shown_field, shown_value
 
 __all__ = ["feed"]
 
@@ -27,6 +27,8 @@ _LIGHT = "flip,brightness=0.1,contrast=0.1"
 _RANGES = {"0..255": (0.0, 1.0), "0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
 _MOST = 24  # records of a page
 _FRAMES = 6  # of a clip
+_DECODED = 32  # pixels on a side of an image that is tried
+_LOOKED_AT = 256  # records that are tried, where not all are sound
 _FEW_SHARDS = 16  # of which all are looked at, to choose how records are fed
 _ROLES = {"tokens": "tokens", "series": "series", "sparse": "embedding", "number": "array"}
 
@@ -44,7 +46,7 @@ def feed(opened: Opened, part: Part, given: Mapping[str, str]) -> dict[str, Any]
     seed, start = _number(given, "seed", 0), _number(given, "start", 0)
     number, record = part.locate(start)
     shard, first = part.shard(number), int(part.first[number])
-    chosen = shard.select(shard.usable(np.arange(record, min(record + _MOST, len(shard.shards)), dtype=np.int64)))
+    chosen = _sound(opened, part, number, range(record, min(record + _MOST, len(shard.shards))))
     rows, plain = _arrays(chosen, preparation, [], seed)
     _, changed = _arrays(chosen, preparation, changes, seed)
     _, values = _arrays(chosen, preparation, [*changes, *scaling], seed)
@@ -77,13 +79,34 @@ def _prepared(opened: Opened, part: Part, given: Mapping[str, str]) -> tuple[Pre
     if train.is_whole and len(train.paths) <= _FEW_SHARDS:
         try:
             return _chosen(opened, train.split, options)
-        except BushelError:
-            pass  # of a damaged file, the records that are intact are enough
-    shard = next((shard for _, shard in train.each_shard()), None)
-    if shard is None:
+        except Exception:  # data is untrusted: the records that are sound are enough
+            pass
+    first = next((first for first, _ in train.each_shard()), None)
+    if first is None:
         raise BushelError("there are no records yet")
-    intact = shard.usable(np.arange(len(shard.shards), dtype=np.int64))
-    return _chosen(opened, shard.select(intact), options)
+    number = train.locate(first)[0]
+    most = min(_LOOKED_AT, len(train.shard(number).shards))
+    return _chosen(opened, _sound(opened, train, number, range(most)), options)
+
+
+def _sound(opened: Opened, part: Part, number: int, records: range) -> Split:
+    """Those of some records of a shard that are intact, and whose images can be decoded."""
+    shard, first = part.shard(number), int(part.first[number])
+    images = [name for name, role in opened.roles.items() if role == "image"]
+    usable = shard.usable(np.array(records, np.int64)).tolist()
+    rows = [row for row in usable if not any(_is_broken(part.record(first + row).values.get(name)) for name in images)]
+    if not rows:
+        raise BushelError("none of these records can be fed")
+    return shard.select(np.array(rows, np.int64))
+
+
+def _is_broken(value: Any) -> bool:
+    try:
+        if isinstance(value, bytes):
+            picture_of(value, "image", side=_DECODED)
+    except CannotShow:
+        return True
+    return False
 
 
 def _chosen(opened: Opened, split: Split, options: Options) -> tuple[Preparation, list[str]]:

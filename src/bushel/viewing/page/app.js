@@ -44,7 +44,7 @@ async function render() {
     await view(context);
   } catch (error) {
     if (current === mine && error.name !== "AbortError") {
-      main.replaceChildren(el("div", { class: "problem", role: "alert" }, error.message),
+      main.replaceChildren(el("h1", {}, "This cannot be shown"), el("div", { class: "problem", role: "alert" }, error.message),
         el("p", {}, link("", {}, {}, "To the overview")));
     }
   }
