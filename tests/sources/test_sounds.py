@@ -182,6 +182,20 @@ def test_clips_are_built_with_the_same_bytes_for_any_number_of_workers(sounds: P
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
 
 
+def test_whole_files_are_split_with_stratification_and_clips_of_one_file_stay_together(tmp_path: Path) -> None:
+    for name in ("low", "high"):
+        for number in range(10):
+            write_wav(tmp_path / "sounds" / name / f"{number}.wav", tone(0.05, 8000, pitch=300 + number), 8000)
+    whole = bushel.build(str(tmp_path / "sounds"), tmp_path / "whole", split="80/20", stratify="label", exact=True)
+    assert {name: split.label_counts for name, split in whole.manifest.splits.items()} == {
+        "train": {"high": 8, "low": 8},
+        "val": {"high": 2, "low": 2},
+    }
+    clips = sources.audio(tmp_path / "sounds", seconds=0.02)
+    with pytest.raises(ValueError, match="stratify must not be given: this source is split by 'audio'"):
+        bushel.build(clips, tmp_path / "clips", split="80/20", stratify="label")
+
+
 def test_the_error_without_pyav_has_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "av", None)
     with pytest.raises(ImportError, match=r'reading audio needs PyAV: pip install "bushel\[audio\]"'):

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 import bushel
-from bushel.feeding.preparation import Input, Problem
+from bushel.feeding.preparation import Input, Preparation, Problem
 from bushel.training import Listener, Options
-from bushel.training.inputs.augmentation import augmentation_of
+from bushel.training.inputs.augmentation import augmentation_of, usual_augmentation
 from bushel.training.inputs.choose_inputs import choose_inputs
 from bushel.training.inputs.choose_target import choose_target, describe_target
 from bushel.training.inputs.splits import open_splits
 from bushel.training.inputs.splits import rows_of as fed_rows
 from bushel.transforms import tokenise
+from bushel.transforms.protocol import Draw
 
 GENERATOR = np.random.default_rng(0)
 
@@ -232,3 +233,37 @@ def test_flips_move_all_frames_of_a_clip_alike(tmp_path: Path) -> None:
 def test_changes_of_colours_are_refused_before_the_run_where_there_are_no_three_channels(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"augment 'hue' does not fit the inputs: image \(image, channels: 4\)"):
         augmented(tmp_path / "data", GENERATOR.integers(0, 256, (24, 6, 6, 4)), "hue")
+
+
+@pytest.mark.parametrize("rename", [{}, {"id": "number"}], ids=["as it is", "renamed"])
+def test_the_column_that_the_build_took_for_the_key_is_not_fed_unless_it_is_asked_for(
+    tmp_path: Path, rename: dict[str, str]
+) -> None:
+    rows = [f"{1000 + 7 * n},{n % 5}.5,{'ab'[n % 2]}" for n in range(60)]
+    (tmp_path / "rows.csv").write_text("\n".join(["id,size,label", *rows]))
+    data = tmp_path / "data"
+    bushel.build(bushel.sources.table(tmp_path / "rows.csv", key="id", rename=rename), data, split="70/30")
+    name = rename.get("id", "id")
+    inputs, notes = chosen(data)
+    assert list(inputs) == ["size"]
+    assert notes == [f"{name!r} is left out: it is the key of the records (--columns feeds it)"]
+    assert list(chosen(data, columns=(name, "size"))[0]) == [name, "size"]
+
+
+def test_few_images_are_moved_in_training_unless_they_are_tiny_or_many_or_the_user_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    def image(side: int) -> Preparation:
+        given = Input(name="image", kind="image", shape=(side, side, 3), dtype="uint8", min=0.0, max=255.0)
+        return Preparation(("image",), inputs=(given,))
+
+    usual = [usual_augmentation(records, image(side)) for records, side in ((100, 16), (100, 12), (9000, 64))]
+    assert usual == ["shift", None, None]
+    assert augmentation_of("none", image(16)) == ()
+    (shift,) = augmentation_of("shift", image(16))
+    pixels = np.arange(16 * 16 * 3).reshape(16, 16, 3)
+    moved = [shift.apply({"image": pixels}, Draw(0, 0, record))["image"] for record in range(40)]
+    assert {picture.shape for picture in moved} == {(16, 16, 3)}
+    places = {tuple(np.argwhere(picture[..., 0] == pixels[8, 8, 0])[0] - 8) for picture in moved}
+    assert len(places) > 8
+    assert all(abs(down) <= 2 and abs(across) <= 2 for down, across in places)

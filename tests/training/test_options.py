@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -240,3 +241,51 @@ def test_text_is_refused_with_a_way_out_on_the_other_backends(table: Path, tmp_p
     assert done.returncode == 2
     assert f"Keras on {backend} takes numbers, and 'colour' is text" in done.stderr
     assert "--encode colour" in done.stderr
+
+
+def preprocess_input(x: Any) -> Any:
+    """As a module of keras.applications has it."""
+    return x / 127.5 - 1.0
+
+
+def Tiny(*, include_top: bool, weights: str | None, input_shape: tuple[int, ...]) -> Any:  # noqa: N802
+    """A network as keras.applications has them, but small."""
+    assert not include_top
+    inputs = keras.Input(input_shape)
+    x = keras.layers.Conv2D(8, 3, activation="relu", name="first")(inputs)
+    body = keras.Model(inputs, keras.layers.BatchNormalization(name="norm")(x), name="tiny")
+    if weights is not None:
+        body.load_weights(weights)
+    return body
+
+
+def test_a_pretrained_body_is_frozen_first_then_trained_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keras.applications, "Tiny", Tiny, raising=False)
+    generator = np.random.default_rng(5)
+    label = np.arange(160) % 2
+    pictures = np.clip(generator.normal(90 + 60 * label[:, None, None, None], 20, (160, 8, 8, 3)), 0, 255)
+    part = np.where(np.arange(160) < 120, "train", "val")
+    columns = {"image": pictures.astype(np.uint8), "label": label, "part": part}
+    bushel.build(columns, tmp_path / "data", split="part", label="label")
+    body = Tiny(include_top=False, weights=None, input_shape=(8, 8, 3))
+    body.save_weights(tmp_path / "body.weights.h5")
+    notes: list[str] = []
+    options = told(model="Tiny", weights=str(tmp_path / "body.weights.h5"), learning_rate=0.02)
+    trained = whole_and_resumed(tmp_path / "data", options, tmp_path)
+    rates = [row["learning_rate"] for row in trained.history]
+    assert rates == pytest.approx([0.02, 0.001, 0.001])
+    train(tmp_path / "data", options, out=tmp_path / "seen", listener=Listener(note=notes.append))
+    assert "the pretrained layers are frozen for 1 of 3 epochs, then they are trained with a rate of 0.001" in notes
+    only_head = msgspec.structs.replace(options, epochs=1)
+    train(tmp_path / "data", only_head, out=tmp_path / "head")
+    first, *_ = keras.models.load_model(tmp_path / "head" / "model.keras").get_layer("tiny").get_weights()
+    np.testing.assert_array_equal(first, body.get_weights()[0])
+    train(out=tmp_path / "head", resume=True, options=msgspec.structs.replace(options, epochs=6))
+    with np.load(tmp_path / "head" / "checkpoint.npz") as file:
+        assert json.loads(file["state"].tobytes())["is_unfrozen"]
+        arrays = [file[name] for name in file.files if name.startswith("model/")]
+    same = [array for array in arrays if array.shape == first.shape]
+    assert len(same) == 1
+    assert not np.array_equal(same[0], first)

@@ -175,6 +175,28 @@ def test_uneven_classes_count_alike_unless_the_user_says_otherwise(tmp_path: Pat
     notes: list[str] = []
     options = Options(epochs=8, preflight=False)
     alike = train(tmp_path / "data", options, out=tmp_path / "alike", listener=Listener(note=notes.append))
-    assert notes[0].startswith("the classes are uneven, so they are weighted equally in training")
+    assert notes[0].startswith("the classes are uneven, so rare ones weigh more in training")
     each = train(tmp_path / "data", Options(epochs=8, preflight=False, class_weights="none"), out=tmp_path / "each")
     assert alike.metrics["val"]["balanced_accuracy"] > each.metrics["val"]["balanced_accuracy"] + 0.1
+
+
+def test_the_epoch_with_the_best_score_is_kept_though_another_has_a_lower_loss(tmp_path: Path) -> None:
+    generator = np.random.default_rng(4)
+    x = generator.normal(size=(240, 6)).astype(np.float32)
+    label = (x[:, 0] + x[:, 1] > 0).astype(np.int64)
+    part = np.repeat(["train", "val"], [120, 120])
+    wrong = generator.random(240) < 0.2  # a model that becomes sure of itself pays for these
+    label[wrong] = 1 - label[wrong]
+    bushel.build({"x": x, "label": label, "part": part}, tmp_path / "data", split="part", label="label")
+    told: dict[str, Any] = {"preflight": False, "learning_rate": 0.02, **QUICK}
+    trained = train(tmp_path / "data", Options(epochs=12, **told), out=tmp_path / "run")
+    scores = [(row["val_accuracy"], -row["val_loss"]) for row in trained.history]
+    losses = [row["val_loss"] for row in trained.history]
+    best = scores.index(max(scores))
+    assert best != losses.index(min(losses))
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["best_epoch"] == best + 1
+    assert trained.metrics["val"]["accuracy"] == pytest.approx(scores[best][0])
+    stopped = train(tmp_path / "data", Options(epochs=40, early_stopping=3, **told), out=tmp_path / "stopped")
+    assert len(stopped.history) < 40
+    said = json.loads((tmp_path / "stopped" / "metrics.json").read_text())["stopped"]
+    assert said.startswith("no better accuracy or loss of the validation split in 3 epochs; the best was epoch ")

@@ -271,12 +271,16 @@ class FolderSource:
     """What sources of files in folders share: the files, and labels and splits from folder names."""
 
     takes: ClassVar[str]  # images, text, video or audio
-    group: ClassVar[str]  # the column that names the file, where a file is cut into several samples
     path: str
     class_folder: ClassFolder
     recipe: dict[str, Any]
     spooled: Path | None = None
     left_out: dict[str, int] = field(default_factory=dict)  # when it was pickled
+
+    @property
+    def group(self) -> str | None:
+        """The column that names the file, where a file is cut into several samples."""
+        return None
 
     @cached_property
     def root(self) -> str:
@@ -324,6 +328,7 @@ class FolderSource:
     def list_cut(self, file: int, keys: BytesColumn, columns: Sequence[str], counted: dict[str, int]) -> Listing:
         """The samples of one file: they share its label and split, and `group` names the file."""
         there = {name: take(column, np.full(len(keys), file)) for name, column in self.listed.items()}
+        assert self.group is not None
         there |= {"key": keys, self.group: BytesColumn.of([self.key_at(file)] * len(keys))}
         if file == 0:
             counted = counted | self.files.counted

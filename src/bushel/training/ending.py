@@ -107,7 +107,7 @@ def _facts(training: Training, preflight: Preflight | None, verdict: Verdict, ba
     if preflight is not None:
         facts.probe, facts.gradients = preflight.probe, preflight.gradients
     facts.steps, facts.records = training.state.step, len(setup.splits.train)
-    facts.is_improving = training.state.best_epoch == training.state.epoch and training.state.stopped is None
+    facts.is_improving = training.state.lowest_epoch == training.state.epoch and training.state.stopped is None
     facts.cut = {given.name: given.cut for given in setup.problem.inputs if given.cut}
     facts.dropout, facts.penalty = model.dropout, model.penalty
     some = feed_of(some_records(setup.splits.train, _TRAIN_ROWS), setup.problem, setup.options)

@@ -25,9 +25,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     `model` is a function that makes a model, `FILE.py:FUNCTION`, a saved `.keras`, a name of `keras.applications`, or
     `trees` for gradient-boosted trees.
-    `kinds` overrides how features are fed. `class_weights` is `balanced`, `none` or the
-    weight of each class by name. `augment` is a list such as `flip,rotate=15`, or `light`. `early_stopping` is how
-    many epochs may pass without a better validation loss. Without `epochs`, there are enough for a thousand steps, and
+    `kinds` overrides how features are fed. `class_weights` is `balanced`, `none` or the weight of each class by name.
+    `augment` is a list such as `flip,rotate=15`, `light` or `none`. `early_stopping` is how many epochs may pass
+    without a better score or loss on the validation split. Without `epochs`, there are enough for a thousand steps, and
     training stops early. `checkpoint_every` counts steps; there is always a checkpoint at the end of an epoch.
     """
 

@@ -7,6 +7,7 @@ import importlib.metadata
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from bushel.training.preflight import Preflight, look_before
 from bushel.training.run_folder import (
     RUN,
     RunFile,
+    State,
     Trained,
     begin_folder,
     load_checkpoint,
@@ -37,7 +39,7 @@ from bushel.training.run_folder import (
     same_run,
     write_json,
 )
-from bushel.training.setup import Setup, set_up
+from bushel.training.setup import Setup, set_up, unfreeze
 from bushel.training.verdict.baselines import fit_baselines
 from bushel.training.verdict.verdict import run_findings
 from bushel.training.verdict.watch import Watch, facts_so_far
@@ -105,7 +107,7 @@ def train(
         with contextlib.closing(training.logs):
             training.tell = _telling(training, listener)
             training.run()
-        if training.state.best_epoch == training.state.epoch == setup.epochs:
+        if training.state.lowest_epoch == training.state.epoch == setup.epochs:
             listener.note("the validation loss was still falling in the last epoch: more --epochs may help (--resume)")
         return end_run(training, run, preflight, baselines)
 
@@ -142,13 +144,22 @@ def _training(setup: Setup, folder: Path, *, resume: bool) -> Training:
         return Boosting(setup, folder, Watch.of(setup.target), Logs(None))
     logs = Logs(folder / "logs" if setup.options.tensorboard else None)
     training = Training(setup, folder, Watch.of(setup.target), logs)
-    training.initial = [np.asarray(variable).copy() for variable in setup.learner.model.trainable_variables]
+    training.initial = {
+        variable.path: np.asarray(variable).copy() for variable in setup.learner.model.trainable_variables
+    }
+    training.state.frozen_epochs = setup.frozen_epochs
     if resume:
-        training.state, training.best = load_checkpoint(folder, setup.learner.model)
+        training.state, training.best = load_checkpoint(folder, setup.learner.model, partial(_as_far, setup))
         training.watch = Watch.from_json(training.state.watched)
         # A finished run continues if it is given more epochs; one that was stopped early does not.
         training.state.is_over = training.state.stopped is not None or training.state.epoch >= setup.epochs
     return training
+
+
+def _as_far(setup: Setup, state: State) -> None:
+    """Train the layers that a run trained when its checkpoint was taken."""
+    if state.is_unfrozen:
+        unfreeze(setup)
 
 
 def _preflight(setup: Setup, listener: Listener) -> Preflight:

@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import zipfile
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any, cast
@@ -227,13 +228,16 @@ class State(msgspec.Struct, kw_only=True):
     feed: dict[str, int] = {}  # after the last batch that was learned
     sums: dict[str, float] = {}  # of the epoch so far
     history: list[dict[str, Any]] = []
-    best_loss: float | None = None
+    best_loss: float | None = None  # the lowest, which need not be that of the best epoch
+    lowest_epoch: int = 0
     best_epoch: int = 0
-    stale: int = 0  # epochs since the best
+    stale: int = 0  # epochs since the score or the loss was best
     seconds: dict[str, float] = {}
     watched: dict[str, Any] = {}
     stopped: str | None = None  # why, if it ended before its last epoch
     is_over: bool = False
+    frozen_epochs: int = 0  # in which layers with pretrained weights stay as they are, at most
+    is_unfrozen: bool = False
 
 
 def save_checkpoint(folder: Path, model: Any, state: State, best: list[NDArray[Any]] | None) -> None:
@@ -262,8 +266,10 @@ def save_predictions(folder: Path, split: Split, target: Target, found: Predicti
         np.savez(cast("Any", file), **cast("Any", arrays))
 
 
-def load_checkpoint(folder: Path, model: Any) -> tuple[State, list[NDArray[Any]] | None]:
-    """Put model and optimiser back to where a checkpoint was taken."""
+def load_checkpoint(
+    folder: Path, model: Any, prepare: Callable[[State], None]
+) -> tuple[State, list[NDArray[Any]] | None]:
+    """Put model and optimiser back to where a checkpoint was taken, once `prepare` has made them as they were."""
     path = folder / CHECKPOINT
     try:
         with path.open("rb") as opened, np.load(opened) as file:
@@ -271,6 +277,7 @@ def load_checkpoint(folder: Path, model: Any) -> tuple[State, list[NDArray[Any]]
         state = msgspec.json.decode(arrays["state"].tobytes(), type=State)
     except (OSError, ValueError, LookupError, ArithmeticError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise FormatError(path, f"not a checkpoint: {error}") from None
+    prepare(state)
     for kind, variables in (("model", model.variables), ("optimiser", model.optimizer.variables)):
         _assign(path, kind, variables, arrays)
     best = [arrays[f"best/{i}"] for i in range(len(model.weights))] if "best/0" in arrays else None

@@ -19,7 +19,7 @@ from bushel.feeding.preparation import Input, Preparation, Problem, Target, arra
 from bushel.keras import as_array, load_keras
 from bushel.reading import Dataset
 from bushel.storage import AnyPath
-from bushel.training.inputs.augmentation import augmentation_of
+from bushel.training.inputs.augmentation import augmentation_of, usual_augmentation
 from bushel.training.inputs.choose_inputs import choose_inputs, describe_inputs
 from bushel.training.inputs.choose_target import choose_target, describe_target
 from bushel.training.inputs.splits import Splits, open_splits, rows_of
@@ -33,13 +33,16 @@ from bushel.training.options import Options
 from bushel.training.verdict.metrics import primary
 from bushel.transforms import cast, normalise
 
-__all__ = ["Setup", "set_up"]
+__all__ = ["Setup", "set_up", "unfreeze"]
 
 _RANGES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}
 _STEPS = 1000  # the least that training takes, unless its length is given
 _LEAST_EPOCHS, _MOST_EPOCHS = 10, 200
 _LEAST_PATIENCE = 5  # epochs
 _FIRST_ROWS = 32  # records that a model is called with once
+_FROZEN = 3  # the share of epochs, as 1 of so many, in which only the head of a pretrained model is trained
+_FEW = 8  # records that each class is taken to have besides its own, where the weights of classes are chosen
+_SLOWER = 0.05  # the rate after that, as a share of the rate before
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ class Setup:
         """What is to be predicted."""
         return self.problem.target
 
+    @property
+    def frozen_epochs(self) -> int:
+        """How many epochs the layers with pretrained weights stay as they are, at most."""
+        return max(1, self.epochs // _FROZEN) if self.learner.frozen else 0
+
 
 def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Setup:
     """Open the data, choose inputs and target, and make the model."""
@@ -96,7 +104,7 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
     options = tree_options(options) if options.is_trees else _with_length(options, len(splits.train))
     target = choose_target(splits, label=options.label, task=options.task)
     preparation, notes = choose_inputs(splits, target.label, options)
-    augmentation = augmentation_of(options.augment, preparation)
+    augmentation = _augmentation(splits, preparation, options, notes)
     weights = _class_weights(target, options, notes)
     problem = Problem(preparation, target)
     if options.is_trees:
@@ -113,20 +121,48 @@ def set_up(data: AnyPath | Iterable[AnyPath] | Dataset, options: Options) -> Set
             problem = Problem(_scaled(preparation, model, options, notes), target)
         x, labels = _first_rows(splits, problem, options)
         outputs = _called(model, x, options)
-        steps = -(-len(splits.train) // options.batch_size) * (options.epochs or 1)
-        compiled = compile_model(model, target, options, steps=steps, outputs=outputs)
+        compiled = compile_model(model, target, options, steps=_steps(options, splits), outputs=outputs)
         model.optimizer.build(model.trainable_variables)
         if head_problem(model, target) is None:
             _build_metrics(model, x, label_form(compiled.form, target, labels))
         elif not options.preflight:
             raise SchemaMismatch(str(head_problem(model, target)), at=_name(options))
-    learner = Learner(model, problem, compiled, strategy)
-    return Setup(splits, problem, learner, options, augmentation, weights, [*splits.notes, *notes])
+    frozen = () if options.weights is None else tuple(layer for layer in model.layers if hasattr(layer, "layers"))
+    learner = Learner(model, problem, compiled, strategy, frozen)
+    setup = Setup(splits, problem, learner, options, augmentation, weights, [*splits.notes, *notes])
+    if frozen and setup.epochs > setup.frozen_epochs:
+        setup.notes.append(
+            f"the pretrained layers are frozen for {setup.frozen_epochs} of {setup.epochs} epochs, "
+            f"then they are trained with a rate of {compiled.learning_rate * _SLOWER:.4g}"
+        )
+    return setup
+
+
+def unfreeze(setup: Setup) -> None:
+    """Train the layers with pretrained weights too, with a smaller rate and an optimiser that knows nothing yet."""
+    learner, model, options = setup.learner, setup.learner.model, setup.options
+    slower = msgspec.structs.replace(options, learning_rate=learner.compiled.learning_rate * _SLOWER, warmup=0.0)
+    with learner.strategy.scope() if learner.strategy is not None else contextlib.nullcontext():
+        for layer in learner.frozen:
+            layer.trainable = True
+        x, labels = _first_rows(setup.splits, setup.problem, options)
+        compile_model(
+            model, setup.target, slower, steps=_steps(options, setup.splits), outputs=_called(model, x, options)
+        )
+        model.optimizer.build(model.trainable_variables)
+        _build_metrics(model, x, label_form(learner.compiled.form, setup.target, labels))
+    learner.frozen = ()
+    learner.retrace()
+
+
+def _steps(options: Options, splits: Splits) -> int:
+    """The most steps of a run."""
+    return -(-len(splits.train) // options.batch_size) * (options.epochs or 1)
 
 
 def _early(options: Options) -> str:
     patience = options.early_stopping
-    return "" if patience is None else f", or until {patience} epochs in a row bring no better validation loss"
+    return "" if patience is None else f", or until {patience} epochs in a row bring no better score or loss"
 
 
 def _with_length(options: Options, records: int) -> Options:
@@ -137,6 +173,14 @@ def _with_length(options: Options, records: int) -> Options:
     epochs = min(_MOST_EPOCHS, max(_LEAST_EPOCHS, -(-_STEPS // each)))
     patience = options.early_stopping or max(_LEAST_PATIENCE, epochs // 8)
     return msgspec.structs.replace(options, epochs=epochs, early_stopping=patience)
+
+
+def _augmentation(splits: Splits, preparation: Preparation, options: Options, notes: list[str]) -> tuple[Any, ...]:
+    """The changes asked for; for a default model, those that are usual."""
+    usual = None if options.model is not None else usual_augmentation(len(splits.train), preparation)
+    if options.augment is None and usual is not None:
+        notes.append(f"there are few images, so they are changed at random in training: {usual} (--augment none: not)")
+    return augmentation_of(options.augment or usual, preparation)
 
 
 def _scaled(preparation: Preparation, model: Any, options: Options, notes: list[str]) -> Preparation:
@@ -226,21 +270,24 @@ def _build_metrics(model: Any, x: Any, y: Any) -> None:
 
 
 def _class_weights(target: Target, options: Options, notes: list[str]) -> NDArray[np.float32] | None:
-    """The given class weights, or balanced ones if classes are so uneven that accuracy is misleading."""
-    given = options.class_weights
+    """The given class weights; if classes are so uneven that accuracy is misleading, nearly balanced ones.
+
+    Nearly: a record of a class that has three would weigh like a hundred others, and its noise too.
+    """
+    given, few = options.class_weights, 0
     if given is None and target.is_classes and primary(target).name == "balanced_accuracy":
         notes.append(
-            "the classes are uneven, so they are weighted equally in training (--class-weights none turns this off)"
+            "the classes are uneven, so rare ones weigh more in training (--class-weights none turns this off)"
         )
-        given = "balanced"
+        given, few = "balanced", _FEW
     if given is None or given == "none":
         return None
     if not target.is_classes:
         raise ValueError(f"class_weights are for classification; this is {target.words}")
     counts = np.array(target.counts, np.float32)
     if given == "balanced":
-        weights = counts.sum() / (np.maximum(counts, 1) * max(1, int((counts > 0).sum())))
-        return np.where(counts > 0, weights, 0.0).astype(np.float32)
+        weights = np.where(counts > 0, 1 / np.maximum(counts + few, 1), 0.0)
+        return np.asarray(weights * counts.sum() / max(1e-9, float(weights @ counts)), np.float32)
     unknown = [name for name in given if name not in target.classes]
     if unknown:
         raise ValueError(f"class_weights must name classes ({', '.join(target.classes[:8])}), got {unknown[0]!r}")

@@ -106,7 +106,6 @@ class AudioSource(FolderSource):
     """Samples from sound files: at random, one per file; in sequence, some files per partition, if they are cut."""
 
     takes = "audio"
-    group = "audio"
     rate: int
     channels: int
     seconds: float | None
@@ -119,6 +118,11 @@ class AudioSource(FolderSource):
     def reads(self) -> Reads:
         """At random, unless files are cut into clips."""
         return "random" if self.seconds is None else "sequence"
+
+    @property
+    def group(self) -> str | None:
+        """Clips of one file stay in one split."""
+        return None if self.seconds is None else "audio"
 
     @property
     def length(self) -> int | None:

@@ -26,10 +26,12 @@ from bushel.transforms import (
 )
 from bushel.transforms.protocol import Draw
 
-__all__ = ["augmentation_of"]
+__all__ = ["augmentation_of", "usual_augmentation"]
 
 _LIGHT = "flip,brightness=0.1,contrast=0.1"
 _USUAL = ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0), (0.0, 65535.0))  # from black to white
+_FEW_IMAGES = 5000  # of train, below which they are changed in training by default
+_SMALLEST = 16  # side of an image that can be moved without losing much of it
 _COLOURS = 3  # channels that saturation and hue need
 
 
@@ -45,6 +47,22 @@ class EachFrame(msgspec.Struct, frozen=True):
         return {**sample, self.feature: np.stack(frames)}
 
 
+class Shift(msgspec.Struct, frozen=True):
+    """Move the image by up to a share of its sides; what is at its edge fills the gap."""
+
+    feature: str
+    share: float
+
+    def apply(self, sample: Sample, draw: Draw) -> Sample:
+        """Move the image."""
+        image = np.asarray(sample[self.feature])
+        rooms = [round(self.share * side) for side in image.shape[:2]]
+        wide = np.pad(image, [(room, room) for room in rooms] + [(0, 0)] * (image.ndim - 2), mode="edge")
+        first = [int(place * (2 * room + 1)) for place, room in zip(draw.uniforms(2), rooms, strict=True)]
+        part = tuple(slice(begin, begin + side) for begin, side in zip(first, image.shape[:2], strict=True))
+        return {**sample, self.feature: np.ascontiguousarray(wide[part])}
+
+
 def _crop(given: Input, area: float) -> Any:
     height, width = (size or 1 for size in given.shape[-3:-1])
     return random_resized_crop(given.name, height, width, area=(area, 1.0))
@@ -53,6 +71,7 @@ def _crop(given: Input, area: float) -> Any:
 _OF_IMAGES: dict[str, tuple[float, Callable[[Input, float], Any]]] = {
     "flip": (0, lambda given, _: random_flip(given.name)),
     "flips": (0, lambda given, _: random_flip(given.name, vertical=True)),
+    "shift": (0.125, lambda given, share: Shift(given.name, share)),
     "crop": (0.6, _crop),
     "rotate": (15, lambda given, most: rotate(given.name, most)),
     "brightness": (0.2, lambda given, most: brightness(given.name, most)),
@@ -67,9 +86,16 @@ _OF_NUMBERS: dict[str, tuple[float, Callable[[Input, float], Any]]] = {
 }
 
 
+def usual_augmentation(records: int, preparation: Preparation) -> str | None:
+    """What to change where nobody says: few images are moved a little, which hardly ever changes what they show."""
+    images = [given for given in preparation.inputs if given.kind == "image"]
+    is_large = all(min(size or 0 for size in given.shape[:2]) >= _SMALLEST for given in images)
+    return "shift" if images and is_large and records < _FEW_IMAGES else None
+
+
 def augmentation_of(text: str | None, preparation: Preparation) -> tuple[Any, ...]:
     """The transforms that a list such as `flip,rotate=15` names, for every input that they fit."""
-    if not text:
+    if not text or text == "none":
         return ()
     steps: dict[str, list[Any]] = {}
     for part in (_LIGHT if text == "light" else text).split(","):
@@ -79,7 +105,7 @@ def augmentation_of(text: str | None, preparation: Preparation) -> tuple[Any, ..
             known = [*_OF_IMAGES, *_OF_NUMBERS]
             close = nearest(name, known)
             hint = f"; did you mean {close!r}?" if close else ""
-            raise ValueError(f"augment must be light, or a list of {', '.join(known)}; got {name!r}{hint}")
+            raise ValueError(f"augment must be none, light, or a list of {', '.join(known)}; got {name!r}{hint}")
         default, make = table[name]
         fitting = [given for given in preparation.inputs if _fits(name, given)]
         if not fitting:

@@ -45,6 +45,7 @@ class _Choice:
         self.options = options
         self.kinds = dict(options.kinds or {})
         self.tokenised = _tokenised(splits)
+        self.key = _key_of(splits)
         self.inputs: list[Input] = []
         self.features: list[str] = []
         self.transforms: list[Any] = []
@@ -84,6 +85,9 @@ def choose_inputs(splits: Splits, label: str, options: Options) -> tuple[Prepara
     sparse = {name.removesuffix("/indices") for name in schema if name.endswith("/indices")}
     sparse = {name for name in sparse if f"{name}/values" in schema}
     for name in _candidates(schema, label, sparse, columns):
+        if columns is None and name == choice.key:
+            choice.leave_out(name, "it is the key of the records (--columns feeds it)")
+            continue
         _add_sparse(choice, name) if name in sparse else _add(choice, name, schema[name], asked=columns is not None)
     if not choice.inputs:
         why = f" ({'; '.join(choice.notes)})" if choice.notes else ""
@@ -102,6 +106,14 @@ def _tokenised(splits: Splits) -> set[str]:
     recipe = splits.data.manifest.recipe if splits.data.manifest is not None else {}
     made = [table for table in recipe.get("transforms", ()) if str(table.get("transform", "")).startswith("tokenise")]
     return {str(table.get("out") or table.get("feature", "text")) for table in made}
+
+
+def _key_of(splits: Splits) -> str | None:
+    """The column that the build took for the key of each sample, by its name in the records."""
+    source = splits.data.manifest.recipe.get("source", {}) if splits.data.manifest is not None else {}
+    key = source.get("key")
+    found: str | None = source.get("rename", {}).get(key, key)
+    return found
 
 
 def describe_inputs(preparation: Preparation) -> str:

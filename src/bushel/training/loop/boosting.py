@@ -28,7 +28,7 @@ class Boosting(Training):
     best_trees: Trees | None = None
 
     def run(self) -> None:
-        """Add rounds until the last epoch, or until the validation loss has stopped improving."""
+        """Add rounds until the last epoch, or until neither score nor loss of the validation split improves."""
         setup, booster, begun = self.setup, self._booster, time.perf_counter()
         arrays, labels = rows_of(setup.splits.train, setup.problem, setup.options, most=self._most_rows())
         self.watch.look(arrays)

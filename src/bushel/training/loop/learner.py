@@ -42,6 +42,8 @@ def _shape_of(layer: Any) -> str:
 class Learner:
     """A compiled model, with its steps for training and prediction."""
 
+    frozen: tuple[Any, ...] = ()  # layers with pretrained weights, until they are trained too
+
     @property
     def summary(self) -> str:
         """The layers of the model and their parameters, as text."""
@@ -53,13 +55,21 @@ class Learner:
         total = f"{_count(self.model.weights):,} parameters, {trained:,} of them trained"
         return "\n".join([*text_table(["layer", "kind", "output", "parameters"], rows), "", total])
 
-    def __init__(self, model: Any, problem: Problem, compiled: Compiled, strategy: Any) -> None:
+    def __init__(
+        self, model: Any, problem: Problem, compiled: Compiled, strategy: Any, frozen: tuple[Any, ...] = ()
+    ) -> None:
         self.model = model
         self.problem = problem
         self.compiled = compiled
-        train, call = _compiled_steps(model, strategy) if is_tensorflow() else _plain_steps(model)
+        self.strategy = strategy
+        self.frozen = frozen
+        self.retrace()
+
+    def retrace(self) -> None:
+        """Make the steps for the layers that are trained now, and the optimiser that the model has now."""
+        train, call = _compiled_steps(self.model, self.strategy) if is_tensorflow() else _plain_steps(self.model)
         self._train = train
-        self.predictor = Predictor(call, problem, compiled.gives)
+        self.predictor = Predictor(call, self.problem, self.compiled.gives)
 
     def train(self, x: Any, labels: Array, weights: Array | None) -> dict[str, float]:
         """Take one step; returns the loss and the metric of this batch only."""

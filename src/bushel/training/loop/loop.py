@@ -20,8 +20,8 @@ from bushel.training.inputs.splits import feed_of
 from bushel.training.loop.framework import Logs
 from bushel.training.predictions import Predictions
 from bushel.training.run_folder import MODEL, State, save_checkpoint
-from bushel.training.setup import Setup
-from bushel.training.verdict.metrics import metrics
+from bushel.training.setup import Setup, unfreeze
+from bushel.training.verdict.metrics import metric_words, metrics, primary
 from bushel.training.verdict.watch import Watch
 
 __all__ = ["Progress", "Training"]
@@ -53,7 +53,7 @@ class Training:
     logs: Logs
     state: State = field(default_factory=State)
     best: list[NDArray[Any]] | None = None
-    initial: list[NDArray[Any]] = field(default_factory=list)  # trainable weights before the first step
+    initial: dict[str, NDArray[Any]] = field(default_factory=dict)  # trainable weights before the first step, by path
     tell: Callable[[Progress], None] = lambda _: None
     last: tuple[Any, NDArray[Any]] | None = None  # the last batch: its inputs and labels
 
@@ -76,7 +76,8 @@ class Training:
         Embeddings start near 0, so their change says nothing.
         """
         found = []
-        for old, variable in zip(self.initial, self.setup.learner.model.trainable_variables, strict=False):
+        for variable in self.setup.learner.model.trainable_variables:
+            old = self.initial.get(variable.path, np.zeros(0))
             if old.ndim > 1 and np.any(old) and not variable.path.endswith("embeddings"):
                 found.append(float(np.linalg.norm(np.asarray(variable) - old) / np.linalg.norm(old)))
         return max(found, default=None)
@@ -171,26 +172,55 @@ class Training:
         state.history.append(row)
         self.logs.epoch(state.step, row)
         self._add_seconds(validation=time.perf_counter() - begun)
-        self._keep_best(measured["loss"])
+        self._keep_best()
         values = {**_means(state.sums), **{f"val_{name}": value for name, value in measured.items()}}
         self.tell(self._progress(values, rate, waiting))
         state.epoch += 1
         state.sums = {}
+        is_head_done = state.is_over or state.epoch >= state.frozen_epochs
+        if self.setup.learner.frozen and is_head_done and state.epoch < self.setup.epochs:
+            self._unfreeze()
         state.is_over = state.is_over or state.epoch >= self.setup.epochs
         self._save()
 
-    def _keep_best(self, loss: float) -> None:
-        state = self.state
-        if state.best_loss is None or loss < state.best_loss:
-            state.best_loss, state.best_epoch, state.stale = loss, state.epoch + 1, 0
+    def _keep_best(self) -> None:
+        """Keep the epoch with the best score: of few records in a class, the loss is noise, so it only breaks ties."""
+        state, row = self.state, self.state.history[-1]
+        loss = row["val_loss"]
+        is_best = state.best_epoch == 0 or self._rank(row) > self._rank(state.history[state.best_epoch - 1])
+        is_lower = state.best_loss is None or loss < state.best_loss
+        if is_lower:
+            state.best_loss, state.lowest_epoch = loss, state.epoch + 1
+        if is_best:
+            state.best_epoch = state.epoch + 1
             self._keep_weights()
+        if is_best or is_lower:
+            state.stale = 0
             return
         state.stale += 1
         if self.setup.options.schedule == "plateau" and state.stale % _PATIENCE_OF_RATE == 0:
             self.setup.learner.model.optimizer.learning_rate.assign(self._rate() * _RATE_FACTOR)
         if self.setup.options.early_stopping is not None and state.stale >= self.setup.options.early_stopping:
-            state.stopped = f"no better validation loss in {state.stale} epochs; the best was epoch {state.best_epoch}"
+            score = metric_words(primary(self.setup.target).name)
+            no_better = f"no better {score} or loss of the validation split in {state.stale} epochs"
+            state.stopped = f"{no_better}; the best was epoch {state.best_epoch}"
             state.is_over = True
+
+    def _unfreeze(self) -> None:
+        """Go on from the best head, with all layers."""
+        self.use_best()
+        unfreeze(self.setup)
+        self.state.is_unfrozen, self.state.is_over = True, False
+        self.state.stopped, self.state.stale = None, 0
+
+    def _rank(self, row: dict[str, Any]) -> tuple[float, float]:
+        """The score of the verdict, then the loss; more is better, and what is not a number comes last."""
+        score = primary(self.setup.target)
+        signed = {f"val_{score.name}": 1 if score.is_more_better else -1, "val_loss": -1}
+        # A checkpoint holds None for what is not a number.
+        found = [sign * row[name] if row[name] is not None else math.nan for name, sign in signed.items()]
+        first, second = (-math.inf if math.isnan(value) else value for value in found)
+        return first, second
 
     def _keep_weights(self) -> None:
         self.best = [np.array(weight) for weight in self.setup.learner.model.get_weights()]

@@ -46,7 +46,7 @@ def _applications(keras: Any) -> list[str]:
 def _application(keras: Any, name: str, problem: Problem, weights: str | None) -> Any:
     """A network of `keras.applications` with a head for the target; it scales pixels itself.
 
-    With weights from a file, its body is frozen and only the head is trained.
+    With weights from a file, its body is frozen at first, and only the head is trained.
     """
     images = [given for given in problem.inputs if given.kind == "image"]
     if len(problem.inputs) != 1 or not images:
