@@ -72,12 +72,14 @@ _HOMES = {
     "payloads": "bushel.records.scan",
     "plan": "bushel.building",
     "predict": "bushel.training",
+    "predict_rows": "bushel.training.predicting",
     "provenance": "bushel.building",
     "read": "bushel.records.scan",
     "read_manifest": "bushel.records.manifest",
     "repair": "bushel.building",
     "scan": "bushel.records.scan",
     "evaluate": "bushel.training",
+    "serve": "bushel.training.serving",
     "train": "bushel.training",
     "view": "bushel.viewing.notebook",
     "write_index": "bushel.records.index",
@@ -184,5 +186,7 @@ if TYPE_CHECKING:
     from bushel.training import predict as predict
     from bushel.training import train as train
     from bushel.training.exporting import export_run as export_run
+    from bushel.training.predicting import predict_rows as predict_rows
+    from bushel.training.serving import serve as serve
     from bushel.viewing.notebook import view as view
     from bushel.viewing.report import write_report as write_report

@@ -33,6 +33,7 @@ _COMMANDS = {
     "repair": ("bushel.cli.files", "Keep every intact record of damaged files."),
     "report": ("bushel.cli.view", "Write a report on datasets or runs: one file."),
     "schema": ("bushel.cli.files", "Infer and print the schema of files."),
+    "serve": ("bushel.cli.train", "Answer requests with a trained model, over HTTP."),
     "view": ("bushel.cli.view", "Look at datasets in the browser."),
     "train": ("bushel.cli.train", "Train a model on a dataset, and report whether it learned."),
 }

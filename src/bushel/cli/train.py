@@ -1,4 +1,4 @@
-"""`train` and `predict`: from a dataset to an evaluated model with a verdict, and from files to predictions."""
+"""`train`, `predict` and `serve`: from a dataset to a model with a verdict, and from files or requests to answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bushel.checking import Finding
     from bushel.training import Evaluation, Progress, Trained
 
-__all__ = ["predict", "train"]
+__all__ = ["predict", "serve", "train"]
 
 _PRECISIONS = {"float16": "mixed_float16", "bfloat16": "mixed_bfloat16"}
 _SHOWN = 5  # causes
@@ -79,7 +79,7 @@ def _switch(flag_name: str, name: str, help: str, group: str, *, rare: bool = Tr
     help="Weight of each class in the loss  [default: balanced if uneven]",
     group=_TRAINING,
 )
-@_option("early_stopping", "Stop after N epochs without a better validation loss", _TRAINING)
+@_option("early_stopping", "Stop after N epochs without a better score or loss on the validation split", _TRAINING)
 @_option("seed", "Random seed for weights, order and augmentation", _TRAINING)
 @_option("strategy", "Spread each batch over the devices of this machine", _TRAINING, rare=True)
 @_switch("--not-deterministic", "deterministic", "Allow faster operations whose results vary", _TRAINING)
@@ -353,6 +353,45 @@ def predict(
     if refused:
         click.echo(f"{refused:,} of {refused + done:,} could not be predicted", err=True)
         sys.exit(1 if done else 2)
+
+
+@click.command(cls=Grouped)
+@click.argument("run")
+@trust_flag
+@flag("--host", default="127.0.0.1", metavar="ADDR", help="Address  [default: 127.0.0.1, for this machine only]")
+@flag("--port", type=click.IntRange(0, 65535), metavar="N", help="Port; 0 takes any that is free  [default: 8758]")
+@flag("--max-rows", type=click.IntRange(1), metavar="N", help="Rows of one request  [default: 1000]")
+@flag("--max-size", type=click.IntRange(1), metavar="MIB", help="Size of one request in MiB  [default: 16]")
+@flag("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Seconds for a request  [default: 30]")
+def serve(
+    run: str, host: str, port: int | None, max_rows: int | None, max_size: int | None, timeout: float | None
+) -> None:
+    """Answer requests with a trained model, over HTTP.
+
+    \b
+      bushel serve runs/flowers
+      curl -H 'content-type: application/json' -d '[{"petal": 1.4, "sepal": 5.1}]' http://127.0.0.1:8758/predict
+      curl -H 'content-type: image/png' --data-binary @7.png http://127.0.0.1:8758/predict
+      curl http://127.0.0.1:8758/health
+
+    RUN is the folder that `bushel train` made. Rows hold values by the names of the source, and bytes such as images as
+    {"base64": "..."}. Every row is checked and prepared by the contract of the run. /health counts requests, and rows
+    that are unlike those of training. There is no password: whoever reaches ADDR can ask.
+
+    Exit: 0 stopped with Ctrl-C, 2 wrong arguments or unreadable input.
+    """
+    from bushel.training.serving import PORT, Limits
+    from bushel.training.serving import serve as serve_run
+
+    size = None if max_size is None else max_size << 20
+    given: dict[str, Any] = {"rows": max_rows, "bytes": size, "seconds": timeout}
+    limits = Limits(**{name: value for name, value in given.items() if value is not None})
+    served = serve_run(run, host=host, port=PORT if port is None else port, limits=limits)
+    for difference in served.differences:
+        click.echo(f"note: this machine prepares inputs differently from training: {difference}", err=True)
+    click.echo(served.link)
+    click.echo("Stop with Ctrl-C.", err=True)
+    served.run()
 
 
 def _line(prediction: object, top: int) -> str:

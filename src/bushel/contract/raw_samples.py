@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -14,7 +15,7 @@ import numpy as np
 from bushel.contract.document import Contract
 from bushel.data.columns import BytesColumn
 from bushel.data.samples import Sample, sample_at
-from bushel.data.schema import IMAGE_ENCODINGS, Feature, Schema
+from bushel.data.schema import BYTES_KIND, IMAGE_ENCODINGS, Feature, Schema
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
 from bushel.feeding.preparation import to_record
 from bushel.reading import Split
@@ -22,7 +23,7 @@ from bushel.reading.dataset import open as open_dataset
 from bushel.records.manifest import has_manifest
 from bushel.sources import table, text
 from bushel.sources.folders import is_file_of
-from bushel.sources.images.image_checks import ImageCheck
+from bushel.sources.images.image_checks import UNUSUAL, ImageCheck
 from bushel.sources.opening import kind_of, open_source
 from bushel.storage import AnyPath, as_path, list_files, natural_order
 
@@ -170,18 +171,104 @@ def _options(contract: Contract, names: Sequence[str]) -> dict[str, Any]:
     return {name: source[name] for name in names if name in source}
 
 
+def raw_rows(contract: Contract, rows: Sequence[Any], *, max_pixels: int | None = None) -> list[Raw]:
+    """Rows of JSON as samples: values by the names of the source, and `{"base64": ...}` for images and other bytes.
+
+    The label may be missing, as may what records of training lacked. A row that does not fit says why.
+    """
+    named = ((f"row {number}", row) for number, row in enumerate(rows))
+    return list(_built(contract, (_raw_row(contract, name, row, max_pixels) for name, row in named)))
+
+
+def raw_bytes(contract: Contract, data: bytes, kind: str, *, max_pixels: int | None = None) -> Raw:
+    """The content of one file as a sample: an image or a text, if that is all that the model takes."""
+    try:
+        if kind == "text":
+            raw = Raw(kind, {_one_feature(contract, kind, kind, ("list",)): data.decode()})
+        else:
+            feature = _one_feature(contract, kind, kind, IMAGE_ENCODINGS)
+            raw = next(_checked(contract, feature, {kind: data}, max_pixels))
+    except UnicodeDecodeError as error:
+        raw = Raw(kind, None, f"byte {error.start} is not UTF-8")
+    except SchemaMismatch as error:
+        raw = Raw(kind, None, error.what)
+    return next(_built(contract, [raw]))
+
+
+def _raw_row(contract: Contract, name: str, row: Any, max_pixels: int | None) -> Raw:
+    if not isinstance(row, dict):
+        return Raw(name, None, f"expected an object with values by name, got {_short(row)}")
+    features, sample = _raw_features(contract), {}
+    try:
+        for column, value in row.items():
+            if column not in features:
+                raise MissingName("column", column, features, where="the data of training")
+            if value is not None:
+                sample[column] = _raw_value(features[column], value, column)
+        for column in [column for column in sample if features[column].encoding in IMAGE_ENCODINGS]:
+            image = next(_checked(contract, column, {column: sample[column]}, max_pixels))
+            if image.sample is None:
+                return Raw(name, None, f"{column}: {image.why}")
+            sample |= image.sample
+    except BushelError as error:
+        return Raw(name, None, error.message)
+    return Raw(name, sample)
+
+
+def _raw_value(feature: Feature, value: Any, name: str) -> Any:
+    """A value of JSON as one of a feature. Types are compared here: numbers that are sent as text are a fault."""
+    wrong = SchemaMismatch(f"expected {feature.describe()}, got {_short(value)}", at=name)
+    if feature.kind != BYTES_KIND or feature.encoding == "raw":
+        try:
+            array = np.asarray(value)
+        except ValueError:  # lists of different lengths
+            raise wrong from None
+        if array.dtype.kind not in "biuf":
+            raise wrong
+        return array if array.ndim else value
+    if isinstance(value, list):
+        return [_raw_value(feature, inner, name) for inner in value]
+    if feature.dtype == "str":
+        if isinstance(value, str):
+            return value
+        raise wrong
+    if not isinstance(value, dict) or not isinstance(value.get("base64"), str):
+        raise SchemaMismatch(f'expected bytes as {{"base64": "..."}}, got {_short(value)}', at=name)
+    try:
+        return base64.b64decode(value["base64"], validate=True)
+    except ValueError as error:
+        raise SchemaMismatch(f"this is not base64: {error}", at=name) from None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def _images(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:  # noqa: ARG001
-    feature = _one_feature(contract, path, "image", IMAGE_ENCODINGS)
-    options = _options(contract, _IMAGE_OPTIONS)
-    check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
+    feature = _one_feature(contract, str(path), "image", IMAGE_ENCODINGS)
     files = _files_below(path, partial(is_file_of, "images"))
     while some := list(islice(files, _IMAGES_AT_ONCE)):
-        checked = check.check_all(BytesColumn.of([file.read_bytes() for file in some]), feature)
-        places = {row: at for at, row in enumerate(checked.rows)}
-        for row, file in enumerate(some):
-            is_bad = row in checked.bad
-            sample = None if is_bad else sample_at(checked.columns, contract.schema.features, places[row])
-            yield Raw(str(file), sample, checked.bad.get(row, ""))
+        yield from _checked(contract, feature, {str(file): file.read_bytes() for file in some})
+
+
+def _checked(
+    contract: Contract, feature: str, images: Mapping[str, bytes], max_pixels: int | None = None
+) -> Iterator[Raw]:
+    """Images by name, checked and turned upright as in the build; before that, large ones are refused by the header."""
+    if max_pixels is not None:
+        by_header = ImageCheck(verify="headers", keep_bytes=True, allow=UNUSUAL, max_pixels=max_pixels)
+        large = by_header.check_all(BytesColumn.of(list(images.values())), feature).bad
+        yield from (Raw(name, None, large[row]) for row, name in enumerate(images) if row in large)
+        images = {name: data for row, (name, data) in enumerate(images.items()) if row not in large}
+    options = _options(contract, _IMAGE_OPTIONS)
+    check = ImageCheck(**{**options, "allow": tuple(options.get("allow", ()))})
+    checked = check.check_all(BytesColumn.of(list(images.values())), feature)
+    places = {row: at for at, row in enumerate(checked.rows)}
+    for row, name in enumerate(images):
+        is_bad = row in checked.bad
+        sample = None if is_bad else sample_at(checked.columns, contract.schema.features, places[row])
+        yield Raw(name, sample, checked.bad.get(row, ""))
 
 
 def _files_below(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -196,7 +283,7 @@ def _files_below(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]
 
 
 def _texts(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:
-    feature = _one_feature(contract, path, "text", ("list",))
+    feature = _one_feature(contract, str(path), "text", ("list",))
     encoding = contract.build.get("source", {}).get("encoding")
     if lines is None:
         lines = Path(str(contract.build.get("source", {}).get("path", ""))).suffix != ""
@@ -215,7 +302,7 @@ def _whole(path: Path, feature: str, encoding: str) -> Raw:
         return Raw(str(path), None, f"byte {error.start} is not {encoding.removesuffix('-sig').upper()}")
 
 
-def _one_feature(contract: Contract, path: Path, usual: str, encodings: Sequence[str]) -> str:
+def _one_feature(contract: Contract, where: str, usual: str, encodings: Sequence[str]) -> str:
     """The feature that a single file is the value of."""
     features = {
         name: feature for name, feature in _raw_features(contract).items() if name not in (contract.label, "key")
@@ -228,7 +315,7 @@ def _one_feature(contract: Contract, path: Path, usual: str, encodings: Sequence
     if len(fits) == 1 or usual in fits:
         return usual if usual in fits else fits[0]
     there = ", ".join(f"{name}: {feature.describe()}" for name, feature in features.items())
-    raise SchemaMismatch(f"the model takes no {usual} alone; it takes {there}", at=str(path))
+    raise SchemaMismatch(f"the model takes no {usual} alone; it takes {there}", at=where)
 
 
 def _tables(contract: Contract, path: Path, lines: bool | None) -> Iterator[Raw]:  # noqa: ARG001

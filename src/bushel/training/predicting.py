@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.contract import Contract, arrange, prepare, read
-from bushel.contract.raw_samples import Raw, read_raw
+from bushel.contract.raw_samples import Raw, raw_rows, read_raw
 from bushel.data.samples import Sample
 from bushel.data.splits import ALL, TEST, VAL
 from bushel.errors import BushelError, FileProblem, MissingName, SchemaMismatch
@@ -31,7 +31,7 @@ from bushel.training.run_folder import MODEL, TREES
 from bushel.training.verdict.metrics import bootstrap, cell, class_table, metric_words, metrics, primary
 from bushel.transforms import decode_image, resize
 
-__all__ = ["Evaluation", "Prediction", "TrainedModel", "evaluate", "open_run", "predict"]
+__all__ = ["Evaluation", "Prediction", "TrainedModel", "evaluate", "open_run", "predict", "predict_raw", "predict_rows"]
 
 _LIKELY = 0.5  # the probability from which a label of several is predicted
 
@@ -138,8 +138,21 @@ def predict(
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     opened = run if isinstance(run, TrainedModel) else open_run(run)
-    raw = read_raw(opened.contract, paths, split=split, lines=lines)
-    return (prediction for some in _some(raw, batch_size) for prediction in _batch(opened, some))
+    return predict_raw(opened, read_raw(opened.contract, paths, split=split, lines=lines), batch_size)
+
+
+def predict_rows(run: TrainedModel | AnyPath, rows: Sequence[Any]) -> list[Prediction]:
+    """Run a model on rows: dicts of values by the names of the source, with `{"base64": ...}` for bytes.
+
+    >>> bushel.predict_rows("runs/flowers", [{"petal": 1.4, "sepal": 5.1}])
+    """
+    opened = run if isinstance(run, TrainedModel) else open_run(run)
+    return list(predict_raw(opened, raw_rows(opened.contract, rows)))
+
+
+def predict_raw(run: TrainedModel, raw: Iterable[Raw], batch_size: int = 32) -> Iterator[Prediction]:
+    """One prediction for each sample that was read."""
+    return (prediction for some in _some(iter(raw), batch_size) for prediction in _batch(run, some))
 
 
 def _some(raw: Iterator[Raw], size: int) -> Iterator[list[Raw]]:
