@@ -75,3 +75,17 @@ def test_what_is_told_of_boxes_may_be_the_same_in_every_record(tmp_path: Path) -
 def test_a_full_shuffle_over_sorted_data_is_clean(corpus: Path) -> None:
     report = bushel.check(corpus / "sensors", plan=Plan(batch_size=32, shuffle_buffer=2000))
     assert [f.rule for f in report if f.severity != "info"] == []
+
+
+def test_some_positions_that_never_change_are_no_alarm_and_most_of_them_are(tmp_path: Path) -> None:
+    def severities(constant: int) -> list[str]:
+        random = np.random.default_rng(1)
+        samples = [
+            {"x": np.where(np.arange(16) < constant, 0, random.uniform(1, 16, 16)).astype("f4"), "label": number % 2}
+            for number in range(60)
+        ]
+        report = bushel.check(write(tmp_path / "train.tfrecord", samples))
+        return [finding.severity for finding in report if finding.rule == "VAL002"]
+
+    assert severities(3) == ["info"]  # as the borders of handwritten digits
+    assert severities(12) == ["warning"]

@@ -78,6 +78,7 @@ def constant_feature(data: Data) -> Iterator[Finding]:
         if len(constant) and feature.seen["kinds"][2]:
             yield Finding(
                 f"{len(constant):,} of {len(low):,} positions of {feature.name!r} never change",
+                severity="info" if 2 * len(constant) < len(low) else None,  # as the borders of pictures
                 locations=[Location(feature=feature.name)],
                 evidence={"measured": constant[:8].tolist(), "examined": data.examined()},
                 help=["drop these positions, or do not divide by their deviation of 0"],

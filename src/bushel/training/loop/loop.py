@@ -184,7 +184,7 @@ class Training:
         self._save()
 
     def _keep_best(self) -> None:
-        """Keep the epoch with the best score: of few records in a class, the loss is noise, so it only breaks ties."""
+        """Keep the best epoch, and decide whether to go on."""
         state, row = self.state, self.state.history[-1]
         loss = row["val_loss"]
         is_best = state.best_epoch == 0 or self._rank(row) > self._rank(state.history[state.best_epoch - 1])
@@ -214,13 +214,16 @@ class Training:
         self.state.stopped, self.state.stale = None, 0
 
     def _rank(self, row: dict[str, Any]) -> tuple[float, float]:
-        """The score of the verdict, then the loss; more is better, and what is not a number comes last."""
+        """The score of the verdict, then the loss; more is better, and what is not a number comes last.
+
+        If the verdict is measured on the same records, the loss comes first: the best of many scores is partly luck.
+        """
         score = primary(self.setup.target)
         signed = {f"val_{score.name}": 1 if score.is_more_better else -1, "val_loss": -1}
         # A checkpoint holds None for what is not a number.
         found = [sign * row[name] if row[name] is not None else math.nan for name, sign in signed.items()]
         first, second = (-math.inf if math.isnan(value) else value for value in found)
-        return first, second
+        return (first, second) if self.setup.splits.test is not None else (second, first)
 
     def _keep_weights(self) -> None:
         self.best = [np.array(weight) for weight in self.setup.learner.model.get_weights()]
