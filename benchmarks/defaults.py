@@ -272,13 +272,17 @@ def measure(names: list[str], splits: int, store: Path) -> list[dict[str, Any]]:
 
 
 def page(results: list[dict[str, Any]]) -> str:
-    lines = ["| set | metric | splits | bushel | best simple model | put aside |", "|---|---|---:|---:|---:|---|"]
+    """A row per set: means over splits, and how far bushel is ahead of the simple model in its worst and best split."""
+    header = ["set", "metric", "splits", "bushel", "best simple model", "worst split", "best split", "put aside"]
+    lines = [f"| {' | '.join(header)} |", "|---|---|---:|---:|---:|---:|---:|---|"]
     for name in (*TUNED, *ASIDE):
         found = [result for result in results if result["set"] == name]
         if found:
-            own, other = (np.mean([result[who] for result in found]) for who in ("bushel", "simple"))
-            is_aside = "yes" if name in ASIDE else ""
-            lines.append(f"| {name} | {found[0]['metric']} | {len(found)} | {own:.3f} | {other:.3f} | {is_aside} |")
+            own, other = (np.array([result[who] for result in found]) for who in ("bushel", "simple"))
+            ahead = other - own if found[0]["metric"] == "mae" else own - other
+            cells = [name, found[0]["metric"], str(len(found)), f"{own.mean():.3f}", f"{other.mean():.3f}"]
+            cells += [f"{ahead.min():+.3f}", f"{ahead.max():+.3f}", "yes" if name in ASIDE else ""]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
