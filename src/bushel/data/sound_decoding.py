@@ -106,10 +106,10 @@ def load_av() -> Any:
     return av
 
 
-def _open(data: bytes | Path) -> Any:
+def _open(data: bytes | Path, head: bytes) -> Any:
     av = load_av()
     try:
-        container = _opened(data)
+        container = _opened(data, "ogg" if head[:4] == b"OggS" else None)  # the most usual form need not be guessed
     except (av.FFmpegError, OSError, ValueError) as error:
         if not isinstance(data, Path) or data.suffix.lower() != ".gsm":
             raise BadSound(f"it cannot be opened: {_words(error)}") from None
@@ -138,17 +138,18 @@ def _words(error: BaseException) -> str:
 
 def sound_header(data: bytes | Path) -> SoundHeader:
     """Rate, channels and length, from the header alone."""
-    if (plain := _plain_wave(data)) is not None:
+    begun = _begin(data)
+    if (plain := _plain_wave(begun)) is not None:
         return plain.header
-    with _open(data) as container:
+    with _open(data, begun.head) as container:
         return _header_of(container)
 
 
 def _header_of(container: Any) -> SoundHeader:
     stream = container.streams.audio[0]
-    seconds = 0.0
-    if stream.duration is not None and stream.time_base is not None:
-        seconds = float(stream.duration * stream.time_base)
+    seconds, base = 0.0, stream.time_base
+    if stream.duration is not None and base is not None:
+        seconds = stream.duration * base.numerator / base.denominator
     elif container.duration:
         seconds = container.duration / 1_000_000
     return SoundHeader(int(stream.rate or 0), int(stream.channels), max(0.0, seconds))
@@ -166,40 +167,33 @@ def sound_pieces(
     data: bytes | Path, *, rate: int | None = None, channels: int | None = None
 ) -> tuple[SoundHeader, Iterator[Samples]]:
     """What a file says, and its samples as `decode_sound` has them, about a million moments at a time."""
-    plain = _plain_wave(data, is_whole=True)
+    begun = _begin(data, is_whole=True)
+    plain = _plain_wave(begun)
     if plain is not None and rate in (None, plain.header.rate) and channels in (None, plain.header.channels):
         return plain.header, _of_wave(plain)
-    if (opened := _open_flac(data)) is not None:
+    if begun.head[:4] == b"fLaC" and (opened := _open_flac(data)) is not None:
         header = SoundHeader(opened.samplerate, opened.channels, opened.frames / opened.samplerate)
         if rate in (None, header.rate) and channels in (None, header.channels):
-            return header, _gathered(_of_flac(opened))
+            return header, _not_empty(_of_flac(opened))
         opened.close()
-    container = _open(data)
+    container = _open(data, begun.head)
     header = _header_of(container)
     if not header.rate or not header.channels:
         container.close()
         raise BadSound("it says neither rate nor channels")
     is_as_wanted = rate in (None, header.rate) and channels in (None, header.channels)
     frames = _frames(container) if is_as_wanted else _resampled(container, rate or header.rate, channels)
-    return header, _gathered(frames)
+    return header, _not_empty(frames)
 
 
 def _open_flac(data: bytes | Path) -> Any:
-    """A FLAC file, opened by soundfile, which is faster than PyAV; None for other files, and without soundfile."""
+    """A FLAC file, opened by soundfile, which is faster than PyAV; None without soundfile."""
     try:
-        head = data[:4] if isinstance(data, bytes) else _first_bytes(data)
-        if head != b"fLaC":
-            return None
         import soundfile
 
         return soundfile.SoundFile(io.BytesIO(data) if isinstance(data, bytes) else str(data))
     except (ImportError, OSError, RuntimeError):  # PyAV then says what is wrong with it
         return None
-
-
-def _first_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(4)
 
 
 def _of_flac(file: Any) -> Iterator[Samples]:
@@ -215,14 +209,22 @@ def _of_flac(file: Any) -> Iterator[Samples]:
 
 def _frames(container: Any) -> Iterator[Samples]:
     """Samples as they were stored, a row per moment: 16-bit integers, or floats."""
+    return _joined(container, container.decode(container.streams.audio[0]))
+
+
+def _joined(container: Any, frames: Iterator[Any]) -> Iterator[Samples]:
+    """The samples of frames. A frame is about a thousand of them, so ffmpeg joins frames before Python sees them."""
     av = load_av()
     with container:
-        stream = container.streams.audio[0]
-        decode = stream.codec_context.decode
+        held = av.AudioFifo()
         try:
-            for packet in container.demux(stream):
-                for frame in decode(packet):
-                    yield _of_frame(frame)
+            for frame in frames:
+                frame.pts = None  # what is missing between packets is not filled
+                held.write(frame)
+                if held.samples >= _PIECE:
+                    yield _of_frame(held.read())
+            if held.samples:
+                yield _of_frame(held.read())
         except (av.FFmpegError, ValueError) as error:
             raise BadSound(f"it cannot be decoded: {_words(error)}") from None
 
@@ -245,7 +247,7 @@ def _of_frame(frame: Any) -> Samples:
         values = planes[0].reshape(-1, 1) if channels == 1 else np.stack(planes, axis=1)
     else:
         values = np.frombuffer(frame.planes[0], dtype, moments * channels).reshape(-1, channels)
-    return _scaled(values, scale).copy()  # the memory of a frame is used again
+    return _scaled(values, scale)
 
 
 def _scaled(values: NDArray[Any], scale: float) -> Samples:
@@ -258,32 +260,25 @@ def _scaled(values: NDArray[Any], scale: float) -> Samples:
 
 def _resampled(container: Any, rate: int, channels: int | None) -> Iterator[Samples]:
     """Samples as ffmpeg resamples and mixes them."""
-    av = load_av()
-    with container:
-        stream = container.streams.audio[0]
-        layout = {1: "mono", 2: "stereo"}.get(channels or 0, stream.layout.name)
-        resampler = av.AudioResampler(format="fltp", layout=layout, rate=rate)
-        try:
-            for frame in container.decode(stream):
-                frame.pts = None  # what is missing between packets is not filled
-                yield from (_of_frame(part) for part in resampler.resample(frame))
-            yield from (_of_frame(part) for part in resampler.resample(None))
-        except (av.FFmpegError, ValueError) as error:
-            raise BadSound(f"it cannot be decoded: {_words(error)}") from None
+    stream = container.streams.audio[0]
+    layout = {1: "mono", 2: "stereo"}.get(channels or 0, stream.layout.name)
+    return _joined(container, _resample(container.decode(stream), layout, rate))
 
 
-def _gathered(frames: Iterator[Samples]) -> Iterator[Samples]:
-    held: list[Samples] = []
-    size, is_empty = 0, True
+def _resample(frames: Iterator[Any], layout: str, rate: int) -> Iterator[Any]:
+    resampler = load_av().AudioResampler(format="fltp", layout=layout, rate=rate)
     for frame in frames:
-        held.append(frame)
-        size += len(frame)
-        if size >= _PIECE:
-            yield held[0] if len(held) == 1 else np.concatenate(held)
-            held, size, is_empty = [], 0, False
-    if size:
-        yield held[0] if len(held) == 1 else np.concatenate(held)
-    elif is_empty:
+        frame.pts = None  # what is missing between packets is not filled
+        yield from resampler.resample(frame)
+    yield from resampler.resample(None)
+
+
+def _not_empty(pieces: Iterator[Samples]) -> Iterator[Samples]:
+    is_empty = True
+    for piece in pieces:
+        is_empty = is_empty and not len(piece)
+        yield piece
+    if is_empty:
         raise BadSound("there are no samples in it")
 
 
@@ -305,18 +300,29 @@ _PCM, _FLOATS, _EXTENSIBLE = 1, 3, 0xFFFE
 _TYPES = {(_PCM, 8): "u8", (_PCM, 16): "s16", (_PCM, 24): "s32", (_PCM, 32): "s32", (_FLOATS, 32): "flt"}
 
 
-def _plain_wave(file: bytes | Path, *, is_whole: bool = False) -> _Wave | None:
-    """What the header of a WAV file says; None if it is anything but plain samples of one or two channels."""
+class _Begun(NamedTuple):
+    """The first bytes of a file, its size, and the file itself: its bytes, if it is a small WAV file to read whole."""
+
+    head: bytes
+    size: int
+    file: bytes | Path
+
+
+def _begin(file: bytes | Path, *, is_whole: bool = False) -> _Begun:
     if isinstance(file, bytes):
-        head, size = file[:_HEAD], len(file)
-    else:
-        try:
-            with open(file, "rb", buffering=0) as opened:  # noqa: PTH123, of many small files it takes less time
-                head, size = opened.read(_HEAD), os.fstat(opened.fileno()).st_size
-                if head[:4] == b"RIFF" and is_whole and size <= _SMALL:
-                    file = head + opened.read()
-        except OSError as error:
-            raise BadSound(f"it cannot be opened: {_words(error)}") from None
+        return _Begun(file[:_HEAD], len(file), file)
+    try:
+        with open(file, "rb", buffering=0) as opened:  # noqa: PTH123, of many small files it takes less time
+            head, size = opened.read(_HEAD), os.fstat(opened.fileno()).st_size
+            is_small = is_whole and head[:4] == b"RIFF" and size <= _SMALL
+            return _Begun(head, size, head + opened.read() if is_small else file)
+    except OSError as error:
+        raise BadSound(f"it cannot be opened: {_words(error)}") from None
+
+
+def _plain_wave(begun: _Begun) -> _Wave | None:
+    """What the header of a WAV file says; None if it is anything but plain samples of one or two channels."""
+    head, size, file = begun
     if head[:4] != b"RIFF" or head[8:12] != b"WAVE":
         return None
     at, told = 12, None
@@ -382,6 +388,9 @@ def as_int16(samples: Samples) -> tuple[NDArray[np.int16], int]:
     """Samples as 16-bit integers, and how many were beyond their range."""
     if samples.dtype == np.int16:
         return samples.astype(np.int16, copy=False), 0
-    scaled = np.rint(samples * INT16)
+    scaled = samples * INT16
+    np.rint(scaled, out=scaled)
+    if scaled.max(initial=0) < INT16 and scaled.min(initial=0) >= -INT16:
+        return scaled.astype(np.int16), 0
     beyond = int(((scaled > INT16 - 1) | (scaled < -INT16)).sum())
     return np.clip(scaled, -INT16, INT16 - 1).astype(np.int16), beyond

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bushel.errors import FileProblem
 from bushel.parallel import Helpers, map_in_threads
@@ -34,6 +35,7 @@ __all__ = ["DelimitedFile"]
 
 # What stands for a missing number. In a column of text only a blank does: NA may be Namibia.
 _NO_NUMBER = ["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None", "NaN", "nan", "-nan", "<NA>"]
+_READ_BYTES = 4 << 20  # of a part at once: what each block costs on top of its rows counts little then
 _BEYOND_INT64 = 2.0**63
 
 
@@ -149,7 +151,7 @@ class DelimitedFile:
         """Types of one block. A negative `lines` means that it is not UTF-8, or that a quote is never closed."""
         import pyarrow.types as t
 
-        if block.text.count(b'"') % 2 and not _has_stray_quotes(block.text, delimiter):
+        if _quotes(block.text) % 2 and not _has_stray_quotes(block.text, delimiter):
             return _Parsed(0, -1, {}, {}, {})
         table, refused = self._parse(
             block.text, names, delimiter, {name: _text() for name in self.text if name in names}
@@ -198,7 +200,7 @@ class DelimitedFile:
         import pyarrow.compute as pc
 
         table, _ = self._parse(text, names, delimiter, {name: _text()}, [name])
-        values = table.column(0).combine_chunks()
+        values = _whole(table.column(0))
         is_integer = pc.match_substring_regex(values, r"^\s*[+-]?[0-9]+\s*$")
         is_nothing = pc.is_in(values, value_set=_strings(_NO_NUMBER))
         return bool(pc.all(pc.or_(is_integer, is_nothing)).as_py())
@@ -244,13 +246,13 @@ class DelimitedFile:
         delimiter: str = survey.details["delimiter"]
         start = part.first if file.is_seekable else 0
         stop = part.last if file.is_seekable else None
-        blocks = file.blocks(partial(_cut_rows, delimiter=delimiter), start, stop)
+        blocks = file.blocks(partial(_cut_rows, delimiter=delimiter), start, stop, _READ_BYTES)
         if not file.is_seekable:
             blocks = _without_header(blocks, survey.details["start"])
         first = 0
         convert = partial(self._convert, survey, names)
         for arrays, bad, rows in map(convert, blocks):  # workers share parts, not blocks
-            numbers = np.setdiff1d(np.arange(rows), list(bad)) + first
+            numbers = _others(rows, bad) + first
             refused = [Refused(first + row, "read", reason) for row, reason in sorted(bad.items())]
             first += rows
             yield ArrowBlock(arrays, numbers, refused)
@@ -275,21 +277,21 @@ class DelimitedFile:
         except pa.ArrowInvalid:  # a value does not have the type of its column: find it
             table, bad = self._parse(text, header, delimiter, dict.fromkeys(names, _text()), names)
             return self._convert_by_value(table, bad, parsed_as)
-        arrays = {name: table.column(name).combine_chunks() for name in names}
+        arrays = {name: _whole(table.column(name)) for name in names}
         return {name: _blanks_to_null(array) for name, array in arrays.items()}, bad, table.num_rows + len(bad)
 
     def _convert_by_value(self, table: Any, bad: BadRows, types: dict[str, Any]) -> tuple[dict[str, Any], BadRows, int]:
         import pyarrow as pa
 
         rows = table.num_rows + len(bad)
-        numbers = np.setdiff1d(np.arange(rows), list(bad))
+        numbers = _others(rows, bad)
         wrong: BadRows = {}
         arrays = {}
         for name, kind in types.items():
             found: BadRows = {}
-            arrays[name] = cast_text(table.column(name).combine_chunks(), kind, found, missing=_NO_NUMBER)
+            arrays[name] = cast_text(_whole(table.column(name)), kind, found, missing=_NO_NUMBER)
             wrong = {row: f"{name}: {reason}" for row, reason in found.items()} | wrong
-        kept = pa.array(np.setdiff1d(np.arange(table.num_rows), list(wrong)))
+        kept = pa.array(_others(table.num_rows, wrong))
         bad = bad | {int(numbers[row]): reason for row, reason in wrong.items()}
         return {name: _blanks_to_null(array.take(kept)) for name, array in arrays.items()}, bad, rows
 
@@ -301,9 +303,24 @@ def _without_header(blocks: Iterator[TextBlock], start: int) -> Iterator[TextBlo
             yield block._replace(text=block.text[max(0, start - block.start) :])
 
 
+def _others(rows: int, bad: BadRows) -> NDArray[np.int64]:
+    """The rows that are not bad."""
+    return np.delete(np.arange(rows), list(bad)) if bad else np.arange(rows)
+
+
+def _whole(column: Any) -> Any:
+    """A column as one array, which is not copied if it is in one piece."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _quotes(text: bytes) -> int:
+    # Where every value is quoted, `bytes.count` takes four times as long.
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord('"')))
+
+
 def _cut_rows(text: bytes, delimiter: str) -> int:
     """Where the last whole row ends: at a newline that is not between quotes."""
-    quotes = text.count(b'"')
+    quotes = _quotes(text)
     end = text.rfind(b"\n") + 1
     before = quotes - text.count(b'"', end)
     if before % 2 and _has_stray_quotes(text, delimiter):
@@ -406,7 +423,7 @@ def _written_in(column: Any) -> _Written:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    column = _whole(column) if isinstance(column, pa.ChunkedArray) else column
     styles = styles_of(column, _NO_NUMBER)
     if not styles:
         return _Written((), signs=len(column) if has_sign(column) else 0)
