@@ -14,6 +14,7 @@ import argparse
 import io
 import json
 import multiprocessing
+import os
 import resource
 import sqlite3
 import subprocess
@@ -525,9 +526,10 @@ def watch(name: str, path: Path) -> None:
 
 
 def build_sounds(suffix: str, options: argparse.Namespace, folder: Path) -> dict[str, object]:
-    """A build of sound files by two workers, next to two processes that read with soundfile and write TFRecords."""
+    """A build of sound files on two cores, next to two processes that read with soundfile and write TFRecords."""
     import bushel
 
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     files = max(8, round(3000 * options.scale))
     path = sounds(folder, files, suffix)
     half = sorted(path.rglob("*.*"))
@@ -535,8 +537,8 @@ def build_sounds(suffix: str, options: argparse.Namespace, folder: Path) -> dict
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         list(pool.map(write_sounds, [[], []], [folder / "a", folder / "b"]))  # imports take no part
         for number in range(options.rounds):
-            run, before = bushel.Run(workers=2), cores_used()
-            took, _ = timed(lambda run=run, number=number: bushel.build(path, folder / f"out{number}", run=run))
+            before = cores_used()
+            took, _ = timed(lambda number=number: bushel.build(path, folder / f"out{number}"))
             ours.append(Took(took.seconds, cores_used() - before))
             outs = [folder / "a", folder / "b"]
             took, used = timed(lambda outs=outs: list(pool.map(write_sounds, [half[::2], half[1::2]], outs)))

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import repeat
 from multiprocessing.connection import wait
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -47,6 +48,7 @@ __all__ = [
     "in_background",
     "iterate_ahead",
     "map_in_threads",
+    "own_seconds",
     "serve",
 ]
 
@@ -381,6 +383,15 @@ class Crew:
         if self._template is not None:
             self._template.end()
             self._template = None
+
+
+def own_seconds() -> float:
+    """A clock that stands still while this thread could run but other programs do, where the system says so."""
+    try:
+        waited = int(Path("/proc/thread-self/schedstat").read_bytes().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        waited = 0.0
+    return time.perf_counter() - waited
 
 
 class Timing(msgspec.Struct, frozen=True):

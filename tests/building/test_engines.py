@@ -4,10 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+import bushel
 from bushel.building.engines import LocalEngine
 from bushel.errors import BushelError, FileProblem
 from bushel.parallel import Stopwatch, Template
@@ -195,3 +199,24 @@ def test_cores_are_not_told_where_workers_are_elsewhere():
     with watch.stage("plan"):
         pass
     assert watch.timings()["plan"].cores is None
+
+
+def test_a_short_build_starts_no_workers_while_it_writes(tmp_path, monkeypatch):
+    monkeypatch.setattr("bushel.building.options._LONG_PLAN", 1000)
+    bushel.build([{"x": number} for number in range(9)], tmp_path / "out", transforms=[Looking(str(tmp_path / "seen"))])
+    seen = (tmp_path / "seen").read_text().splitlines()
+    assert seen[0] == "starts"  # while it plans
+    assert seen[-9:] == ["does not start"] * 9  # while it writes
+
+
+@dataclass
+class Looking:
+    """Writes down whether workers are about to start; in a file, because a build unpickles what it runs."""
+
+    seen: str
+
+    def apply(self, sample, draw):
+        is_waiting = any(thread.name == "bushel-starter" for thread in threading.enumerate())
+        with Path(self.seen).open("a") as file:
+            file.write("starts\n" if is_waiting else "does not start\n")
+        return sample

@@ -44,18 +44,15 @@ def by(name: str, samples: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
     return {sample[name]: {key: value for key, value in sample.items() if key != "key"} for sample in samples}
 
 
-def built_again(out: Path, format: str) -> bushel.Dataset:
-    source: Any = out
-    if format == "jsonl" and (out / "image").is_dir():
-        source = sources.table(out / "*.jsonl", image_column="image")
-    bushel.build(source, out.parent / f"{out.name}-again")
+def built_again(out: Path) -> bushel.Dataset:
+    bushel.build(out, out.parent / f"{out.name}-again")
     return bushel.open(out.parent / f"{out.name}-again")
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_images_come_back_with_their_classes_and_splits(photos: Path, format: Any, tmp_path: Path) -> None:
     exported = export_dataset(photos, tmp_path / "out", format=format)
-    before, after = bushel.open(photos), built_again(tmp_path / "out", format)
+    before, after = bushel.open(photos), built_again(tmp_path / "out")
     assert list(after) == list(before) == ["train", "val"]
     assert exported.records == {name: len(split) for name, split in before.splits.items()}
     for name in before:
@@ -78,7 +75,7 @@ def test_tables_come_back_with_missing_values_lists_and_arrays(format: Any, tmp_
     ]
     bushel.build(samples, tmp_path / "data")
     export_dataset(tmp_path / "data", tmp_path / "out", format=format)
-    before, after = bushel.open(tmp_path / "data")["train"], built_again(tmp_path / "out", format)["train"]
+    before, after = bushel.open(tmp_path / "data")["train"], built_again(tmp_path / "out")["train"]
     given, found = by("n", samples_of(before)), by("n", samples_of(after))
     assert given.keys() == found.keys()
     for number, sample in given.items():
@@ -196,6 +193,24 @@ def test_what_a_folder_cannot_hold_is_counted_or_refused(photos: Path, tmp_path:
     bushel.build([{"x": n} for n in range(8)], tmp_path / "numbers")
     with pytest.raises(BushelError, match="neither an image nor a text"):
         export_dataset(tmp_path / "numbers", tmp_path / "no", format="folder")
+
+
+def test_boxes_masks_and_grey_pixels_are_exported(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 6)).save(tmp_path / "1.png")
+    box = {"id": 1, "image_id": 1, "category_id": 3, "bbox": [1, 1, 4, 3], "segmentation": [[1, 1, 5, 1, 5, 4]]}
+    known = {"images": [{"id": 1, "file_name": "1.png", "width": 8, "height": 6}], "annotations": [box]}
+    (tmp_path / "boxes.json").write_text(json.dumps({**known, "categories": [{"id": 3, "name": "cat"}]}))
+    bushel.build(sources.coco(tmp_path / "boxes.json", masks=True), tmp_path / "boxes")
+    given: Any = FORMATS
+    exported = {format: export_dataset(tmp_path / "boxes", tmp_path / format, format=format) for format in given}
+    assert all(one.records == {"train": 1} for one in exported.values())
+    left_out = "records without their image/object/class/label, which a folder does not hold"
+    assert exported["folder"].notes[left_out] == 1
+    assert [path.suffix for path in (tmp_path / "folder" / "train").iterdir()] == [".png"]
+    grey = np.arange(48, dtype=np.uint8).reshape(1, 6, 8)
+    bushel.build(sources.arrays({"x": grey, "label": [1]}, types={"x": "uint8"}), tmp_path / "grey")
+    export_dataset(tmp_path / "grey", tmp_path / "pixels", format="folder")
+    np.testing.assert_array_equal(Image.open(next((tmp_path / "pixels").rglob("*.png"))), grey[0])
 
 
 def test_numbers_that_json_does_not_have_are_null_and_counted(tmp_path: Path) -> None:

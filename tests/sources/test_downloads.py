@@ -71,6 +71,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data) + 10 * self.path.startswith("/cut")))
         self.end_headers()
         with contextlib.suppress(OSError):  # whoever asked may be gone
+            for byte in data if self.path.startswith("/drip") else ():
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.05)
             self.wfile.write(data)
 
     def log_message(self, *_: Any) -> None:
@@ -128,13 +131,18 @@ def test_private_addresses_are_refused_unless_allowed(web: Web, tmp_path: Path) 
     ]
 
 
-def test_limits_of_size_time_and_tries_are_kept(web: Web) -> None:
+def test_limits_of_size_time_and_tries_are_kept(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "_SLOWEST", 1)
     with pytest.raises(NotDownloaded, match=r"it has more than 100\.0 KiB"):
         Downloads(private=True, max_bytes=100 << 10).fetch(f"{web.at}/large")
     with pytest.raises(NotDownloaded, match=r"no answer in time \(2 tries\)"):
         Downloads(private=True, timeout=0.2, tries=2).fetch(f"{web.at}/slow")
     with pytest.raises(NotDownloaded, match=r"the connection ended early \(3 tries\)"):
         Downloads(private=True, timeout=1).fetch(f"{web.at}/cut")
+    with pytest.raises(NotDownloaded, match=r"^it was not complete after 1 seconds$"):
+        Downloads(private=True, timeout=1).fetch(f"{web.at}/drip")
+    with pytest.raises(NotDownloaded, match=r"^it is redirected in a circle, or more than 5 times$"):
+        Downloads(private=True).fetch(f"{web.at}/loop")
     with pytest.raises(NotDownloaded, match="404 not found"):
         Downloads(private=True).fetch(f"{web.at}/gone")
     assert web.asked["/gone"] == 1  # it is not tried again

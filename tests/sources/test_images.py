@@ -183,6 +183,20 @@ def test_labels_from_a_file(tmp_path: Path, written: str) -> None:
     assert read_all(pickle.loads(pickle.dumps(source))) == (columns, refused)
 
 
+def test_a_table_beside_one_folder_of_images_labels_them_and_splits_stay(tmp_path: Path) -> None:
+    for name in ("images/a.jpg", "images/b.jpg"):
+        save(tmp_path / "one" / name, JPEG)
+    save(tmp_path / "one" / "labels.csv", b"filename,label\na.jpg,cat\nb.jpg,dog\n")
+    assert listed(images(tmp_path / "one"), "label") == [b"cat", b"dog"]  # and no class "images"
+    for name in ("train/a.jpg", "test/b.jpg", "train/c.jpg", "test/c.jpg"):
+        save(tmp_path / "two" / name, JPEG)
+    save(tmp_path / "two" / "labels.csv", b"filename,label\na.jpg,cat\nb.jpg,dog\nc.jpg,cow\n")
+    source = images(tmp_path / "two")
+    assert keys_of(source) == ["test/b.jpg", "test/c.jpg", "train/a.jpg", "train/c.jpg"]
+    assert listed(source, "split") == [b"test", b"test", b"train", b"train"]
+    assert listed(source, "label") == [b"dog", None, b"cat", None]  # c.jpg may be either
+
+
 def test_another_table_of_labels_is_another_source(tmp_path: Path) -> None:
     save(tmp_path / "1.jpg", JPEG)
     save(tmp_path / "labels.csv", b"file,label\n1.jpg,cat\n")

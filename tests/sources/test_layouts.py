@@ -56,6 +56,9 @@ def test_a_file_without_names_keeps_its_first_row(tmp_path: Path, name: str) -> 
         ("country,2019,2020\nFrance,1,2\nSpain,3,4\n", ["country", "2019", "2020"]),  # years are names
         ("0,1,2\n1.5,2,3\n2.5,3,4\n", ["0", "1", "2"]),  # as pandas numbers columns
         ("x\n1\n2\n", ["x"]),
+        ("0\n1\n2\n0\n", ["column0"]),  # whole numbers, the first of which is 0
+        ("0\n1.5\n2.5\n", ["0"]),  # as pandas names an only column
+        ("cat\ndog\ncat\n", ["column0"]),
         ("name,city\nAnn,Rome\nBob,Oslo\n", ["name", "city"]),
         ("full name\nJohn Smith\nMary Jones\n", ["full name"]),
     ],
@@ -181,3 +184,19 @@ def test_types_take_json_of_mixed_types_as_text(tmp_path: Path) -> None:
     source = opened(tmp_path, text, "rows.jsonl", types={"a": "str"})
     assert types(source) == {"a": "str, optional", "l": "str, optional"}
     assert values(source)["a"] == [b"1", b"two", b"1.50", b"[1, 2]", None]
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ({"a": {"0": 1, "1": 2}, "label": {"0": "x", "1": "y"}}, "is one JSON object of columns, not an array of rows"),
+        ({"a": [1, 2], "label": ["x", "y"]}, "is one JSON object of columns, not an array of rows"),
+        ({"count": 2, "data": [{"a": 1}, {"a": 2}]}, "is one JSON object, whose 'data' holds rows"),
+    ],
+)
+def test_one_json_object_of_columns_or_rows_is_not_taken_for_a_sample(
+    tmp_path: Path, held: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps(held))
+    with pytest.raises(FileProblem, match=rf"rows\.json: {message}\n  \S"):
+        open_source(tmp_path / "rows.json").schema()

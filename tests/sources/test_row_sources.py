@@ -218,6 +218,19 @@ def test_a_sheet_of_excel_is_read(tmp_path: Path) -> None:
         excel(tmp_path / "book.xlsx", sheet="secnd").schema()
 
 
+def test_sheets_and_columns_of_excel_that_are_not_read_are_counted(tmp_path: Path) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["a", "twice"], [1, "=2*A2"], [2, "=2*A3"]):  # formulas that Excel has not computed
+        book.active.append(row)
+    book.create_sheet("second").append(["b"])
+    book.save(tmp_path / "book.xlsx")
+    assert open_source(tmp_path / "book.xlsx").list(0, []).counted == {
+        "column without a value, left out: twice (formulas have values once Excel has saved them)": 1,
+        "other sheet, not read: second (--set sheet=NAME)": 1,
+    }
+    assert "second" not in str(excel(tmp_path / "book.xlsx", sheet="Sheet").list(0, []).counted)
+
+
 def changed_sheet(folder: Path, *changes: tuple[bytes, bytes]) -> Path:
     """A small Excel file in which bytes of its sheet are others."""
     book = pytest.importorskip("openpyxl").Workbook()
@@ -258,7 +271,7 @@ def test_a_file_that_is_no_excel_file_is_refused(tmp_path: Path) -> None:
         excel(tmp_path / "x.xlsx").schema()
 
 
-@pytest.mark.parametrize("form", ["npz", "dict", "pairs", "hdf5"])
+@pytest.mark.parametrize("form", ["npz", "dict", "pairs", "hdf5", "groups of hdf5"])
 def test_arrays_named_after_splits_are_one_dataset(tmp_path: Path, form: str) -> None:
     named = {"x_train": X, "y_train": Y, "x_test": X[:20], "y_test": Y[:20]}
     given: Any = named
@@ -267,10 +280,11 @@ def test_arrays_named_after_splits_are_one_dataset(tmp_path: Path, form: str) ->
         given = tmp_path / "mnist.npz"
     elif form == "pairs":
         given = ((X, Y[:, None]), (X[:20], Y[:20, None]))
-    elif form == "hdf5":
+    elif "hdf5" in form:
         with pytest.importorskip("h5py").File(tmp_path / "mnist.h5", "w") as file:
             for name, array in named.items():
-                file.create_dataset(name, data=array, compression="gzip" if name == "x_test" else None)
+                place = name if form == "hdf5" else "/".join(reversed(name.split("_")))  # train/x
+                file.create_dataset(place, data=array, compression="gzip" if name == "x_test" else None)
         given = tmp_path / "mnist.h5"
     built = bushel.build(given, tmp_path / "out", order="source")
     assert {name: split.records for name, split in built.manifest.splits.items()} == {"train": 60, "test": 20}

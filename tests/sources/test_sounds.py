@@ -135,6 +135,7 @@ def test_bytes_are_kept_as_they_are_and_decoded_when_read(sounds: Path, tmp_path
 def test_damaged_empty_and_silent_files_are_refused_one_by_one(sounds: Path) -> None:
     (sounds / "low" / "broken.wav").write_bytes(b"RIFF....WAVEnot really")
     (sounds / "low" / "empty.mp3").write_bytes(b"")
+    (sounds / "low" / "missing.mp3").write_text("<html>404</html>")
     write_wav(sounds / "low" / "nothing.wav", np.zeros((0, 1)), 8000)
     (sounds / "loose.wav").write_bytes((sounds / "low" / "a.wav").read_bytes())
     columns, refused = read_all(sources.audio(sounds, rate=16000))
@@ -142,7 +143,8 @@ def test_damaged_empty_and_silent_files_are_refused_one_by_one(sounds: Path) -> 
     assert [(one.stage, one.reason.split(":")[0]) for one in refused] == [
         ("read", "it is not in a class folder"),
         ("decode", "it cannot be opened"),
-        ("decode", "it cannot be opened"),
+        ("decode", "the file is empty"),
+        ("decode", "it is an HTML page, not sound"),
         ("decode", "there are no samples in it"),
     ]
 

@@ -25,6 +25,7 @@ from PIL import Image
 from bushel import _native
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources import table
+from bushel.sources.tables import delimited
 from bushel.sources.tables import table_columns as surveys
 from bushel.sources.tables.table import TableSource
 from bushel.sources.texts import text_blocks
@@ -44,6 +45,7 @@ def types_of(source: TableSource) -> dict[str, str]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 bytes and parts of 256, so that small files have many."""
     monkeypatch.setattr(text_blocks.TextFile.blocks, "__defaults__", (0, None, 64))
+    monkeypatch.setattr(delimited, "_READ_BYTES", 64)
     monkeypatch.setattr(surveys, "PART_BYTES", 256)
 
 

@@ -206,7 +206,8 @@ class LocalEngine:
         self.workers = workers
         self.in_threads = in_threads
         self._crew = Crew()
-        self._timer: threading.Timer | None = None
+        self._is_over = threading.Event()  # the time in which workers may start by themselves
+        self._starter: threading.Thread | None = None
 
     @property
     def is_started(self) -> bool:
@@ -223,11 +224,19 @@ class LocalEngine:
         if self.workers == 1 or self.in_threads or not sys.executable:
             return
         if after:
-            self._timer = threading.Timer(after, self._hire, [self.workers])
-            self._timer.daemon = True
-            self._timer.start()
+            self._starter = threading.Thread(target=self._hire_after, args=(after,), name="bushel-starter", daemon=True)
+            self._starter.start()
         else:
             self._hire(self.workers)
+
+    def _hire_after(self, seconds: float) -> None:
+        """Start the workers after so many seconds of work here, or ten times as many if it mostly waits."""
+        # On a busy machine a short build takes long, and is short all the same.
+        worked, waited = time.process_time() + seconds, time.perf_counter() + 10 * seconds
+        while time.process_time() < worked and time.perf_counter() < waited:
+            if self._is_over.wait(seconds / 4):
+                return
+        self._hire(self.workers)
 
     def _hire(self, wanted: int) -> None:
         self._crew.hire(wanted, [name for name in _IMPORTED_LATE if name in sys.modules])
@@ -236,11 +245,11 @@ class LocalEngine:
         """Keep only so many workers: those that have nothing more to do would keep their memory."""
         self._crew.shrink(workers)
 
-    def _stop_timer(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-            timer.join()
+    def _stop_starter(self) -> None:
+        self._is_over.set()
+        starter, self._starter = self._starter, None
+        if starter is not None:
+            starter.join()
 
     def look(self, reads: Sequence[Path], writes: Sequence[Path], versions: Mapping[str, str]) -> None:
         """Nothing to do: workers see and have what this process does."""
@@ -251,7 +260,7 @@ class LocalEngine:
 
     def run(self, work: Callable[[T], R], tasks: Sequence[T], *, memory: int = 0) -> Iterator[R]:  # noqa: ARG002
         """Do the tasks here if one worker is enough, else in processes."""
-        self._stop_timer()
+        self._stop_starter()
         if self.workers == 1 or len(tasks) <= 1 or not (sys.executable or self.in_threads):
             yield from map(work, tasks)
             return
@@ -283,5 +292,5 @@ class LocalEngine:
 
     def close(self) -> None:
         """End the processes."""
-        self._stop_timer()
+        self._stop_starter()
         self._crew.close()

@@ -70,7 +70,8 @@ from bushel.transforms.fitted import merge_layer, next_layer, restore_all
 __all__ = ["Built", "Run", "build", "build_recipe"]
 
 
-_SHORT, _SMALL = 1.0, 64 << 20  # seconds and bytes below which starting processes does not pay off
+_STARTING = 0.7  # seconds of a core that starting processes takes
+_WRITTEN = 400e6  # bytes that one process writes per second
 _LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are this many shards
 _PARTS, _PART_BYTES = 32, 32 << 20  # the least number of parts, and their largest size
 
@@ -397,8 +398,12 @@ class _Build:
     def _runner(self, made: Plan) -> Engine:
         """The engine, or this process if the work would be done before workers have started."""
         engine = self.engine
-        is_asked = self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started
-        return engine if is_asked or not _is_short(made) else LocalEngine(1)
+        if self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started:
+            return engine
+        if not _is_short(made, engine.workers):
+            return engine
+        engine.close()  # workers would start meanwhile
+        return LocalEngine(1)
 
     def _job(self, made: Plan, encoder: BlockEncoder, counters: Counters, *, has_source: bool = True) -> Job:
         return Job(
@@ -530,9 +535,10 @@ def _lost_classes(made: Plan, manifest: Manifest) -> list[str]:
     return found
 
 
-def _is_short(made: Plan) -> bool:
-    """Whether it would be done before other processes have started."""
-    return made.facts.sample_seconds * made.samples < _SHORT and made.bytes < _SMALL
+def _is_short(made: Plan, workers: int) -> bool:
+    """Whether other processes would save less time than it takes to start them."""
+    seconds = made.facts.sample_seconds * made.samples + made.bytes / _WRITTEN
+    return seconds * (1 - 1 / workers) < _STARTING
 
 
 def _count_parts(made: Plan) -> int:

@@ -198,6 +198,10 @@ def _print_no_label(manifest: Manifest) -> None:
     features = (manifest.raw or manifest.schema).features
     if likely := likely_label(features):
         click.echo(f"note: no label: there is no column 'label'; is it {likely!r}? Then: --label {likely} --overwrite")
+    elif manifest.recipe.get("source", {}).get("kind") == "webdataset":
+        click.echo(
+            "note: no label: no sample has a .cls file; if folders in the tar name classes, unpack it: `tar -xf FILE`"
+        )
     elif "image" in features:
         click.echo("note: no label: put the images of a class into a folder of its name, or use --set labels=FILE.csv")
     else:

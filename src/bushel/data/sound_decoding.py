@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.errors import missing_package
+from bushel.storage.file_kinds import what_is
 
 Samples: TypeAlias = NDArray[Any]  # int16, or float32 from -1 to 1; a row per moment and a column per channel
 
@@ -112,7 +113,7 @@ def _open(data: bytes | Path, head: bytes) -> Any:
         container = _opened(data, "ogg" if head[:4] == b"OggS" else None)  # the most usual form need not be guessed
     except (av.FFmpegError, OSError, ValueError) as error:
         if not isinstance(data, Path) or data.suffix.lower() != ".gsm":
-            raise BadSound(f"it cannot be opened: {_words(error)}") from None
+            raise BadSound(_why_not(head, error)) from None
         try:
             container = _opened(data, "gsm")  # which has no header, and is not recognised if it is short
         except (av.FFmpegError, OSError, ValueError):
@@ -124,6 +125,15 @@ def _open(data: bytes | Path, head: bytes) -> Any:
         container.close()
         raise BadSound("its sound is in a form that ffmpeg does not know")
     return container
+
+
+def _why_not(head: bytes, error: BaseException) -> str:
+    if not head:
+        return "the file is empty: 0 bytes"
+    what = what_is(head[:512])
+    return (
+        f"it is {what}, not sound" if what and not is_encoded_sound(head) else f"it cannot be opened: {_words(error)}"
+    )
 
 
 def _opened(data: bytes | Path, form: str | None = None) -> Any:

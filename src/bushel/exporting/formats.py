@@ -174,7 +174,7 @@ def _members(sample: Sample, content: Content, codes: Mapping[str, int]) -> Iter
         plain = name.replace("/", "_").replace(".", "_")
         if name == "key":
             continue
-        if name == content.label and value in codes:
+        if name == content.label and isinstance(value, str) and value in codes:
             yield "cls", str(codes[value]).encode()
         elif _is_image(content.schema.features.get(name), value):
             suffix = _suffix_of(value)
@@ -239,12 +239,14 @@ _OF_IMAGES = ("height", "width", "channels", "format", "filename", "source_id")
 def write_folder(folder: Path, part: Part, content: Content, blocks: Iterator[dict[str, Column]]) -> Counter[str]:
     """A file per sample, SPLIT/CLASS/NAME, as `build` and many others read it: images, or texts."""
     main = _main_feature(content)
-    described = {main, content.label, "key", *(f"image/{name}" for name in _OF_IMAGES)}
+    described = {main, "key", *(f"image/{name}" for name in _OF_IMAGES)}
+    has_class = content.label in content.schema and content.schema[content.label].shape == ()
+    described |= {content.label} if has_class else set()
     left_out = [name for name in content.schema if name not in described]
     notes = Counter({f"records without their {name}, which a folder does not hold": 0 for name in left_out})
     for number, sample in enumerate(content.samples(blocks), part.first):
         data, suffix = _as_file(sample[main])
-        label = sample.get(content.label)
+        label = sample.get(content.label) if has_class else None
         folders = [part.split, *([str(label)] if label is not None and label != "" else [])]
         name = _file_name(sample, number, suffix, folders)
         _write_once(folder.joinpath(*map(_safe, folders), name), data)
@@ -257,8 +259,9 @@ def write_folder(folder: Path, part: Part, content: Content, blocks: Iterator[di
 def _main_feature(content: Content) -> str:
     """The feature that becomes a file: the only image, raw pixels, or the text."""
     features = content.schema.features
-    images = [name for name, one in features.items() if one.encoding in IMAGE_ENCODINGS and one.shape == ()]
-    pixels = [name for name, one in features.items() if one.dtype == "uint8" and len(one.shape) in (2, 3)]
+    single = {name: one for name, one in features.items() if not one.sequence}
+    images = [name for name, one in single.items() if one.encoding in IMAGE_ENCODINGS and one.shape == ()]
+    pixels = [name for name, one in single.items() if one.dtype == "uint8" and _is_picture(one.shape)]
     texts = [name for name in ("text",) if name in features and features[name].dtype == "str"]
     found = images or pixels or texts
     if len(found) != 1:
@@ -270,12 +273,17 @@ def _main_feature(content: Content) -> str:
     return found[0]
 
 
+def _is_picture(shape: tuple[int | None, ...]) -> bool:
+    return len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))
+
+
 def _as_file(value: Any) -> tuple[bytes, str]:
     if isinstance(value, bytes):
         return value, _suffix_of(value)
     if isinstance(value, str):
         return value.encode(), "txt"
-    return encode_pixels(np.asarray(value), "png"), "png"
+    pixels = np.asarray(value)
+    return encode_pixels(pixels if pixels.ndim == 3 else pixels[:, :, None], "png"), "png"
 
 
 def _file_name(sample: Sample, number: int, suffix: str, folders: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import inspect
+import json
 import os
 import re
 import stat
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from bushel.data.schema import IMAGE_ENCODINGS
 from bushel.errors import BushelError, FileProblem, nearest
 from bushel.parallel import Helpers
 from bushel.records.files import ELWC, not_examples, open_file, refuse_others
@@ -91,6 +93,8 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
         raise ValueError("path must be given: what was in memory cannot be opened from a recipe")
     path = told.pop("path")
     marks = told.pop("marks", None)
+    if kind is None and isinstance(path, str | os.PathLike) and (column := _exported_images(as_path(path))):
+        path, told = f"{path}/*.jsonl", {"image_column": column} | told
     if isinstance(path, str | os.PathLike) and as_path(path).exists():
         refuse_special(as_path(path), stat.S_IFDIR)
     make = SOURCES[kind or kind_of(path)]
@@ -106,6 +110,16 @@ def open_source(source: AnyPath | Mapping[str, Any], *, helpers: Helpers = None,
     return opened if marks is None else cast("Source", marked(opened, str(marks)))
 
 
+def _exported_images(folder: Path) -> str | None:
+    """The column of images in the JSON lines of a folder that `bushel export` wrote."""
+    try:
+        told = json.loads((folder / "_export.json").read_bytes())
+        features = told["schema"]["features"] if told["format"] == "jsonl" else {}
+        return next((name for name, feature in features.items() if feature.get("encoding") in IMAGE_ENCODINGS), None)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def open_any(given: Any, helpers: Helpers = None) -> Source:
     """The source itself, or the source for a path, arrays in memory or samples from Python."""
     if hasattr(given, "fingerprint") and hasattr(given, "partitions"):
@@ -116,6 +130,8 @@ def open_any(given: Any, helpers: Helpers = None) -> Source:
     if hasattr(given, "save_to_disk"):
         found: Any = from_datasets(given)
         return cast("Source", found)
+    if hasattr(given, "collect") and hasattr(given, "collect_schema"):  # a lazy frame of Polars
+        given = given.collect()
     is_columns = isinstance(given, Mapping | tuple | np.ndarray) or hasattr(given, "dtypes")
     if is_columns or is_sparse(given) or is_arrow(given):
         return arrays(given)
@@ -227,6 +243,8 @@ def _unknown(path: Path, head: bytes) -> FileProblem:
         ]
         return FileProblem(path, f"cannot tell what this is ({what})", help=help)
     help = [f"bushel reads folders of images, texts, sounds or videos, and files such as {', '.join(_READ)}"]
+    if what == "a zip archive":
+        help = [f"Unpack it, and build from the folder: `unzip {path} -d {path.stem}`"]
     return FileProblem(path, f"cannot be read: it is {what}", help=help)
 
 

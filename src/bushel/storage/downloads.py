@@ -26,6 +26,7 @@ _AGENT = "bushel"
 _WAIT = 0.5  # seconds before the second try; twice as long before each further one
 _LONGEST_WAIT = 30.0
 _TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+_SLOWEST = 15  # times the timeout that a whole file may take
 
 
 class NotDownloaded(Exception):
@@ -86,6 +87,8 @@ class Downloads:
             except urllib.error.HTTPError as error:
                 with error:
                     what = f"{error.code} {str(error.reason).lower()}"
+                    if "infinite loop" in what:
+                        what = f"it is redirected in a circle, or more than {_Redirects.max_redirections} times"
                     wait = _retry_after(error) or wait
                 if error.code not in _TRY_AGAIN:
                     raise NotDownloaded(what) from None
@@ -104,7 +107,7 @@ class Downloads:
             quoted = urllib.parse.quote(url, safe="%/:=&?~#+!$,;'@()*[]")
             request = urllib.request.Request(quoted, headers={"User-Agent": _AGENT})
             with self._opener().open(request, timeout=self.timeout) as answer:
-                data: bytes = answer.read(self.max_bytes + 1)
+                data = self._content(answer)
                 told = answer.headers.get("Content-Length")
         except (ValueError, UnicodeError) as error:
             raise NotDownloaded(f"the address is not valid: {error}") from None
@@ -113,6 +116,16 @@ class Downloads:
         if told is not None and told.isdigit() and len(data) < int(told):
             raise http.client.IncompleteRead(data, int(told) - len(data))
         return data
+
+    def _content(self, answer: Any) -> bytes:
+        """What a server sends, up to one byte too many. One that sends a byte now and then is not waited for."""
+        until = time.monotonic() + _SLOWEST * self.timeout
+        data = bytearray()
+        while len(data) <= self.max_bytes and (piece := answer.read1(1 << 16)):
+            data += piece
+            if time.monotonic() > until:
+                raise NotDownloaded(f"it was not complete after {_SLOWEST * self.timeout:.0f} seconds")
+        return bytes(data)
 
     def _opener(self) -> urllib.request.OpenerDirector:
         """An opener that knows no file:// nor ftp://, and checks the address of every connection it makes."""

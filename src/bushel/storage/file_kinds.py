@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from bushel.errors import missing_package
@@ -53,8 +54,10 @@ _SUFFIXES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffix
 
 def without_compression(name: str) -> str:
     """A name without the suffix of a compression: `rows.csv` of `rows.csv.gz`."""
-    found = next((suffix for suffix in _SUFFIXES if name.lower().endswith(suffix)), "")
-    return name[: len(name) - len(found)]
+    lower = name.lower()
+    if not lower.endswith(_SUFFIXES):
+        return name
+    return name[: len(name) - len(next(suffix for suffix in _SUFFIXES if lower.endswith(suffix)))]
 
 
 def compression_named(name: str) -> str | None:
@@ -159,10 +162,10 @@ def has_record_name(name: str) -> bool:
 
 def kind_of_name(name: str) -> FileKind | None:
     """The kind of a file by its suffix; the suffix of a compression is ignored."""
-    lower = PurePath(name.lower()).name
+    lower = posixpath.basename(name.lower())  # paths are costly where there are many names
     if has_record_name(lower):
         return _BY_SUFFIX[".tfrecord"]
-    return _BY_SUFFIX.get(PurePath(without_compression(lower)).suffix)
+    return _BY_SUFFIX.get(posixpath.splitext(without_compression(lower))[1])
 
 
 def kind_of_bytes(head: bytes) -> FileKind | None:

@@ -22,7 +22,7 @@ from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
 from bushel.data.splits import TRAIN, find
 from bushel.errors import BushelError, FileProblem, reason_of
-from bushel.parallel import map_in_threads
+from bushel.parallel import map_in_threads, own_seconds
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage.file_kinds import Compression
 from bushel.transforms import Transform
@@ -90,7 +90,7 @@ def probe(given: ToProbe, encoder: BlockEncoder, read: ReadRows | None = None) -
     rows of a source at random; by default, this process does.
     """
     blocks, reading = _blocks(given, read)
-    begun, busy = time.perf_counter(), time.process_time()
+    begun, busy = own_seconds(), time.process_time()
     if any(map(needs_fit, encoder.transforms)):
         encoder = replace(encoder, transforms=_fitted_for_now(given, encoder, blocks))
     schema, known = _schema(given, encoder, blocks)
@@ -100,7 +100,7 @@ def probe(given: ToProbe, encoder: BlockEncoder, read: ReadRows | None = None) -
         first = f"The first: {refused[0].stage}: {refused[0].reason}" if refused else "The source gave none of them."
         raise NothingProbed(f"every sample that was probed ({len(refused):,}) was refused", help=[first])
     found = np.concatenate([some.lengths for some in records])
-    spent = max(time.perf_counter() - begun, time.process_time() - busy)  # it waits for files, or works in threads
+    spent = max(own_seconds() - begun, time.process_time() - busy)  # it waits for files, or works in threads
     seconds = (reading + spent) / max(1, len(found) + len(refused))
     sizes = _sizes(given, np.concatenate(rows), found)
     return Probe(schema, sizes, seconds, _compressed(records, given.compression))
@@ -153,9 +153,9 @@ def _blocks(given: ToProbe, read: ReadRows | None) -> tuple[list[tuple[int, Bloc
         return found, spent
     filled = np.flatnonzero(given.partition_rows)
     picked = filled[:: max(1, len(filled) // _PARTITIONS)][:_PARTITIONS]
-    begun = time.perf_counter()
+    begun = own_seconds()
     firsts = [(partition, _first_rows(source, given.partition_rows, partition)) for partition in picked.tolist()]
-    return firsts, time.perf_counter() - begun
+    return firsts, own_seconds() - begun
 
 
 def _in_parts(rows: Rows, size: int) -> list[Rows]:
@@ -169,8 +169,8 @@ def _read_here(source: Source, wanted: Sequence[PartitionRows]) -> Iterator[tupl
 
 def read_rows(source: Source, wanted: PartitionRows) -> tuple[list[Block], float]:
     """The blocks of some rows of a partition, and how long they took."""
-    begun = time.perf_counter()
-    return list(source.read(*wanted)), time.perf_counter() - begun
+    begun = own_seconds()
+    return list(source.read(*wanted)), own_seconds() - begun
 
 
 def _first_rows(source: Source, partition_rows: list[int], partition: int) -> Block:

@@ -31,6 +31,7 @@ from bushel.sources.folders import (
     FileList,
     FolderSource,
     as_keys,
+    classes_of,
     digest_of,
     images_or_bare,
     told_by_folders,
@@ -133,10 +134,16 @@ class ImageSource(FolderSource):
 
     @cached_property
     def labels(self) -> dict[str, str] | str | None:
-        """The given labels, or the label file found in a flat folder."""
-        if self.given_labels is None and len(self.files.folders) == 1 and not self.files.folders[0]:
+        """The given labels, or the label file found in a folder that has no classes of its own, such as `images`."""
+        is_flat = len(self.files.folders) == 1 and not self.files.folders[0]
+        if self.given_labels is None and (is_flat or (self.class_folder != "none" and not self._has_classes)):
             return find_label_file(as_path(self.path), self.files.paths)
         return self.given_labels
+
+    @property
+    def _has_classes(self) -> bool:
+        labels = classes_of(self.files.folders.to_list(), self.class_folder).labels
+        return len({labels[folder] for folder in np.unique(self.files.folder).tolist()} - {None}) > 1
 
     @cached_property
     def label_table(self) -> tuple[dict[str, Column], dict[str, int]] | None:
@@ -150,9 +157,10 @@ class ImageSource(FolderSource):
         """Label and split, if known. In another process, as they were when the source was pickled."""
         if self.spooled is not None and (self.spooled / "listed" / "columns.json").exists():
             return load_columns(self.spooled / "listed")
+        told = told_by_folders(self.files, self.class_folder)
         if self.label_table is not None:
-            return self.label_table[0]
-        return told_by_folders(self.files, self.class_folder)
+            return {name: column for name, column in told.items() if name == "split"} | self.label_table[0]
+        return told
 
     def partitions(self) -> int:
         """One."""

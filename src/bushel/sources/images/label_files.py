@@ -22,7 +22,7 @@ _LABEL_NAMES = ("label", "class", "category", "target", "species", "y")
 
 
 def find_label_file(folder: Path, paths: BytesColumn) -> str | None:
-    """The only table in a flat folder of images, if its rows describe them."""
+    """The only table at the top of a folder of images, if its rows describe them."""
     found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in _TABLES and path.name[0] not in "._"]
     if len(found) != 1:
         return None
@@ -64,11 +64,17 @@ def _strangers(places: NDArray[np.int64]) -> dict[str, int]:
 
 
 def _row_numbers(paths: BytesColumn) -> dict[bytes, int]:
-    """Rows by the names that a table may use for files: whole path, name, or name without suffix."""
+    """Rows by the names that a table may use for files: whole path, name, or name without suffix.
+
+    A name that several files have, in different folders, stands for none of them.
+    """
     rows: dict[bytes, int] = {}
     for shorten in (_stem, _name, bytes):
+        own: dict[bytes, int] = {}
         for row, path in enumerate(paths):
-            rows[shorten(path)] = row
+            name = shorten(path)
+            own[name] = -1 if name in own else row
+        rows |= own
     return rows
 
 

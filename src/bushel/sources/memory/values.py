@@ -209,7 +209,10 @@ def join_splits(columns: Mapping[str, Column]) -> dict[str, Column]:
 
 
 def _told(name: str) -> tuple[str, str] | None:
-    """The array and the split in a name."""
+    """The array and the split in a name: `x_train`, `train_x`, or `train/x` in a group of an HDF5 file."""
+    group, _, inner = name.partition("/")
+    if inner and (split := split_of_name(group)):
+        return inner, split
     before, _, after = name.rpartition("_")
     if before and (split := split_of_name(after)):
         return before, split

@@ -236,9 +236,14 @@ def _are_values(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     texts = [at for at, is_one in enumerate(are_numbers) if not is_one and names[at]]
     come_again = sum(names[at] in columns[at] for at in texts)
     if numbers:
+        is_zero = names == [
+            "0"
+        ]  # what pandas calls an only column; but above whole numbers it is most likely one of them
+        if is_zero and all(value.lstrip("+-").isdecimal() for value in columns[0] if value):
+            return True
         return come_again > 0 or not (_count_up(numbers) or _are_years(numbers))
     is_sentence = any(len(name.split()) > 3 for name in names)
-    return len(rows) > 1 and len(texts) > 1 and (come_again == len(texts) or (come_again > 0 and is_sentence))
+    return len(rows) > 1 and bool(texts) and (come_again == len(texts) or (come_again > 0 and is_sentence))
 
 
 def _count_up(names: Sequence[str]) -> bool:

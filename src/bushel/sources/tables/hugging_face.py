@@ -44,6 +44,7 @@ def huggingface(
     told = _features_of(files[0], format)
     names = {name: tuple(feature["names"]) for name, feature in told.items() if feature.get("_type") == "ClassLabel"}
     images = [name for name, feature in told.items() if feature.get("_type") == "Image"]
+    sounds = [name for name, feature in told.items() if feature.get("_type") == "Audio"]
     check = ImageCheck(verify, keep_bytes, allowed(allow))
     chosen = None if columns is None else set(columns)
     source = TableSource(
@@ -52,6 +53,7 @@ def huggingface(
         recipe=recipe_table(huggingface, str(path), arguments | {"allow": check.allow}, always=("verify",)),
         columns=None if columns is None else tuple(columns),
         key=key,
+        rename={f"{name}/bytes": name for name in sounds if chosen is None},
         names={name: found for name, found in names.items() if chosen is None or name in chosen},
         image=ImageColumn(images[0], str(folder), check) if images and (not chosen or images[0] in chosen) else None,
         splits=tuple(splits) if any(splits) else (),

@@ -95,6 +95,8 @@ class JsonLinesFile:
             capture.add(len(parts) - 1, few)
         if not columns:
             raise FileProblem(self.path, "has no line that is a JSON object", help=[_ONE_PER_LINE])
+        if rows == 1 and ".json" in self.path.suffixes:
+            self._refuse_one_object({name: census.type() for name, census in columns.items()})
         types = {name: pa.string() if name in self.text else census.type() for name, census in columns.items()}
         fields: dict[str, Field] = {}
         for name, kind in types.items():
@@ -103,6 +105,20 @@ class JsonLinesFile:
             has_missing = held < rows or pa.types.is_struct(kind)
             fields |= {flat: Field(inner, has_missing) for flat, inner in arrow.flatten_type(name, kind).items()}
         return Survey(fields, tuple(parts), {"types": types}, capture.of_types(types) if capture else {})
+
+    def _refuse_one_object(self, types: dict[str, Any]) -> None:
+        """Raise an error if a whole file is one object, which holds columns or an array of rows."""
+        import pyarrow.types as t
+
+        holds_rows = [name for name, kind in types.items() if t.is_list(kind) and t.is_struct(kind.value_type)]
+        if holds_rows:
+            what = f"is one JSON object, whose {holds_rows[-1]!r} holds rows"
+            raise FileProblem(self.path, what, help=[f"Make the file that array: `jq '.{holds_rows[-1]}' {self.path}`"])
+        keys = {tuple(field.name for field in kind) if t.is_struct(kind) else () for kind in types.values()}
+        is_of_objects = len(keys) == 1 and len(keys.pop()) > 1 and len(types) > 1
+        if is_of_objects or (len(types) > 1 and all(map(t.is_list, types.values()))):
+            what = "is one JSON object of columns, not an array of rows"
+            raise FileProblem(self.path, what, help=['pandas writes rows with frame.to_json(path, orient="records")'])
 
     def _look(self, cut: Cut, block: TextBlock) -> tuple[bool, int, Any]:
         """Whether a block is UTF-8, the number of its lines, and what `_infer` finds."""

@@ -75,6 +75,7 @@ class ColumnSource(RowSource):
         self.samples = ()
         self.parts = parts
         self.name = str(files[0]) if files else "query"
+        self.empty: list[str] = []  # columns without a value, once rows were looked at
 
     def _columns(self, partition: int) -> Iterator[tuple[int, dict[str, list[Any]]]]:
         """Rows, some at a time: how many they are, and their columns."""
@@ -88,16 +89,25 @@ class ColumnSource(RowSource):
         census = Census()
         keys: list[Any] = []
         counts: list[int] = []
+        names: dict[str, None] = {}
         for partition in range(len(self.parts)):
             before = census.samples
             for rows, columns in self._columns(partition):
                 census.add_columns(columns, rows)
+                names |= dict.fromkeys(columns)
                 if self.key is not None:
                     keys += columns.get(self.key, [None] * rows)
             counts.append(census.samples - before)
         if self.key is not None and self.key not in census.found:
             raise MissingName("column", self.key, census.found, where=self.name)
+        self.empty = [name for name in names if name not in census.found]
         return census.features(), keys, counts
+
+    def counted(self) -> dict[str, int]:
+        """Notes for people about what is not read, by kind."""
+        self.surveyed  # noqa: B018, which looks at the rows
+        what = f"column{'s' * (len(self.empty) > 1)} without a value, left out: {', '.join(self.empty[:5])}"
+        return {what: len(self.empty)} if self.empty else {}
 
     @property
     def survey(self) -> tuple[dict[str, Feature], list[Any]]:
@@ -123,10 +133,11 @@ class ColumnSource(RowSource):
             ]
             found = to_columns(fit, {name: optional(feature) for name, feature in wanted.items()})
         numbers = number_keys(first, rows)
+        counted = self.counted() if partition == 0 else {}
         if self.key is None:
-            return Listing(numbers, found)
-        own_keys = enumerate(keys[first : first + rows])
-        return Listing(BytesColumn.of([numbers[row] if key is None else as_key(key) for row, key in own_keys]), found)
+            return Listing(numbers, found, counted=counted)
+        told = [numbers[row] if key is None else as_key(key) for row, key in enumerate(keys[first : first + rows])]
+        return Listing(BytesColumn.of(told), found, counted=counted)
 
     def read(self, partition: int, rows: NDArray[np.int64] | None) -> Iterator[Block]:
         """All rows of a partition, in order."""
@@ -308,14 +319,28 @@ def excel(
     *,
     sheet: Annotated[str | None, "Sheet to read (default: the first)"] = None,
     key: Annotated[str | None, "Column that identifies a sample (default: the row number)"] = None,
-) -> ColumnSource:
+) -> SheetSource:
     """Take a sample from each row of a sheet of an Excel file (.xlsx), whose first row names the columns.
 
     Needs `pip install "bushel[excel]"`. Rows are streamed, twice: first for types.
     """
     given = {"sheet": sheet, "key": key}
     check_values(excel, given)
-    return ColumnSource([_SheetRows(str(path), sheet)], [as_path(path)], recipe_table(excel, str(path), given), key)
+    return SheetSource([_SheetRows(str(path), sheet)], [as_path(path)], recipe_table(excel, str(path), given), key)
+
+
+class SheetSource(ColumnSource):
+    """Samples from the rows of a sheet."""
+
+    def counted(self) -> dict[str, int]:
+        """Also the sheets that are not read, if none was asked for."""
+        found = {f"{what} (formulas have values once Excel has saved them)": n for what, n in super().counted().items()}
+        rows = self.parts[0]
+        assert isinstance(rows, _SheetRows)
+        if rows.sheet is None and rows.others:
+            said = ", ".join(rows.others[:5])
+            found[f"other sheet{'s' * (len(rows.others) > 1)}, not read: {said} (--set sheet=NAME)"] = len(rows.others)
+        return found
 
 
 class _SheetRows:
@@ -323,6 +348,7 @@ class _SheetRows:
 
     def __init__(self, path: str, sheet: str | None) -> None:
         self.path, self.sheet = path, sheet
+        self.others: list[str] = []  # sheets, once one was read
 
     def __call__(self) -> Iterator[Rows]:
         try:
@@ -337,6 +363,7 @@ class _SheetRows:
             if self.sheet is not None and self.sheet not in book.sheetnames:
                 raise MissingName("sheet", self.sheet, book.sheetnames, where=self.path)
             sheet = book[self.sheet] if self.sheet is not None else book.worksheets[0]
+            self.others = [other.title for other in book.worksheets if other is not sheet]
             yield from self._named(self._rows(sheet))
         finally:
             book.close()

@@ -202,7 +202,7 @@ def detect_encoding(head: bytes) -> tuple[str, int]:
 
 def bad_byte(path: Path, line: int, byte: int, encoding: str) -> FileProblem:
     """The error for text that is not in its encoding."""
-    help = ["If it is text in another encoding, declare it: encoding='cp1252' is common for Western European text."]
+    help = ["If it is text in another encoding, name it: --set encoding=cp1252 is common for Western European text."]
     return FileProblem(path, f"line {line}: byte 0x{byte:02x} is not {encoding.upper()}", help=help)
 
 
