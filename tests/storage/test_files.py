@@ -54,8 +54,11 @@ def test_a_pattern_that_matches_nothing_says_so(tmp_path: Path) -> None:
         list_files(tmp_path / "*.tfrecord")
 
 
-def test_an_empty_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(FileProblem, match="there are no files in this folder"):
+def test_an_empty_folder_and_one_of_folders_say_so(tmp_path: Path) -> None:
+    with pytest.raises(FileProblem, match="there are no files in this folder$"):
+        list_files(tmp_path)
+    (tmp_path / "cat").mkdir()
+    with pytest.raises(FileProblem, match="there are no files in this folder, only folders: cat\n  Raw data becomes"):
         list_files(tmp_path)
 
 

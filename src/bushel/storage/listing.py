@@ -72,12 +72,20 @@ def list_files(paths: AnyPath | Iterable[AnyPath]) -> list[Path]:
     return files
 
 
+def _no_files(folder: Path) -> FileProblem:
+    below = sorted(path.name for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._")
+    if not below:
+        return FileProblem(folder, "there are no files in this folder")
+    what = f"there are no files in this folder, only folders: {', '.join(below[:3])}{', ...' * (len(below) > 3)}"
+    return FileProblem(folder, what, help=[f"Raw data becomes TFRecords with `bushel build {folder} OUT`"])
+
+
 def _files_of(path: Path) -> list[Path]:
     if path.is_dir():
         found = _but_notes([file for file in path.iterdir() if not _BESIDE.search(file.name) and file.is_file()])
         found = found or _in_known_folders(path)
         if not found:
-            raise FileProblem(path, "there are no files in this folder")
+            raise _no_files(path)
         return sorted(found, key=natural_order)
     if path.exists():
         return [path]
