@@ -70,7 +70,7 @@ from bushel.transforms.fitted import merge_layer, next_layer, restore_all
 __all__ = ["Built", "Run", "build", "build_recipe"]
 
 
-_STARTING = 0.7  # seconds of a core that starting processes takes
+_STARTING = 1.0  # seconds that starting processes takes, in which this one could work
 _WRITTEN = 400e6  # bytes that one process writes per second
 _LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are this many shards
 _PARTS, _PART_BYTES = 32, 32 << 20  # the least number of parts, and their largest size
