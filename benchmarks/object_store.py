@@ -10,6 +10,10 @@
 Starts moto's S3 server on loopback. What is compared takes turns, so that a busy machine slows all of it. moto has its
 objects in memory and reads the whole object for each range of it: `download_ranges`, which asks for the ranges that
 batches ask for and does nothing with them, says what that costs.
+
+The limited server shares the cores with its clients, so its processor time is shown too. Before each of its jobs, as
+much memory as the data takes is written and freed: a virtual machine that lends idle memory to its host pays two
+seconds per gigabyte to get it back, which would count against whoever fills a cache.
 """
 
 from __future__ import annotations
@@ -220,6 +224,22 @@ def compare_reading(bucket: str, size: int, rounds: int, passes: int, wanted: li
     print(f"  peak memory of this process: {peak_memory() >> 20} MiB")
 
 
+SERVERS: dict[int, int] = {}  # process of each, by port
+
+
+def server_seconds(endpoint: str) -> float:
+    """Processor time that a limited server has used."""
+    fields = Path(f"/proc/{SERVERS[int(endpoint.rpartition(':')[2])]}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def touch_memory(folder: Path, size: int) -> None:
+    """Have the host give this machine the memory that a cache of so many bytes takes."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        for _ in range(size >> 22):
+            file.write(bytes(4 << 20))
+
+
 @contextmanager
 def limited(folder: Path, megabytes: float, milliseconds: float) -> Iterator[str]:
     """The address of a server that is as slow as a real store."""
@@ -229,6 +249,7 @@ def limited(folder: Path, megabytes: float, milliseconds: float) -> Iterator[str
     server = subprocess.Popen(command)
     try:
         wait_for(port)
+        SERVERS[port] = server.pid
         yield f"http://127.0.0.1:{port}"
     finally:
         server.kill()
@@ -289,19 +310,23 @@ def compare_limited(options: argparse.Namespace) -> None:
             for number in range(options.rounds):
                 for name in (name for name in jobs if name in ("plain ranges", *wanted)):
                     counts_of(endpoint)
-                    begin, busy = time.perf_counter(), time.process_time()
+                    touch_memory(folder, needed)
+                    begin, busy, served = time.perf_counter(), time.process_time(), server_seconds(endpoint)
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         jobs[name]()
                     seconds, busy = time.perf_counter() - begin, time.process_time() - busy
-                    rows.append((number, name, seconds, busy, counts_of(endpoint)))
-    print("round  job                    seconds  processor   MB/s  of plain  requests (index)  bytes / needed")
-    for number, name, seconds, busy, counts in rows:
+                    served = server_seconds(endpoint) - served
+                    rows.append((number, name, seconds, busy, served, counts_of(endpoint)))
+    print(f"load {os.getloadavg()[0]:.1f}; processor: seconds of the reader and of the server")
+    print("round  job                    seconds  processor       MB/s  of plain  requests (index)  bytes / needed")
+    for number, name, seconds, busy, served, counts in rows:
         base = next(row[2] for row in rows if row[:2] == (number, "plain ranges"))
         total = sum(count for what, count in counts.items() if what.endswith("requests"))
         fetched = (counts.get("data bytes", 0) + counts.get("index bytes", 0)) / needed
         print(
-            f"{number:5}  {name:22} {seconds:7.2f} {busy:10.2f} {needed / seconds / 1e6:6.0f}  {base / seconds:7.0%}"
+            f"{number:5}  {name:22} {seconds:7.2f} {busy:7.2f} {served:6.2f} {needed / seconds / 1e6:6.0f}  "
+            f"{base / seconds:7.0%}"
             f"  {total:8} ({counts.get('index requests', 0):5})  {fetched:14.2f}"
         )
 

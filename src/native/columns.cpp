@@ -140,6 +140,9 @@ void Decoder::guess() {
       varies[c] = varies[c] || feature.kind() != guess.kind || feature.count() != guess.width;
     }
   }
+  std::uint64_t most_bytes = 0;  // that all records have together
+  for (const Extent extent : extents_) most_bytes += std::min<std::uint64_t>(extent.length, kMaxRecord);
+  most_bytes = std::min<std::uint64_t>(most_bytes, file_.size());
   // A damaged record must not decide the kind of a column, so while that is open, records are verified first.
   bool some_bytes = false, some_lists = false, all_known = true;
   for (std::size_t c = 0; c < names_.size(); ++c) {
@@ -149,7 +152,7 @@ void Decoder::guess() {
     all_known &= guess.kind != Kind::none;
     guess.dense = (guess.kind == Kind::floats || guess.kind == Kind::int64s) && guess.width > 0 && !varies[c];
     // The width that one record claims must not take more memory than all records can fill.
-    guess.dense = guess.dense && guess.width <= file_.size() / std::max<std::size_t>(extents_.size(), 1);
+    guess.dense = guess.dense && guess.width <= most_bytes / std::max<std::size_t>(extents_.size(), 1);
     if (guess.dense) guess.numbers = Buffer(extents_.size() * guess.width * size_of(guess.kind));
   }
   verify_late_ = some_bytes && !some_lists && all_known && rows > 0 && bytes / rows >= kLarge;

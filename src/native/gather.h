@@ -1,9 +1,11 @@
-// Copies ranges of several pieces of memory, one after the other: this puts records into their planned order.
+// Ranges of several pieces of memory, one after the other: copied, as records are put into their planned order, or left
+// where they are.
 #pragma once
 
+#include <deque>
 #include <vector>
 
-#include "bytes.h"
+#include "record.h"
 
 namespace bushel {
 
@@ -16,5 +18,19 @@ struct Place {
 // Copies every range to `out`, which has room for all of them. False if one is not inside its piece; `out` is then
 // filled up to that range.
 bool gather(const std::vector<Bytes>& pieces, const std::vector<Place>& places, std::uint8_t* out);
+
+// Framed records in several pieces of memory, as extents of one span. The span reaches from the first piece to the
+// last, and what lies between pieces must not be touched: only the extents, and kSlack bytes after each.
+struct Scattered {
+  static constexpr std::size_t kSlack = 128;  // more than a decoder reads after the end of a feature
+  Bytes span;
+  std::vector<Extent> extents;
+  std::deque<Buffer> copies;  // of records that are cut, or that end where their piece does
+};
+
+// Finds records whose ranges are `places`, in order: record i has `lengths[i]` bytes with its framing. False if a range
+// is not inside its piece, or if the ranges are not those of the records. The pieces must outlive the result.
+bool find_scattered(const std::vector<Bytes>& pieces, const std::vector<Place>& places,
+                    std::span<const std::int64_t> lengths, Scattered& out);
 
 }  // namespace bushel

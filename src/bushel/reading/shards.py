@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.errors import BushelError, CorruptRecord, Fault, FileProblem, quantity, readable_size
-from bushel.parallel import in_background
+from bushel.parallel import REQUESTS, in_background
 from bushel.records.files import FOOTER, HEADER, Chunk, Skipped, open_file
 from bushel.records.index import Index, index_path, load_lengths, obtain_index, second_look
 from bushel.records.manifest import Shard as Promised
@@ -371,8 +371,9 @@ class MappedShards(ShardSet):
             self.__dict__.pop("_core", None)  # it still has the old places
 
 
-_NEXT_INDEXES = 3  # of the shards after the one that is read
-_AHEAD = 48  # blocks, or requests for records, to have under way
+_NEXT_INDEXES = 6  # of the shards after the one that is read
+_AHEAD = REQUESTS + REQUESTS // 2  # requests to have under way: those that come out of order must not stop the others
+_RECORDS_AHEAD = 3 * REQUESTS  # the same for single records, which take little memory
 _TASKS_AHEAD, _SHUFFLED_AHEAD = 256, 8  # tasks to look at: in order, many may need the same blocks
 _AT_ONCE = 4  # tasks that are made before the first is waited for
 
@@ -423,40 +424,40 @@ class FetchedShards(ShardSet):
     def _decode(self, rows: Ints, wanted: Wanted) -> Decoded:
         begin = perf_counter()
         owners, offsets, lengths = self._places(rows)
-        memory, extents = self._gather(owners, offsets, lengths)
+        pieces = self._pieces(owners, offsets, lengths)
         seconds = perf_counter() - begin
-        columns, faults, _ = _native.decode(memory, extents, wanted)
+        columns, faults = _native.decode_ranges(*pieces, lengths, wanted)
         if faults and self._read_again(owners, offsets, lengths, faults):
-            memory, extents = self._gather(owners, offsets, lengths)
-            columns, faults, _ = _native.decode(memory, extents, wanted)
+            columns, faults = _native.decode_ranges(*self._pieces(owners, offsets, lengths), lengths, wanted)
         return Decoded(columns, faults, seconds)
 
     def framed(self, row: int) -> bytes:
         """The bytes of one record with its framing, fetched."""
-        memory, _ = self._gather(*self._places(np.array([row], np.int64)))
+        memory: Any = _native.gather(*self._pieces(*self._places(np.array([row], np.int64))))
         return bytes(memory)
 
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:
         """The same tasks; the blocks of the next ones are fetched in the meantime."""
         coming: deque[tuple[T, int]] = deque()
-        under_way = 0
+        under_way, most_requests = 0, _AHEAD if self._ranges is None else _RECORDS_AHEAD
         for number, task in enumerate(tasks):
-            requests = self._ask_for(*self._places(rows_of(task)))
+            requests = self._ask_for(*self._places(rows_of(task)), is_urgent=number < _AT_ONCE)
             coming.append((task, requests))
             under_way += requests
             most = min(self._most_tasks, max(0, number - _AT_ONCE))  # the first batch waits for itself alone
-            while len(coming) > most or (under_way > _AHEAD and len(coming) > 1):
+            while len(coming) > most or (under_way > most_requests and len(coming) > 1):
                 first, done = coming.popleft()
                 under_way -= done
                 yield first
         yield from (task for task, _ in coming)
 
-    def _ask_for(self, owners: Ints, offsets: Ints, lengths: Ints) -> int:
-        """Begin to fetch records; how much is under way for them."""
+    def _ask_for(self, owners: Ints, offsets: Ints, lengths: Ints, *, is_urgent: bool) -> int:
+        """Begin to fetch records; how many requests that takes."""
         if self._ranges is not None:
             return self._ranges.ask_for(_spots_of(owners, offsets), lengths.tolist())
-        blocks = _blocks_of(owners, offsets, lengths)[0]
-        return self._blocks.ask_for(blocks)
+        # In a shuffle of all, nearly every block is needed: large requests are done sooner.
+        blocks, is_few = _blocks_of(owners, offsets, lengths)[0], self._most_tasks == _TASKS_AHEAD
+        return self._blocks.ask_for(blocks, is_urgent=is_urgent and is_few)
 
     def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """The shard of each record, its offset there, and its length with framing."""
@@ -488,16 +489,13 @@ class FetchedShards(ShardSet):
                 self._expected.add(number)
                 in_background(_places_of, self.shards[number])
 
-    def _gather(self, owners: Ints, offsets: Ints, lengths: Ints) -> tuple[Any, Any]:
-        """Memory that holds the framed records one after the other, and where each is."""
+    def _pieces(self, owners: Ints, offsets: Ints, lengths: Ints) -> tuple[list[Any], Ints, Ints, Ints]:
+        """Memory that holds the framed records, and where they are in it: piece, offset and length of each range."""
         if self._ranges is not None:
             pieces = self._ranges.get(_spots_of(owners, offsets), lengths.tolist())
-            memory = _native.gather(pieces, np.arange(len(pieces)), np.zeros_like(lengths), lengths)
-        else:
-            blocks, which, starts, sizes = _blocks_of(owners, offsets, lengths)
-            memory = _native.gather(self._blocks.get(blocks), which, starts, sizes)
-        begins = np.cumsum(lengths) - lengths
-        return memory, np.stack([begins, lengths - HEADER - FOOTER], axis=1).astype(np.uint64)
+            return pieces, np.arange(len(pieces)), np.zeros_like(lengths), lengths
+        blocks, which, starts, sizes = _blocks_of(owners, offsets, lengths)
+        return self._blocks.get(blocks), which, starts, sizes
 
     def _read_again(self, owners: Ints, offsets: Ints, lengths: Ints, faults: RowFaults) -> bool:
         """Fetch the blocks of records at fault again, unless that was done before."""

@@ -285,12 +285,12 @@ class Blocks:
             self._awaited.clear()
             self._along.clear()
 
-    def ask_for(self, blocks: Sequence[Block]) -> int:
-        """Have blocks at hand until `get` takes them; how many of them had to be requested."""
+    def ask_for(self, blocks: Sequence[Block], *, is_urgent: bool = False) -> int:
+        """Have blocks at hand until `get` takes them; how many requests that takes. Urgent ones come one by one."""
         with self._lock:
-            requested = self._request(blocks)
+            requests = self._request(blocks, 1 if is_urgent else _IN_ONE_REQUEST)
             self._awaited.update(blocks)
-            return requested
+            return requests
 
     def get(self, blocks: Sequence[Block]) -> list[Any]:
         """Their bytes; waits for them."""
@@ -305,9 +305,9 @@ class Blocks:
             self._drop()
         return [held.result()[block] if isinstance(held, Future) else held for block, held in asked]
 
-    def _request(self, blocks: Sequence[Block]) -> int:
-        """Find blocks in the cache, and fetch the others; how many these are."""
-        missing = []
+    def _request(self, blocks: Sequence[Block], at_once: int = _IN_ONE_REQUEST) -> int:
+        """Find blocks in the cache, and fetch the others, some at once; how many requests that takes."""
+        missing, requests = [], 0
         self._along.difference_update(blocks)
         for block in blocks:
             if block not in self._held:
@@ -317,14 +317,15 @@ class Blocks:
                     continue
                 self._held[block] = found
             self._held.move_to_end(block)
-        for run in _neighbours(missing):
+        for run in _neighbours(missing, at_once):
             left = [block for block in run if block not in self._held]  # the others came along with another run
-            for part in map(self._extended, _neighbours(left)):
+            for part in (self._extended(some, at_once) for some in _neighbours(left, at_once)):
                 future: Future[dict[Block, Any]] = Future()
                 self._held.update(dict.fromkeys(part, future))
                 self._along |= {*part} - {*blocks} if not self._all_fit else set()
                 in_background(self._fetch, part, future)
-        return len(missing)
+                requests += 1
+        return requests
 
     def _drop(self) -> None:
         """Drop what was used longest ago, unless somebody waits for it."""
@@ -334,8 +335,11 @@ class Blocks:
             for block in list(islice(idle, excess)):
                 del self._held[block]
 
-    def _extended(self, run: list[Block]) -> list[Block]:
+    def _extended(self, run: list[Block], at_once: int) -> list[Block]:
         """More blocks for a request: the next ones if it continues the last, and those around it if all are needed."""
+        if at_once < _IN_ONE_REQUEST:
+            self._last = run[-1]
+            return run
         (shard, number), last = run[0], self._last
         count = -(-self._paths[shard].status().size // BLOCK_BYTES)
         if self._all_fit:
@@ -390,11 +394,11 @@ class Blocks:
         return f"{name}.{block[1]}"
 
 
-def _neighbours(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Neighbouring blocks, some at a time."""
+def _neighbours(blocks: Iterable[Block], most: int) -> Iterator[list[Block]]:
+    """Neighbouring blocks, at most so many at a time."""
     for _, group in groupby(enumerate(blocks), lambda pair: (pair[1][0], pair[1][1] - pair[0])):
         run = [block for _, block in group]
-        yield from (run[begin : begin + _IN_ONE_REQUEST] for begin in range(0, len(run), _IN_ONE_REQUEST))
+        yield from (run[begin : begin + most] for begin in range(0, len(run), most))
 
 
 Spot: TypeAlias = tuple[int, int]  # number of the file, and where something begins in it

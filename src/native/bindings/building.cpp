@@ -1,9 +1,6 @@
-// What a build needs: files read whole, their headers, and records put in order.
-#include <deque>
-
+// What a build needs: files read whole, and samples put in order.
 #include "bindings/bindings.h"
 #include "bindings/conversion.h"
-#include "gather.h"
 #include "sort.h"
 #include "wholes.h"
 
@@ -44,32 +41,6 @@ nb::object read_files(nb::bytes folder, const Int64s& offsets, nb::handle data, 
   return nb::make_tuple(to_array<std::uint8_t>(std::move(out)), to_array<std::int32_t>(std::move(faults)));
 }
 
-// `which`, `starts` and `lengths` have one number per range: its piece, and where it is in that piece.
-nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths) {
-  if (which.shape(0) != starts.shape(0) || which.shape(0) != lengths.shape(0))
-    throw nb::value_error("which, starts and lengths must be as long as each other");
-  std::deque<View> held;
-  std::vector<Bytes> views;
-  for (const nb::handle piece : pieces) views.push_back(held.emplace_back(piece).bytes());
-  Buffer out;
-  bool is_within = true;
-  {
-    const Nogil nogil;
-    std::vector<Place> places(which.shape(0));
-    std::uint64_t size = 0;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      is_within = is_within && lengths.data()[i] >= 0;
-      places[i] = {static_cast<std::uint32_t>(which.data()[i]), static_cast<std::uint64_t>(starts.data()[i]),
-                   static_cast<std::uint64_t>(lengths.data()[i])};
-      size += places[i].length;
-    }
-    out = Buffer(is_within ? size : 0);
-    is_within = is_within && gather(views, places, out.data());
-  }
-  if (!is_within) throw nb::index_error("a range is not within its piece");
-  return to_array<std::uint8_t>(std::move(out));
-}
-
 }  // namespace
 
 void bind_building(nb::module_& m) {
@@ -77,8 +48,6 @@ void bind_building(nb::module_& m) {
         "(the files below `folder` whose paths are a bytes column, one behind the other; of each 0, an errno, or -1 if "
         "it has another size).");
   m.def("order_of", &order_of, "keys"_a, "threads"_a, "The order that sorts `keys`; equal keys keep their order.");
-  m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
-        "Ranges of several buffers, one after the other.");
 }
 
 }  // namespace bushel

@@ -1,11 +1,13 @@
-// Mapped shards, their records by number, and the order in which they are read.
+// Mapped shards, their records by number, records in pieces of memory, and the order in which they are read.
 #include "shards.h"
 
 #include <cerrno>
 #include <chrono>
+#include <deque>
 
 #include "bindings/bindings.h"
 #include "bindings/conversion.h"
+#include "gather.h"
 #include "order.h"
 
 namespace bushel {
@@ -131,11 +133,76 @@ class PyShards {
   Places places_;
 };
 
+constexpr const char* kNotWithin = "a range is not within its piece";
+
+// Ranges of several buffers, held while they are used. `which`, `starts` and `lengths` have one number per range: its
+// piece, and where it is in that piece.
+class Ranges {
+ public:
+  Ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths) {
+    if (which.shape(0) != starts.shape(0) || which.shape(0) != lengths.shape(0))
+      throw nb::value_error("which, starts and lengths must be as long as each other");
+    for (const nb::handle piece : pieces) views_.push_back(held_.emplace_back(piece).bytes());
+    for (std::size_t i = 0; i < which.shape(0); ++i) {
+      if (lengths.data()[i] < 0) throw nb::index_error(kNotWithin);
+      places_.push_back({static_cast<std::uint32_t>(which.data()[i]), static_cast<std::uint64_t>(starts.data()[i]),
+                         static_cast<std::uint64_t>(lengths.data()[i])});
+      size_ += places_.back().length;
+    }
+  }
+
+  const std::vector<Bytes>& pieces() const { return views_; }
+  const std::vector<Place>& places() const { return places_; }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  std::deque<View> held_;
+  std::vector<Bytes> views_;
+  std::vector<Place> places_;
+  std::uint64_t size_ = 0;
+};
+
+nb::object gather_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths) {
+  const Ranges ranges(pieces, which, starts, lengths);
+  Buffer out;
+  bool is_within = true;
+  {
+    const Nogil nogil;
+    out = Buffer(ranges.size());
+    is_within = gather(ranges.pieces(), ranges.places(), out.data());
+  }
+  if (!is_within) throw nb::index_error(kNotWithin);
+  return to_array<std::uint8_t>(std::move(out));
+}
+
+// (columns, faults) of records that are not copied before, unless they are cut. `records` are their lengths.
+nb::tuple decode_ranges(nb::sequence pieces, const Int64s& which, const Int64s& starts, const Int64s& lengths,
+                        const Int64s& records, nb::sequence names) {
+  const Ranges ranges(pieces, which, starts, lengths);
+  const std::vector<Name> wanted = names_of(names);
+  Decoded decoded;
+  bool is_within = true;
+  {
+    const Nogil nogil;
+    Scattered found;
+    is_within = find_scattered(ranges.pieces(), ranges.places(), {records.data(), records.shape(0)}, found);
+    if (is_within) decoded = decode(found.span, found.extents, wanted, {true, 1, false});
+  }
+  if (!is_within) throw nb::index_error(kNotWithin);
+  nb::list columns;
+  for (Column& column : decoded.columns) columns.append(to_dict(std::move(column)));
+  return nb::make_tuple(columns, to_list(decoded.faults));
+}
+
 }  // namespace
 
 void bind_shards(nb::module_& m) {
   m.def("permute", &permute, "positions"_a, "size"_a, "key"_a,
         "Where each position of 0 .. size - 1 goes in the permutation chosen by `key`.");
+  m.def("gather", &gather_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a,
+        "Ranges of several buffers, one after the other.");
+  m.def("decode_ranges", &decode_ranges, "pieces"_a, "which"_a, "starts"_a, "lengths"_a, "records"_a, "names"_a,
+        "(columns, faults) of framed records of the lengths `records`, which are these ranges of several buffers.");
   nb::class_<PyMapping>(m, "Mapping", "Files mapped one after the other; [(path, size)].")
       .def(nb::init<nb::sequence, bool>(), "files"_a, "own"_a = false)
       .def_prop_ro("starts", &PyMapping::starts, "Where each file begins in the memory.")
