@@ -1,8 +1,11 @@
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bushel.data import columns
 from bushel.data.columns import BytesColumn, Ragged, as_dense, as_ragged, concatenate, count_of, take, with_missing
 
 ROWS = st.lists(st.lists(st.integers(-5, 5), max_size=4), max_size=8)
@@ -113,3 +116,23 @@ def test_rows_that_lack_a_feature_are_spread_among_the_others() -> None:
     found = with_missing(some, present)
     assert found.to_list() == [[b"a", b"b"], None, [], None]
     assert present.tolist() == [True, False, True, True]
+
+
+def test_arrays_piled_up_are_one_array_in_memory_and_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "_LARGE", 100)
+    pile, other = columns.Pile(np.int64), columns.Pile(np.int64)
+    for part in np.split(np.arange(100), [1, 1, 30, 31, 80]):
+        pile.add(part)
+    other.extend(pickle.loads(pickle.dumps(pile)))
+    other.add(np.array([100]))
+    assert pile.whole().tolist() == list(range(100))
+    assert (len(other), other.whole().tolist(), other.whole().tolist()) == (101, [*range(101)], [*range(101)])
+    assert columns.Pile(np.uint8).whole().tolist() == []
+
+
+def test_many_texts_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = columns.BytesColumn.of([b"x" * (number % 7) + b"%d" % number for number in range(500)])
+    rows = np.random.default_rng(0).integers(0, 500, 700)
+    expected = texts.take(rows).to_list()
+    monkeypatch.setattr(columns, "_STEP", 64)
+    assert texts.take(rows).to_list() == expected

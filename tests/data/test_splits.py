@@ -9,7 +9,8 @@ from making import Numbers, numbers_in
 
 import bushel
 from bushel import Recipe, Run, build
-from bushel.data import splits
+from bushel.data import categories, columns, splits
+from bushel.data.categories import Categories
 from bushel.data.columns import BytesColumn
 from bushel.errors import BushelError
 
@@ -170,3 +171,42 @@ def test_splits_whose_names_begin_alike_are_counted_and_read_apart(tmp_path):
 def test_shares_of_another_kind_are_refused_with_the_form_that_works(split: Any) -> None:
     with pytest.raises(ValueError, match=r"split must be as '80/20' or \{'train': 0.8, 'val': 0.2\}, got"):
         splits.parse_shares(split)
+
+
+def planned(hashes, classes):
+    shares = [Fraction(7, 10), Fraction(2, 10), Fraction(1, 10)]
+    draws = splits.draw(hashes, 3, "split")
+    bounds = splits.stratified_bounds(draws, shares, classes)
+    return {
+        "order": splits.ordered_rows(hashes, np.arange(5, len(hashes)), seed=3, shuffled=True).tolist(),
+        "repeated": splits.repeated(hashes).tolist(),
+        "split": splits.assign_stratified(draws, bounds, classes, splits.bounds_of(shares)).tolist(),
+        "bounds": {number: bound.tolist() for number, bound in bounds.items()},
+    }
+
+
+def test_samples_that_do_not_fit_into_memory_are_planned_as_those_that_do(monkeypatch):
+    random = np.random.default_rng(0)
+    hashes = random.integers(0, 1 << 63, 3000, np.uint64) * np.uint64(2)
+    hashes[[17, 400, 1200]] = hashes[2000]
+    classes = random.choice(
+        np.array([-1, 0, 1, 2, 9, 10, 11], np.int32), 3000, p=[0.01, 0.6, 0.2, 0.1, 0.03, 0.03, 0.03]
+    )
+    expected = planned(hashes, classes)
+    assert expected["repeated"] == [hashes[2000]]
+    assert sorted(expected["order"]) == list(range(5, 3000))
+    monkeypatch.setattr(splits, "_SORTED_AT_ONCE", 200)
+    monkeypatch.setattr(splits, "_MANY_ROWS", 100)
+    monkeypatch.setattr(columns, "_LARGE", 1000)
+    monkeypatch.setattr(columns, "_STEP", 300)
+    assert planned(hashes, classes) == expected
+
+
+def test_the_classes_of_many_rows_are_those_of_few(monkeypatch):
+    texts = BytesColumn.of([b"abc"[row % 3 : row % 3 + 1] * (row % 5) for row in range(1000)])
+    whole, parts = Categories("label"), Categories("label")
+    whole.add(texts)
+    monkeypatch.setattr(categories, "_MANY_ROWS", 300)
+    parts.add(texts)
+    assert parts.names() == whole.names()
+    assert parts.codes().tolist() == whole.codes().tolist()

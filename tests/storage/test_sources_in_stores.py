@@ -14,6 +14,7 @@ from PIL import Image
 from test_building_objects import digests
 
 import bushel
+from bushel.sources.folders import files_of, walk
 from bushel.storage import as_path
 from bushel.storage.objects import ObjectPath
 
@@ -246,3 +247,21 @@ def test_a_source_that_changed_is_not_continued_with(bucket: str, tmp_path: Path
     first = bushel.sources.table(f"{bucket}/raw/{name}").fingerprint()
     as_path(f"{bucket}/raw/{name}").write_bytes(b"x,y\n1,2\n")
     assert bushel.sources.table(f"{bucket}/raw/{name}").fingerprint() != first
+
+
+def test_folders_of_a_store_are_listed_at_the_same_time_in_the_order_of_a_disk(bucket, tmp_path):
+    names = ["b/2.png", "b/10.png", "a.png", "a/x/y/z.png", "a/x.png", "a-b/1.png", "a/x/1.png", "Z/1.png", ".no/1.png"]
+    names += [f"many/{number:02d}/{number}.png" for number in range(70)]
+    for name in names:
+        (tmp_path / "here" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "here" / name).write_bytes(b"x")
+    upload(tmp_path / "here", f"{bucket}/there")
+    here, there = (walk(as_path(root), files_of("images")) for root in (tmp_path / "here", f"{bucket}/there"))
+    assert len(here) == 78
+    assert there.paths.to_list() == here.paths.to_list()
+    assert there.folders.to_list() == here.folders.to_list()
+    assert [there.folder.tolist(), there.sizes.tolist(), there.counted] == [
+        here.folder.tolist(),
+        here.sizes.tolist(),
+        here.counted,
+    ]

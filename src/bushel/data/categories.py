@@ -13,20 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.data.columns import BytesColumn, Column, Ragged
+from bushel.data.columns import BytesColumn, Column, Pile, Ragged, cut, roomy, steps
 from bushel.data.schema import Feature
 from bushel.errors import SchemaMismatch
 from bushel.parallel import available_cores, map_in_threads
 
 Hashes = NDArray[np.uint64]
 _MANY = 1 << 18  # rows that a thread looks up at a time
+_MANY_ROWS = 1 << 20  # that are taken at a time
 
 
 def hash_values(values: Any) -> Hashes:
     """XXH64 of each text, or of the eight bytes of each number."""
     if isinstance(values, BytesColumn):
-        offsets = np.ascontiguousarray(values.offsets, np.int64)
-        return np.asarray(_native.hash_column(offsets, np.ascontiguousarray(values.data), 0, available_cores()))
+        offsets, data = np.ascontiguousarray(values.offsets, np.int64), np.ascontiguousarray(values.data)
+        hashes = roomy(len(values), np.uint64)
+        for some in steps(len(values)):
+            hashes[some] = _native.hash_column(offsets[some.start : some.stop + 1], data, 0, available_cores())
+        return hashes
     numbers = np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64)
     return hash_words(numbers.view(np.uint64), 0)
 
@@ -44,11 +48,15 @@ class Categories:
     kind: str = ""  # text, int or float; None before the first value
     is_list: bool = False
     values: dict[int, Any] = field(default_factory=dict)  # by hash
-    _rows: list[Hashes] = field(default_factory=list)
-    _present: list[NDArray[np.bool_]] = field(default_factory=list)
+    _rows: Pile = field(default_factory=lambda: Pile(np.uint64))
+    _present: Pile = field(default_factory=lambda: Pile(bool))
 
     def add(self, column: Column) -> None:
         """Take the column of the next partition."""
+        if len(column) > _MANY_ROWS:  # a part at a time: the way there takes several times its memory
+            for begin in range(0, len(column), _MANY_ROWS):
+                self.add(cut(column, begin, min(begin + _MANY_ROWS, len(column))))
+            return
         flat, present = self._flat(column)
         if len(flat):
             self._set_kind(flat)
@@ -58,12 +66,12 @@ class Categories:
             hashes = hash_values(flat)
             self._learn(flat, hashes)
         if self.is_list:
-            self._rows.append(np.zeros(len(column), np.uint64))
+            self._rows.add(np.zeros(len(column), np.uint64))
         else:
             rows = np.zeros(len(column), np.uint64)
             rows[present] = hashes
-            self._rows.append(rows)
-        self._present.append(present)
+            self._rows.add(rows)
+        self._present.add(present)
 
     def merge(self, other: Categories) -> None:
         """Take over the rows of the next partitions, and the values that are new."""
@@ -72,8 +80,8 @@ class Categories:
         self.is_list |= other.is_list
         for value_hash, value in other.values.items():
             self.values.setdefault(value_hash, value)
-        self._rows += other._rows
-        self._present += other._present
+        self._rows.extend(other._rows)
+        self._present.extend(other._present)
 
     def _flat(self, column: Column) -> tuple[Any, NDArray[np.bool_]]:
         if not isinstance(column, Ragged):
@@ -103,20 +111,16 @@ class Categories:
     @property
     def hashes(self) -> Hashes:
         """The hash of each row's value; 0 where it is missing."""
-        if len(self._rows) > 1:
-            self._rows = [np.concatenate(self._rows)]
-        return self._rows[0] if self._rows else np.empty(0, np.uint64)
+        return self._rows.whole()
 
     @property
     def missing(self) -> NDArray[np.int64]:
         """Rows without a value."""
-        if len(self._present) > 1:
-            self._present = [np.concatenate(self._present)]
-        return np.flatnonzero(~self._present[0]) if self._present else np.empty(0, np.int64)
+        return np.flatnonzero(~self._present.whole())
 
     def forget_rows(self) -> None:
         """Drop the rows, which may be many, and keep the values."""
-        self._rows, self._present = [], []
+        self._rows, self._present = Pile(np.uint64), Pile(bool)
 
     def names(self) -> list[str]:
         """The values in order: text by code point, numbers by size."""
@@ -132,7 +136,7 @@ class Categories:
         hashes = self.hashes
         if not len(known):
             return np.full(len(hashes), -1, np.int32)
-        found, known, codes = np.empty(len(hashes), np.int32), known[by_hash], by_hash.astype(np.int32)
+        found, known, codes = roomy(len(hashes), np.int32), known[by_hash], by_hash.astype(np.int32)
 
         def look_up(span: slice) -> None:
             np.take(codes, np.searchsorted(known, hashes[span]), out=found[span], mode="clip")

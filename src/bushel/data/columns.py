@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import os
 import shutil
 import tempfile
 import uuid
@@ -73,6 +74,8 @@ class BytesColumn:
 
     def take(self, rows: Array) -> BytesColumn:
         """Pick rows by number, in the order given."""
+        if len(rows) > _STEP:
+            return _take_many(self, rows)
         picked, offsets = _take_ranges(self.offsets, rows)
         return BytesColumn(offsets, self.data[picked])
 
@@ -446,6 +449,81 @@ def _in_bounds(row: int, rows: int) -> int:
     if not -rows <= row < rows:
         raise IndexError(f"row must be below {rows}, got {row}")
     return int(row) % rows
+
+
+_LARGE = 16 << 20  # bytes: what lies in a file rather than in memory
+_STEP = 1 << 20  # rows of a large array that are worked on at a time
+
+
+def roomy(rows: int, dtype: Any) -> Array:
+    """An array with nothing in it yet. A large one lies in a temporary file: long plans must not need much memory."""
+    size, reserve = rows * np.dtype(dtype).itemsize, getattr(os, "posix_fallocate", None)
+    if size < _LARGE or reserve is None:
+        return np.empty(rows, dtype)
+    try:
+        with tempfile.TemporaryFile(prefix="bushel-") as file:
+            reserve(file.fileno(), 0, size)  # a disk that is full later would be a bus error
+            return np.memmap(file, dtype, "r+", shape=(rows,)).view(np.ndarray)
+    except OSError:
+        return np.empty(rows, dtype)
+
+
+class Pile:
+    """Arrays of one kind, one after the other: small ones in memory, many of them together in temporary files."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype = np.dtype(dtype)
+        self._settled: list[Array] = []
+        self._loose: list[Array] = []
+        self._loose_rows = self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def add(self, part: Array) -> None:
+        """Put an array at the end."""
+        self._loose.append(np.asarray(part, self._dtype))
+        self._rows += len(part)
+        self._loose_rows += len(part)
+        if self._loose_rows * self._dtype.itemsize >= _LARGE:
+            self._settled.append(self._joined(self._loose))
+            self._loose, self._loose_rows = [], 0
+
+    def extend(self, other: Pile) -> None:
+        """Put all arrays of another pile at the end."""
+        for part in (*other._settled, *other._loose):
+            self.add(part)
+
+    def whole(self) -> Array:
+        """All of it as one array."""
+        parts = [*self._settled, *self._loose]
+        if len(parts) != 1:
+            parts = [self._joined(parts)]
+            self._settled, self._loose, self._loose_rows = parts, [], 0
+        return parts[0]
+
+    def _joined(self, parts: Sequence[Array]) -> Array:
+        joined, at = roomy(sum(map(len, parts)), self._dtype), 0
+        for part in parts:
+            joined[at : at + len(part)] = part
+            at += len(part)
+        return joined
+
+
+def steps(rows: int) -> Iterator[slice]:
+    """Some rows of a large array at a time."""
+    return (slice(at, min(at + _STEP, rows)) for at in range(0, rows, _STEP))
+
+
+def _take_many(column: BytesColumn, rows: Array) -> BytesColumn:
+    """Some rows at a time: each byte that is picked takes eight while it is."""
+    ends, data = Pile(np.int64), Pile(np.uint8)
+    ends.add(np.zeros(1, np.int64))
+    for some in steps(len(rows)):
+        picked = column.take(rows[some])
+        ends.add(picked.offsets[1:] + len(data))
+        data.add(picked.data)
+    return BytesColumn(ends.whole(), data.whole())
 
 
 _SPARSE = ("places", "values", "row_splits")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import PurePath
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bushel import _native
 from bushel.data.categories import Categories, Hashes, hash_words, text_of
+from bushel.data.columns import roomy, steps
 from bushel.errors import BushelError
 from bushel.parallel import available_cores, map_in_threads
 
@@ -158,7 +159,10 @@ _WHOLE = 1 << 64
 
 def draw(hashes: Hashes, seed: int, purpose: str) -> Hashes:
     """A pseudo-random number per hash, always the same for one seed and purpose."""
-    return hash_words(hashes, _native.xxh64(purpose.encode(), seed))
+    key, drawn = _native.xxh64(purpose.encode(), seed), roomy(len(hashes), np.uint64)
+    for some in steps(len(hashes)):
+        drawn[some] = hash_words(hashes[some], key)
+    return drawn
 
 
 def parse_shares(split: Mapping[str, float] | str | None) -> Shares | str:
@@ -211,7 +215,10 @@ def bounds_of(shares: Sequence[Fraction]) -> Bounds:
 
 def assign(draws: Hashes, bounds: Bounds) -> NDArray[np.uint8]:
     """The split of each draw."""
-    return np.searchsorted(bounds, draws, side="right").astype(np.uint8)
+    found = roomy(len(draws), np.uint8)
+    for some in steps(len(draws)):
+        found[some] = np.searchsorted(bounds, draws[some], side="right")
+    return found
 
 
 def assign_exactly(draws: Hashes, shares: Sequence[Fraction], classes: NDArray[Any] | None) -> NDArray[np.uint8]:
@@ -231,27 +238,51 @@ def stratified_bounds(draws: Hashes, shares: Sequence[Fraction], classes: NDArra
     """
     nominal = bounds_of(shares)
     found: dict[int, Bounds] = {}
-    for rows in _by_class(classes, draws):
-        ordered = draws[rows]
+    for own, ordered in _draws_by_class(classes, draws):
         bounds, wanted = nominal.copy(), Fraction(0)
         for i, share in enumerate(shares[:-1]):
             wanted += share
-            exact = wanted * len(rows)
+            exact = wanted * len(ordered)
             count = int(np.searchsorted(ordered, nominal[i]))
             nearest_count = min(max(count, _rounded(exact) - 1), _rounded(exact) + 1)
             if nearest_count != count:
-                bounds[i] = ordered[nearest_count] if nearest_count < len(rows) else np.uint64(_WHOLE - 1)
-        found[int(classes[rows[0]])] = np.maximum.accumulate(bounds)
+                bounds[i] = ordered[nearest_count] if nearest_count < len(ordered) else np.uint64(_WHOLE - 1)
+        found[own] = np.maximum.accumulate(bounds)
     return found
+
+
+def _draws_by_class(classes: NDArray[Any], draws: Hashes) -> Iterator[tuple[int, Hashes]]:
+    """The draws of each class, sorted: those of small classes several at a time, of a large one in a roomy array."""
+    counts = np.zeros(0, np.int64)
+    for some in steps(len(classes)):
+        more = np.bincount(classes[some] + 1)
+        counts = np.pad(counts, (0, max(0, len(more) - len(counts))))
+        counts[: len(more)] += more
+    groups = np.cumsum(counts) // _SORTED_AT_ONCE  # classes of one number are few together
+    for group in np.unique(groups[counts > 0]).tolist():
+        own = np.flatnonzero((groups == group) & (counts > 0)) - 1
+        kept, at = roomy(int(counts[own + 1].sum()), np.uint64), 0
+        of = roomy(len(kept), classes.dtype)
+        for some in steps(len(classes)):
+            here = (classes[some] >= own[0]) & (classes[some] <= own[-1])
+            count = int(np.count_nonzero(here))
+            kept[at : at + count], of[at : at + count] = draws[some][here], classes[some][here]
+            at += count
+        for number in own.tolist():
+            ordered = kept if len(own) == 1 else kept[of == number]
+            ordered.sort()
+            yield number, ordered
 
 
 def assign_stratified(
     draws: Hashes, bounds: Mapping[int, Bounds], classes: NDArray[Any], default: Bounds
 ) -> NDArray[np.uint8]:
     """The split of each draw by the bounds of its class; a class without bounds has the default."""
-    found = assign(draws, default)
-    for rows in _by_class(classes, draws):
-        found[rows] = assign(draws[rows], bounds.get(int(classes[rows[0]]), default))
+    numbers = range(-1, max([*bounds, int(classes.max()) if len(classes) else -1]) + 1)
+    table = np.array([bounds.get(number, default) for number in numbers], np.uint64).reshape(len(numbers), len(default))
+    found = roomy(len(draws), np.uint8)
+    for some in steps(len(draws)):
+        found[some] = (table[classes[some] + 1] <= draws[some][:, None]).sum(axis=1)
     return found
 
 
@@ -380,12 +411,11 @@ class _Divider:
             return self._by_column(division.split_column)
         shares = parse_shares(division.split)
         assert not isinstance(shares, str)
-        everything = np.arange(len(self.hashes))
         if (kept := self._kept_test()) is None:
-            return Divided(list(shares), self._by_shares(everything, list(shares.values())), self.bounds)
+            return Divided(list(shares), self._by_shares(None, list(shares.values())), self.bounds)
         rest = without_test(shares, division.split)
-        found = np.full(len(everything), len(rest), np.uint8)
-        found[~kept] = self._by_shares(everything[~kept], list(rest.values()))
+        found = np.full(len(self.hashes), len(rest), np.uint8)
+        found[~kept] = self._by_shares(np.flatnonzero(~kept), list(rest.values()))
         self._check_groups(found)
         return Divided([*rest, TEST], found, self.bounds, int(kept.sum()))
 
@@ -409,11 +439,12 @@ class _Divider:
         self._check_groups(found)
         return Divided(names, found)
 
-    def _by_shares(self, rows: Rows, parts: list[Any]) -> NDArray[np.uint8]:
+    def _by_shares(self, rows: Rows | None, parts: list[Any]) -> NDArray[np.uint8]:
         division = self.division
         hashes = self.hashes if division.group is None else self._group_hashes()
-        draws = draw(taken(hashes, rows), division.seed, "split")
-        classes = self.columns[division.stratify].codes()[rows] if division.stratify else None
+        draws = draw(hashes if rows is None else taken(hashes, rows), division.seed, "split")
+        codes = self.columns[division.stratify].codes() if division.stratify else None
+        classes = codes if codes is None or rows is None else taken(codes, rows)
         if division.exact:
             if division.group is not None:
                 return assign_groups_exactly(draws, parts)
@@ -465,15 +496,45 @@ def ordered_rows(hashes: Hashes, rows: Rows, *, seed: int, shuffled: bool) -> Ro
     if not shuffled:
         return rows
     draws = draw(taken(hashes, rows), seed, "order")
-    order: Rows = _native.order_of(draws, available_cores())  # type: ignore[assignment]
-    return taken(rows, order)
+    ordered, at = roomy(len(rows), np.int64), 0
+    for some in _in_parts(draws):
+        order: Rows = _native.order_of(taken(draws, some), available_cores())  # type: ignore[assignment]
+        ordered[at : at + len(some)] = taken(rows, taken(some, order))
+        at += len(some)
+    return ordered
+
+
+_SORTED_AT_ONCE = 1 << 20  # which takes 48 bytes each
+
+
+def _in_parts(draws: Hashes) -> Iterator[Rows]:
+    """The places of draws, those of the smallest draws first, not too many at a time."""
+    count = -(-len(draws) // _SORTED_AT_ONCE)
+    if count <= 1:
+        yield np.arange(len(draws))
+        return
+    bits = (count - 1).bit_length()  # of a draw, that say which part it is in
+    owners = roomy(len(draws), np.uint16)
+    for some in steps(len(draws)):
+        owners[some] = draws[some] >> np.uint64(64 - bits)
+    for part in range(1 << bits):
+        yield np.concatenate([np.flatnonzero(owners[some] == part) + some.start for some in steps(len(draws))])
+
+
+def repeated(hashes: Hashes) -> Hashes:
+    """The hashes that are there more than once."""
+    found = [np.empty(0, np.uint64)]
+    for some in _in_parts(hashes):
+        ordered = np.sort(taken(hashes, some))
+        found.append(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
+    return np.concatenate(found)
 
 
 def taken(values: NDArray[Any], rows: Rows) -> NDArray[Any]:
     """`values[rows]`, in threads where there are many: most of the time goes into waiting for memory."""
     if len(rows) < _MANY_ROWS:
         return values[rows]
-    out = np.empty(len(rows), values.dtype)
+    out = roomy(len(rows), values.dtype)
     spans = [slice(at, at + _MANY_ROWS) for at in range(0, len(rows), _MANY_ROWS)]
     for _ in map_in_threads(lambda span: np.take(values, rows[span], out=out[span], mode="clip"), spans):
         pass

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
-from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,9 +15,20 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.data.columns import BytesColumn, Column, is_spooled, load_columns, spool_columns, take, with_missing
+from bushel.data.columns import (
+    BytesColumn,
+    Column,
+    Pile,
+    is_spooled,
+    load_columns,
+    roomy,
+    spool_columns,
+    steps,
+    take,
+    with_missing,
+)
 from bushel.data.splits import split_of_name
-from bushel.parallel import Helpers, do_all
+from bushel.parallel import Ahead, Helpers, do_all
 from bushel.sources.protocol import Listing, fingerprint_of
 from bushel.storage import Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of
@@ -119,14 +130,16 @@ class _Branch(NamedTuple):
 
 
 class _Walk:
+    """Files found so far, as columns: there may be many millions."""
+
     def __init__(self, scanner: Scanner, leave_out: LeaveOut) -> None:
         self.scanner = scanner
         self.leave_out = leave_out
-        self.data = bytearray()
-        self.ends = array("q", [0])
-        self.folder = array("i")
-        self.sizes = array("q")
-        self.times = array("q")
+        self.data = Pile(np.uint8)
+        self.lengths = Pile(np.int32)
+        self.folder = Pile(np.int32)
+        self.sizes = Pile(np.int64)
+        self.times = Pile(np.int64)
         self.folders: list[bytes] = []
         self.counted: Counter[str] = Counter()
 
@@ -168,11 +181,15 @@ class _Walk:
 
     def result(self) -> FileList:
         """What was found."""
+        lengths = self.lengths.whole()
+        ends = roomy(len(lengths) + 1, np.int64)
+        ends[0] = 0
+        np.cumsum(lengths, out=ends[1:])
         return FileList(
-            BytesColumn(np.array(self.ends, np.int64), np.frombuffer(bytes(self.data), np.uint8)),
-            np.array(self.folder, np.int32),
-            np.array(self.sizes, np.int64),
-            np.array(self.times, np.int64),
+            BytesColumn(ends, self.data.whole()),
+            self.folder.whole(),
+            self.sizes.whole(),
+            self.times.whole(),
             BytesColumn.of(self.folders),
             {what: count for what, count in self.counted.items() if count},
         )
@@ -180,46 +197,42 @@ class _Walk:
     def _add(self, relative: bytes, files: list[tuple[bytes, int, int]]) -> None:
         if not files:
             return
-        number = len(self.folders)
-        self.folders.append(relative)
         prefix = relative + b"/" if relative else b""
-        end = self.ends[-1]
-        for name, size, time in files:
-            self.data += prefix
-            self.data += name
-            end += len(prefix) + len(name)
-            self.ends.append(end)
-            self.sizes.append(size)
-            self.times.append(time)
-        self.folder.extend([number] * len(files))
+        names = [prefix + name for name, _, _ in files]
+        self.data.add(np.frombuffer(b"".join(names), np.uint8))
+        self.lengths.add(np.fromiter(map(len, names), np.int32, len(names)))
+        self.sizes.add(np.fromiter((size for _, size, _ in files), np.int64, len(files)))
+        self.times.add(np.fromiter((time for _, _, time in files), np.int64, len(files)))
+        self.folder.add(np.full(len(files), len(self.folders), np.int32))
+        self.folders.append(relative)
 
     def join(self, other: _Walk) -> None:
         """Append what another walk found."""
-        end, number = self.ends[-1], len(self.folders)
-        self.data += other.data
-        self.ends.extend(end + further for further in other.ends[1:])
-        self.folder.extend(number + folder for folder in other.folder)
-        self.sizes.extend(other.sizes)
-        self.times.extend(other.times)
+        self.folder.add(other.folder.whole() + np.int32(len(self.folders)))
+        for name in ("data", "lengths", "sizes", "times"):
+            getattr(self, name).extend(getattr(other, name))
         self.folders += other.folders
         self.counted.update(other.counted)
 
 
 _BRANCHES, _LEVELS = 64, 3  # enough folders to keep a cluster busy, and how deep to look for them
+_LISTED_AT_ONCE = 8  # folders of a store, if there is only this machine
 
 
 def _walk_shared(scanner: Scanner, leave_out: LeaveOut, helpers: Helpers) -> _Walk:
     """List the top folders here, and share the walk through those below them."""
-    steps: list[_Walk | _Branch] = [_Branch(b"", ())]
+    opened: list[_Walk | _Branch] = [_Branch(b"", ())]
     for _ in range(_LEVELS):
-        if sum(isinstance(step, _Branch) for step in steps) >= _BRANCHES:
+        if sum(isinstance(step, _Branch) for step in opened) >= _BRANCHES:
             break
-        steps = [deeper for step in steps for deeper in _opened(step, scanner, leave_out)]
-    branches = [step for step in steps if isinstance(step, _Branch)]
-    below = iter(do_all(helpers, partial(_walk_branch, scanner, leave_out), branches))
+        opened = [deeper for step in opened for deeper in _opened(step, scanner, leave_out)]
     found = _Walk(scanner, leave_out)
-    for step in steps:
-        found.join(next(below) if isinstance(step, _Branch) else step)
+    work = partial(_walk_branch, scanner, leave_out)
+    for begin in range(0, len(opened), _BRANCHES):
+        some = opened[begin : begin + _BRANCHES]  # more would take much memory
+        below = iter(do_all(helpers, work, [step for step in some if isinstance(step, _Branch)]))
+        for step in some:
+            found.join(next(below) if isinstance(step, _Branch) else step)
     return found
 
 
@@ -232,8 +245,9 @@ def _opened(step: _Walk | _Branch, scanner: Scanner, leave_out: LeaveOut) -> lis
 
 
 def _walk_branch(scanner: Scanner, leave_out: LeaveOut, branch: _Branch) -> _Walk:
-    found = _Walk(scanner, leave_out)
+    found = _Walk(scanner.below(branch.relative), leave_out)
     found.visit(branch)
+    found.scanner = scanner  # without what it listed
     return found
 
 
@@ -244,9 +258,14 @@ def _is_hidden(name: bytes) -> bool:
 def walk(folder: Path, leave_out: LeaveOut, helpers: Helpers = None) -> FileList:
     """List the files below a folder; hidden files and those that `leave_out` names are only counted."""
     scanner = scanner_of(folder)
-    if helpers is not None and not scanner.is_one_listing:
-        return _walk_shared(scanner, leave_out, helpers).result()
-    return _walk_branch(scanner, leave_out, _Branch(b"", ())).result()
+    if helpers is None and not scanner.waits:
+        return _walk_branch(scanner, leave_out, _Branch(b"", ())).result()
+    return _walk_shared(scanner, leave_out, helpers or _in_threads).result()
+
+
+def _in_threads(work: Callable[[Any], Any], parts: Sequence[Any]) -> Iterable[Any]:
+    """Threads as helpers, to list folders of a store: they only wait."""
+    return Ahead(work, parts, threads=_LISTED_AT_ONCE, ahead=_LISTED_AT_ONCE)
 
 
 def walk_or_take(path: Path, leave_out: LeaveOut, helpers: Helpers = None) -> FileList:
@@ -402,8 +421,11 @@ def _text(name: bytes) -> str:
 
 def as_keys(paths: BytesColumn) -> BytesColumn:
     """Paths as keys, which are UTF-8."""
+    reader = codecs.getincrementaldecoder("utf-8")()
     try:
-        paths.data.tobytes().decode()
+        for some in steps(len(paths.data)):
+            reader.decode(paths.data[some].tobytes())
+        reader.decode(b"", final=True)
     except UnicodeDecodeError:
         return BytesColumn.of([_text(path) for path in paths])
     return paths

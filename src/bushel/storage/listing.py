@@ -241,8 +241,12 @@ class Scanner(Protocol):
     """Lists the folders below a root one at a time."""
 
     @property
-    def is_one_listing(self) -> bool:
-        """Whether everything is known already, so that there is no work to share."""
+    def waits(self) -> bool:
+        """Whether it mostly waits for answers, so that several should be waited for at a time."""
+        ...
+
+    def below(self, relative: bytes) -> Scanner:
+        """One for a folder and all that is in it, however deep."""
         ...
 
     def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
@@ -253,6 +257,8 @@ class Scanner(Protocol):
 def scanner_of(folder: Path) -> Scanner:
     """What lists a folder and those below it. Raises `FileProblem` if there is no such folder."""
     if isinstance(folder, ObjectPath):
+        if not any(True for _ in folder.iterdir()):
+            raise FileProblem(folder, "is an object, not a folder" if folder.is_file() else "there is no such folder")
         return _StoreScanner(folder)
     if not folder.exists():
         close = nearest(folder.name, [p.name for p in folder.parent.iterdir()]) if folder.parent.is_dir() else None
@@ -265,7 +271,10 @@ def scanner_of(folder: Path) -> Scanner:
 
 class _DiskScanner(NamedTuple):
     root: bytes
-    is_one_listing: bool = False
+    waits: bool = False
+
+    def below(self, relative: bytes) -> _DiskScanner:  # noqa: ARG002
+        return self
 
     def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
         place = os.path.join(self.root, relative) if relative else self.root  # noqa: PTH118 (bytes)
@@ -294,25 +303,48 @@ class _StoreEntry(NamedTuple):
         return self
 
 
-class _StoreScanner:
-    """Lists everything once and sorts it into folders."""
+class _StoreScanner(NamedTuple):
+    """Lists folders of a store: each with a request, or all below one with a request per thousand objects."""
 
-    is_one_listing = True
+    root: ObjectPath
+    waits: bool = True
 
-    def __init__(self, root: ObjectPath) -> None:
-        self._tree: dict[bytes, dict[bytes, _StoreEntry]] = {b"": {}}
-        depth = len(root.parts)
-        for path in root.below():
-            assert path.known is not None
-            *folders, name = (os.fsencode(part) for part in path.parts[depth:])
-            above = b""
-            for folder in folders:
-                self._tree[above].setdefault(folder + b"/", _StoreEntry(folder))  # an object may have the name too
-                above = above + b"/" + folder if above else folder
+    def below(self, relative: bytes) -> _StoreTree:
+        return _StoreTree(self._folder(relative), relative)
+
+    def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
+        inside = self._folder(relative).iterdir()
+        return relative, [_entry_of(path) for path in inside]
+
+    def _folder(self, relative: bytes) -> ObjectPath:
+        return self.root / os.fsdecode(relative) if relative else self.root
+
+
+def _entry_of(path: ObjectPath) -> _StoreEntry:
+    name = os.fsencode(path.name)
+    return _StoreEntry(name) if path.known is None else _StoreEntry(name, path.known.size, path.known.mtime_ns)
+
+
+class _StoreTree:
+    """Lists everything below a folder at once and sorts it into folders."""
+
+    waits = False
+
+    def __init__(self, folder: ObjectPath, relative: bytes) -> None:
+        self._tree: dict[bytes, dict[bytes, _StoreEntry]] = {relative: {}}
+        depth = len(folder.parts)
+        for path in folder.below():
+            *folders, _ = (os.fsencode(part) for part in path.parts[depth:])
+            above = relative
+            for inside in folders:
+                self._tree[above].setdefault(inside + b"/", _StoreEntry(inside))  # an object may have the name too
+                above = above + b"/" + inside if above else inside
                 self._tree.setdefault(above, {})
-            self._tree[above][name] = _StoreEntry(name, path.known.size, path.known.mtime_ns)
-        if not self._tree[b""]:
-            raise FileProblem(root, "is an object, not a folder" if root.is_file() else "there is no such folder")
+            entry = _entry_of(path)
+            self._tree[above][entry.name] = entry
+
+    def below(self, relative: bytes) -> _StoreTree:  # noqa: ARG002
+        return self
 
     def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
         return relative, list(self._tree[relative].values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -17,18 +17,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel import _native
 from bushel.building.planning import plan as plans
 from bushel.building.planning.plan import Plan, PlanFacts, Rows
 from bushel.building.planning.probe import Probe, ToProbe
 from bushel.building.recipe import Recipe
 from bushel.data import splits
 from bushel.data.categories import Categories, Label, Labels, hash_values, labels_of, text_of
-from bushel.data.columns import BytesColumn, cut
+from bushel.data.columns import BytesColumn, Pile, cut, roomy, steps
 from bushel.data.schema import Schema
-from bushel.data.splits import Division, divide, ordered_rows, taken
+from bushel.data.splits import Division, divide, ordered_rows, repeated, taken
 from bushel.errors import BushelError, MissingName, SchemaMismatch, quantity
-from bushel.parallel import Helpers, available_cores, do_all, map_in_threads
+from bushel.parallel import Helpers, do_all, map_in_threads
 from bushel.records.manifest import Balanced
 from bushel.sources.protocol import Source
 
@@ -71,19 +70,20 @@ def list_source(
     asked = _columns_asked(source, recipe, label)
     has_folders = hasattr(source, "class_folder") and not recipe.label
     listed = Listed(columns={name: Categories(name) for name in asked}, has_folders=has_folders)
-    hashes, sizes = [], []
+    hashes, sizes = Pile(np.uint64), Pile(np.int64)
     for partition in _listed_partitions(source, asked, folder, recipe.limit, helpers):
-        hashes.append(partition.hashes)
-        sizes.append(partition.sizes)
+        hashes.add(partition.hashes)
+        if partition.sizes is not None:
+            sizes.add(partition.sizes)
         for name, column in partition.columns.items():
             listed.columns[name].merge(column)
         listed.counted.update(partition.counted)
         listed.partition_rows.append(len(partition.hashes))
-    listed.hashes = np.concatenate(hashes) if hashes else listed.hashes
+    listed.hashes = hashes.whole()
     if not len(listed.hashes):
         raise BushelError("the source has no samples", help=_left_out(listed.counted))
-    if all(size is not None for size in sizes):
-        listed.sizes = np.concatenate([size for size in sizes if size is not None])
+    if len(sizes) == len(hashes):
+        listed.sizes = sizes.whole()
     _check_keys(listed, folder, source)
     if label is not None:
         listed.labels = labels_of(listed.columns[label], frozen.label if frozen else None)
@@ -199,9 +199,7 @@ def _left_out(counted: Counter[str]) -> list[str]:
 
 def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
     """Refuse a source in which two samples have the same key: splits and additions could not distinguish them."""
-    order: Rows = _native.order_of(listed.hashes, available_cores())  # type: ignore[assignment]
-    ordered = taken(listed.hashes, order)
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    twice = repeated(listed.hashes)
     if not len(twice):
         return
     starts = np.cumsum([0, *listed.partition_rows])
@@ -221,7 +219,7 @@ def _check_keys(listed: Listed, folder: Path, source: Source) -> None:
 
 def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | None, known: Any = None) -> Draft:
     """Decide the split and order of every sample. `known` are hashes of keys that the dataset already has."""
-    rows = np.arange(len(listed.hashes), dtype=np.int64)
+    rows = _numbers(len(listed.hashes))
     if known is not None:
         rows = rows[~np.isin(listed.hashes, known)]
     if recipe.limit is not None and len(rows) > recipe.limit:
@@ -231,7 +229,7 @@ def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | N
     split_of = draft.assign()
     draft.ordered = {
         name: ordered_rows(
-            listed.hashes, rows[split_of[rows] == i], seed=recipe.seed, shuffled=recipe.order == "shuffled"
+            listed.hashes, _rows_in(rows, split_of, i), seed=recipe.seed, shuffled=recipe.order == "shuffled"
         )
         for i, name in enumerate(draft.names)
     }
@@ -243,6 +241,29 @@ def make_plan(source: Source, recipe: Recipe, listed: Listed, frozen: Frozen | N
     for column in listed.columns.values():
         column.forget_rows()
     return draft
+
+
+def _numbers(count: int) -> Rows:
+    """0, 1, 2, …: so many of them."""
+    numbers = roomy(count, np.int64)
+    for some in steps(count):
+        numbers[some] = np.arange(some.start, some.stop)
+    return numbers
+
+
+def _rows_in(rows: Rows, split_of: NDArray[np.uint8], split: int) -> Rows:
+    """Those of the rows that are in a split."""
+    found = Pile(np.int64)
+    for some in steps(len(rows)):
+        found.add(rows[some][split_of[rows[some]] == split])
+    return found.whole()
+
+
+def _in_a_row(arrays: Iterable[Rows]) -> Rows:
+    joined = Pile(np.int64)
+    for array in arrays:
+        joined.add(array)
+    return joined.whole()
 
 
 @dataclass
@@ -328,7 +349,10 @@ class Draft:
         codes, names = column.codes(), column.names()
         counts = {}
         for split, rows in self.ordered.items():
-            found = np.bincount(taken(codes, rows) + 1, minlength=len(names) + 1)[1:]  # -1 is a missing label
+            found = np.zeros(len(names) + 1, np.int64)
+            for some in steps(len(rows)):
+                found += np.bincount(codes[rows[some]] + 1, minlength=len(names) + 1)
+            found = found[1:]  # -1 is a missing label
             counts[split] = {name: int(count) for name, count in zip(names, found, strict=True) if count}
         return counts
 
@@ -351,7 +375,7 @@ class Draft:
 
     def to_probe(self) -> ToProbe:
         """What is needed to probe a few samples."""
-        order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
+        order = _in_a_row(self.ordered.values())
         begin = 0
         train = (0, 0)
         for name, rows in self.ordered.items():
@@ -370,10 +394,12 @@ class Draft:
             shards=recipe.shards,
             generation=self.frozen.generation if self.frozen else 0,
         )
-        order = np.concatenate([*self.ordered.values(), np.empty(0, np.int64)])
+        order = _in_a_row(self.ordered.values())
         self.ordered.clear()
-        place = np.full(len(self.listed.hashes), -1, np.int64)
-        place[order] = np.arange(len(order))
+        place = roomy(len(self.listed.hashes), np.int64)
+        place[:] = -1
+        for some in steps(len(order)):
+            place[order[some]] = np.arange(some.start, some.stop)
         plans.save_array(folder / "order.npy", order)
         plans.save_array(folder / "place.npy", place)
         plans.save_array(folder / "hashes.npy", self.listed.hashes)

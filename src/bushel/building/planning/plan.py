@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.categories import Labels
-from bushel.data.columns import BytesColumn
+from bushel.data.columns import BytesColumn, roomy
 from bushel.data.schema import Schema
 from bushel.records.manifest import Balanced
 from bushel.storage import StoredArray, local_copy, local_paths, write_array, write_whole
@@ -246,7 +246,7 @@ def recut(plan: Plan, sizes: Rows, schema: Schema, *, shard_size: int, shards: i
 
 def cut_into_shards(split: str, sizes: Rows, count: int, *, first: int, generation: int = 0) -> list[ShardPlan]:
     """Shards of about equal bytes; `sizes` are those of the split's samples in planned order."""
-    ends = np.cumsum(sizes)
+    ends = np.cumsum(sizes, out=roomy(len(sizes), np.int64))
     total = int(ends[-1])
     cuts = [int(np.searchsorted(ends, total * i // count, side="right")) for i in range(1, count)]
     edges = [0, *cuts, len(sizes)]

@@ -16,7 +16,7 @@ from bushel.building.encode.fitting import fit_here
 from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.output.writer import compressor
 from bushel.building.planning.plan import Plan, Rows
-from bushel.data.columns import byte_size, take
+from bushel.data.columns import byte_size, roomy, steps, take
 from bushel.data.encoding import FramedRecords, Narrowings, store, stored_schema
 from bushel.data.samples import Sample, check_sample, sample_at, to_columns
 from bushel.data.schema import Feature, Schema
@@ -305,5 +305,8 @@ def _sizes(given: ToProbe, rows: Rows, lengths: Rows) -> Rows:
     if listed is not None:
         more = int(np.sort(lengths - listed[rows])[len(rows) // 2])
         if np.abs(listed[rows] + more - lengths).sum() < np.abs(mean - lengths).sum():
-            return np.maximum(listed + more, 1)
+            sizes = roomy(len(listed), np.int64)
+            for some in steps(len(listed)):
+                sizes[some] = np.maximum(listed[some] + more, 1)
+            return sizes
     return np.broadcast_to(np.int64(max(mean, 1)), len(given.hashes))

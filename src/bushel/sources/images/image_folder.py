@@ -17,9 +17,11 @@ from bushel.data.columns import (
     BytesColumn,
     Column,
     Ragged,
+    cut,
     is_spooled,
     load_columns,
     spool_columns,
+    steps,
     take,
     write_columns,
 )
@@ -106,12 +108,13 @@ def images(
 def _but_other_files(folder: Path, found: FileList) -> FileList:
     """The images among files; files without a suffix are identified by their first bytes."""
     others = []
-    for row, name in enumerate(found.paths.to_list()):
-        if b"." not in name.rpartition(b"/")[2]:
-            with (folder / os.fsdecode(name)).open("rb") as file:
-                kind = kind_of_bytes(file.read(16))
-            if kind is None or kind.source != "images":
-                others.append(row)
+    for some in steps(len(found)):
+        for row, name in enumerate(cut(found.paths, some.start, some.stop), some.start):
+            if b"." not in name.rpartition(b"/")[2]:
+                with (folder / os.fsdecode(name)).open("rb") as file:
+                    kind = kind_of_bytes(file.read(16))
+                if kind is None or kind.source != "images":
+                    others.append(row)
     return found.but(others, "files that are not images") if others else found
 
 
