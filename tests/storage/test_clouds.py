@@ -1,18 +1,25 @@
 """Google's and Azure's stores: the same verbs and the same bytes as everywhere else."""
 
+import base64
+import hmac
+import http.client
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from email.utils import formatdate
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 from cloud_stores import Azure, CloudStore, Google, Refused, Serving, cloud
-from storage_server import forget_clients
+from storage_server import forget_clients, free_port
 from test_building_objects import KILLED, columns, digests
 
 import bushel
@@ -158,3 +165,72 @@ def test_an_error_has_the_stores_own_code_and_message(serving: Serving, scheme: 
         with pytest.raises(FileProblem) as caught:
             verb(as_path(f"{scheme}://B_ox/a"))
         assert str(caught.value) == f"{scheme}://B_ox/a: the store answered 400 (InvalidName: The name contains)"
+
+
+_AZURITE = ["--silent", "--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--blobPort"]
+_ACCOUNT = "devstoreaccount1"  # Azurite's own, whose key everybody knows
+_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+@pytest.fixture
+def azurite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A container of Azurite, Microsoft's emulator, as az://name. npm fetches it if it is not installed."""
+    command = (
+        ["azurite-blob"] if shutil.which("azurite-blob") else ["npx", "--yes", "--package=azurite", "azurite-blob"]
+    )
+    if shutil.which(command[0]) is None:
+        pytest.skip("Azurite needs npm")
+    port = free_port()
+    with subprocess.Popen([*command, *_AZURITE, str(port)], cwd=tmp_path, start_new_session=True) as running:
+        try:
+            deadline = time.monotonic() + 300
+            while not answers(port):
+                if running.poll() is not None or time.monotonic() > deadline:
+                    pytest.skip("npm could not fetch Azurite")
+                time.sleep(0.5)
+            make_container(port, "box")
+            monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+            monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", f"http://127.0.0.1:{port}")
+            monkeypatch.setenv("BUSHEL_CACHE", str(tmp_path / "cache"))
+            forget_clients()
+            yield "az://box"
+        finally:
+            forget_clients()
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+
+
+def answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def make_container(port: int, name: str) -> None:
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+    signed = "PUT" + "\n" * 12 + "".join(f"{header}:{value}\n" for header, value in headers.items())
+    signed += f"/{_ACCOUNT}/{_ACCOUNT}/{name}\nrestype:container"
+    signature = base64.b64encode(hmac.digest(base64.b64decode(_KEY), signed.encode(), "sha256")).decode()
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    headers["Authorization"] = f"SharedKey {_ACCOUNT}:{signature}"
+    connection.request("PUT", f"/{_ACCOUNT}/{name}?restype=container", headers=headers)
+    assert connection.getresponse().status == 201
+    connection.close()
+
+
+@pytest.mark.slow
+def test_azurite_builds_reads_and_adds_what_a_disk_does(azurite: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    for out in (f"{azurite}/data", str(tmp_path / "here")):
+        for count in (500, 900):
+            rows.write_text("id,x\n" + "".join(f"a{i},{i}\n" for i in range(count)))
+            table = bushel.sources.table(rows, key="id")
+            bushel.build(table, out, split="80/20", run=bushel.Run(workers=1, append=count > 500))
+    assert digests(as_path(f"{azurite}/data")) == digests(tmp_path / "here")
+    there, here = (bushel.open(out)["train"] for out in (f"{azurite}/data", str(tmp_path / "here")))
+    feeds = [bushel.batches(split, batch_size=32, order=bushel.Order(shuffle=True, seed=1)) for split in (there, here)]
+    for one, other in zip(*feeds, strict=True):
+        assert one["x"].tolist() == other["x"].tolist()
+    assert not list(bushel.check(f"{azurite}/data"))
+    with pytest.raises(FileProblem, match="there is no container 'nobox'"):
+        bushel.open("az://nobox/data")
