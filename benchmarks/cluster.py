@@ -21,6 +21,7 @@ import os
 import resource
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -38,6 +39,10 @@ import bushel
 import bushel.ray
 from bushel import Recipe, Run
 from bushel.building.engines import LocalEngine
+from bushel.building.planning.planner import encoder_of, plan_build
+from bushel.data.columns import BytesColumn
+from bushel.data.schema import Feature, Schema
+from bushel.sources.protocol import Block, Listing
 
 
 def main() -> None:
@@ -176,6 +181,82 @@ def time_plan(source: str, out: Path, is_remote: bool) -> tuple[float, int]:
     return seconds, size
 
 
+def names(folder: Path, scale: float) -> None:
+    """The plan of 100 million made-up names, of which nothing is read: memory of the program that builds."""
+    count = int(100_000_000 * scale)
+    peak = Peak()
+    seconds = timed("names", count, partial(plan_names, folder / "names", count))
+    print(f"   {peak.anonymous() / count:.1f} bytes a sample, {peak.anonymous() / 1e6:,.0f} MB in all (RssAnon)")
+    note(folder, names_a_second=count / seconds, names_bytes=peak.anonymous() / count)
+
+
+def plan_names(out: Path, count: int) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        recipe = Recipe(split="80/10/10", stratify="label")
+        source = Names(count)
+        plan_build(source, recipe, encoder_of(source, recipe, ()), out)
+    finally:
+        shutil.rmtree(out)
+
+
+class Names:
+    """A source of made-up names: a thousand folders, which are its partitions and its classes."""
+
+    reads = "random"
+    label = "label"
+
+    def __init__(self, count: int, folders: int = 1000) -> None:
+        self.count, self.folders = count, folders
+
+    def partitions(self) -> int:
+        return self.folders
+
+    def schema(self) -> Any:
+        return Schema(features={"label": Feature(dtype="int64"), "key": Feature(dtype="str")})
+
+    def list(self, partition: int, columns: Any) -> Listing:
+        rows = np.arange(partition, self.count, self.folders)
+        digits = np.char.zfill((rows // self.folders).astype(f"S{9}"), 9)
+        text = np.frombuffer(b"".join([b"%04d/IMG_%s.jpg" % (partition, name) for name in digits.tolist()]), np.uint8)
+        keys = BytesColumn(np.arange(len(rows) + 1) * (len(text) // max(1, len(rows))), text)
+        label = np.full(len(rows), partition)
+        return Listing(keys, {"label": label, "key": keys}, np.full(len(rows), 100_000), {})
+
+    def read(self, partition: int, rows: Any) -> Any:
+        keys = self.list(partition, ()).keys.take(rows)
+        yield Block(np.asarray(rows), {"label": np.full(len(rows), partition), "key": keys}, [])
+
+    def locate(self, partition: int, row: int) -> str:
+        return f"{partition}/{row}"
+
+    def fingerprint(self) -> str:
+        return str(self.count)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+class Peak:
+    """How much memory of its own this process had at most, since this was made."""
+
+    def __init__(self) -> None:
+        self._most, self._before = 0, self._now()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _now(self) -> int:
+        status = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon"))
+
+    def _watch(self) -> None:
+        while True:
+            self._most = max(self._most, self._now())
+            time.sleep(0.05)
+
+    def anonymous(self) -> int:
+        return max(0, self._most - self._before)
+
+
 class Planned(Exception):
     """The plan is there."""
 
@@ -256,6 +337,7 @@ QUESTIONS: dict[str, Callable[[Path, float], None]] = {
     "rows": rows,
     "scheduler": scheduler,
     "plan": plan,
+    "names": names,
     "data": data,
     "project": project,
 }
