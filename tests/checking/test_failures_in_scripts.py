@@ -250,12 +250,6 @@ CASES = [
         + "def step(x):\n    with tf.GradientTape() as tape:\n        return model(x)  # <-\n",
     ),
     (
-        "S12",
-        "PIP046",
-        "photos",
-        PHOTOS + "flip = keras.layers.RandomFlip()\ntrain = records.map(lambda image: flip(image))  # <-\n",
-    ),
-    (
         "adapt in map",
         "PIP047",
         "reviews",

@@ -140,6 +140,26 @@ CORRECT = [
         "a, b, c, d = train_test_split(x, y)\n",
     ),
     (
+        "two views of one image",
+        PICTURES + "def view(image):\n    return tf.image.resize(tf.image.random_crop(image, (28, 28, 3)), (36, 36))\n"
+        "pairs = train.map(lambda image, label: (view(image), view(image))).batch(8)\n"
+        "net = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(8)])\n"
+        "net.compile('adam', keras.losses.SparseCategoricalCrossentropy(from_logits=True))\nnet.fit(pairs)\n",
+    ),
+    (
+        "writers in a list, which are closed in a loop",
+        READ + "writers = [tf.io.TFRecordWriter(f'out-{i}.tfrecord') for i in range(4)]\n"
+        "for i, record in enumerate(records):\n    writers[i % 4].write(record.numpy())\n"
+        "for writer in writers:\n    writer.close()\n",
+    ),
+    (
+        "records that the script writes itself",
+        READ + "with tf.io.TFRecordWriter('vectors.tfrecord') as writer:\n    writer.write(b'')\n"
+        "def parse_own(record):\n    spec = {'vector': tf.io.FixedLenFeature([24], tf.float32)}\n"
+        "    return tf.io.parse_single_example(record, spec)['vector']\n"
+        "own = tf.data.TFRecordDataset('vectors.tfrecord').map(parse_own).batch(32)\n",
+    ),
+    (
         "a few predictions of a shuffled set",
         READ + "model.compile('adam', 'sparse_categorical_crossentropy')\nmodel.predict(train.take(1))\n",
     ),
@@ -153,6 +173,34 @@ def test_what_is_not_proven_is_information_at_most(code: str, corpus: Path, tmp_
     data = corpus / ("photos" if "photos/" in code else "sensors")
     found = bushel.check(data, script=script, select=["PIP", "KER"])
     assert [f"{f.rule} {f.message}" for f in found if f.severity != "info"] == []
+
+
+OTHER = """
+import tensorflow as tf
+from tensorflow import keras
+def parse(record):
+    row = tf.io.parse_single_example(record, {"pixels": tf.io.FixedLenFeature([4], tf.float32),
+                                              "label": tf.io.FixedLenFeature([], tf.int64)})
+    return row["pixels"], row["label"]
+first = tf.data.TFRecordDataset("PATH").map(parse).shuffle(99).batch(8)
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, activation="softmax")])
+model.compile("adam", "sparse_categorical_crossentropy")
+model.fit(first)
+"""
+
+
+@pytest.mark.parametrize("name", ["other/train.tfrecord", "missing/train.tfrecord"])
+def test_only_records_that_are_not_elsewhere_are_compared_with_the_data(
+    name: str, corpus: Path, tmp_path: Path
+) -> None:
+    with bushel.Writer(tmp_path / "train.tfrecord") as writer:
+        writer.write({"x": 1.0})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "train.tfrecord").rename(tmp_path / "other" / "train.tfrecord")
+    script = tmp_path / "train.py"
+    script.write_text(OTHER.replace("PATH", name))
+    found = {f.rule for f in bushel.check(corpus / "sensors", script=script, select=["PIP"]) if f.severity != "info"}
+    assert found & {"PIP023", "PIP051"} == (set() if name.startswith("other") else {"PIP023", "PIP051"})
 
 
 def test_what_a_whole_run_measured_and_did_not_meet_is_information() -> None:

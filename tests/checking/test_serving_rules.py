@@ -123,8 +123,10 @@ def test_single_numbers_100_times_too_large_or_small_are_found(scale: float, tmp
                 writer.write({"a": np.float32(x[0]), "b": x[1:].astype(np.float32), "label": number % 2})
     run = agreed(tmp_path / "old.tfrecord", tmp_path / "run", "a", "b", split="all")
     assert rules(bushel.check(tmp_path / "old.tfrecord", contract=run)) == set()
-    found = bushel.check(tmp_path / "new.tfrecord", contract=run, select=["SRV"])
-    assert {(f.rule, f.evidence["subject"]) for f in found} == {("SRV005", "a"), ("SRV005", "b")}
+    (finding,) = bushel.check(tmp_path / "new.tfrecord", contract=run, select=["SRV"])
+    assert finding.rule == "SRV005"
+    assert {place.feature for place in finding.locations if place.feature} == {"a", "b"}
+    assert finding.message.endswith("; 1 more of 2 inputs also differ")
 
 
 def test_numbers_of_many_scales_and_missing_ones_are_no_other_range(tmp_path: Path) -> None:

@@ -88,6 +88,9 @@ def _labels(pair: Pair) -> Misfit | None:
     if loss in BINARY and labels == "numbers" and units == 1 and (high > 1 or low < 0):
         help = f"use {SPARSE[0]} and one output per class" if high > 1 else "number the labels 0 and 1"
         return Misfit("labels", f"labels range from {low:g} to {high:g} under {loss}, which takes 0 and 1", help)
+    if loss in BINARY and labels == "amounts" and (high > 1.05 or low < -0.05):
+        message = f"targets range from {low:.3g} to {high:.3g} under {loss}, which takes 0 to 1"
+        return Misfit("labels", message, "scale the targets to 0..1, or use mean_squared_error")
     if loss in BINARY and labels == "one_hot" and pair.activation == "softmax" and (units or 0) > 2:
         message = f"one class of {units} is true, and {loss} takes each output for a question of its own"
         return Misfit("labels", message, f"use {CATEGORICAL[0]}", confidence="likely")

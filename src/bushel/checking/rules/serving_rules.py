@@ -227,10 +227,28 @@ def inputs_of_another_range(facts: ServingFacts) -> Iterator[Finding]:
     Ignore: where values of this feature really span several scales.
     Reports: https://github.com/mindee/doctr/pull/375 https://github.com/keras-team/keras-io/issues/1549
     """
-    prepared = facts.prepared
-    if not isinstance(prepared, dict):
+    found = list(_other_ranges(facts))
+    if not found:
         return
-    for name, rows in prepared.items():
+    name, measured, expected = found[0]
+    more = f"; {len(found) - 1} more of {len(facts.contract.inputs)} inputs also differ" if len(found) > 1 else ""
+    yield Finding(
+        f"{name!r} prepared from this data goes up to {measured:.4g}, and in training up to {expected:.4g}{more}",
+        confidence="likely",
+        locations=[*facts.place, *(Location(feature=name) for name, _, _ in found)],
+        evidence={
+            "measured": {name: measured for name, measured, _ in found},
+            "expected": {name: expected for name, _, expected in found},
+            "subject": name,
+        },
+        help=["look at whether the data was scaled before it was stored"],
+    )
+
+
+def _other_ranges(facts: ServingFacts) -> Iterator[tuple[str, float, float]]:
+    """Inputs by name, with how large they are here and were in training, where these are of another scale."""
+    prepared = facts.prepared
+    for name, rows in prepared.items() if isinstance(prepared, dict) else ():
         golden = [_size(array) for g in facts.contract.golden if (array := _array_of(g, name)) is not None]
         here = [_size(row) for row in rows]
         known = facts.contract.inputs[name]
@@ -241,13 +259,7 @@ def inputs_of_another_range(facts: ServingFacts) -> Iterator[Finding]:
             expected = max(abs(known.min or 0.0), abs(known.max or 0.0))
             measured = measured if measured > expected else max(here)
         if expected and not 1 / _OTHER_SCALE < measured / expected < _OTHER_SCALE:
-            yield Finding(
-                f"{name!r} prepared from this data goes up to {measured:.4g}, and in training up to {expected:.4g}",
-                confidence="likely",
-                locations=[*facts.place, Location(feature=name)],
-                evidence={"measured": measured, "expected": expected, "examined": len(here), "subject": name},
-                help=["look at whether the data was scaled before it was stored"],
-            )
+            yield name, measured, expected
 
 
 def _array_of(golden: Golden, name: str) -> Any:

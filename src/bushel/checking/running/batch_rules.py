@@ -13,6 +13,7 @@ from bushel.checking.running.execution import Event, Execution, Spot
 BATCHING = ("batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length")
 SEPARATING = ("take", "skip", "shard", "filter", "take_while")
 SAME_SHARE = 0.5  # of validation that is in training
+COPIED_SHARE = 0.05
 LEAST_RECORDS = 8
 MOST_DROPPED = 0.2  # of the records
 FEW_BATCHES = 0.5  # of those that there are
@@ -120,6 +121,13 @@ def runs_out_of_data(run: Execution) -> Iterator[Finding]:
                 help="leave steps_per_epoch out, or repeat the dataset",
                 severity="error" if steps > look["batches"] else None,
             )
+        total = _records_in(run, look)
+        if look and look.get("infinite") and steps and steps == total and _named(run.chain(look), *BATCHING):
+            yield run.found(
+                f"steps_per_epoch is the number of records, {total:,}: it counts batches",
+                run.keyword(fit["place"], "steps_per_epoch"),
+                help="divide it by the size of a batch",
+            )
         val, asked = fit.get("val"), given["validation_steps"]
         if val and val.get("complete") and asked and asked > val["batches"]:
             yield run.found(
@@ -136,6 +144,13 @@ def runs_out_of_data(run: Execution) -> Iterator[Finding]:
             )
 
 
+def _records_in(run: Execution, look: Event | None) -> int:
+    """How many records the files of a dataset hold; 0 if that is not known of all of them."""
+    by_name = {str(file.path.resolve()): file.records for file in (run.data.files if run.data is not None else ())}
+    files = {name for link in run.chain(look) for name in link["files"]}
+    return sum(by_name[name] for name in files) if files <= set(by_name) else 0
+
+
 @rule("EXE013", "records-dropped", severity="warning", needs="execution", rank=60)
 def records_dropped(run: Execution) -> Iterator[Finding]:
     """Many records never reach the model.
@@ -146,14 +161,9 @@ def records_dropped(run: Execution) -> Iterator[Finding]:
     Ignore: where a part is meant to be left out.
     Reports: none collected.
     """
-    if run.data is None:
-        return
-    by_name = {str(file.path.resolve()): file.records for file in run.data.files}
     for role, look in run.data_of("train", "val"):
-        chain = run.chain(look)
-        files = {name for link in chain for name in link["files"]}
-        total = sum(by_name.get(name, 0) for name in files)
-        if not look.get("complete") or not total or any(name not in by_name for name in files):
+        chain, total = run.chain(look), _records_in(run, look)
+        if not look.get("complete") or not total:
             continue
         share = 1 - look["records"] / total
         if share <= MOST_DROPPED or look["batches"] == 0:
@@ -229,6 +239,27 @@ def pattern_matches_nothing(run: Execution) -> Iterator[Finding]:
                         help="use the names that the files have")  # fmt: skip
 
 
+@rule("EXE017", "writer-left-open", needs="execution", rank=20)
+def writer_left_open(run: Execution) -> Iterator[Finding]:
+    """A writer of records that is still open when the script ends.
+
+    Why: what is still buffered may be lost: `truncated record` hours into training, or a file of 0 bytes.
+    Example: `writer = tf.io.TFRecordWriter(path)` and no `writer.close()`
+    Fix: `with tf.io.TFRecordWriter(path) as writer:`
+    Ignore: never.
+    Reports: none collected.
+    """
+    told: set[str] = set()
+    for event in run.of("left_open"):
+        if f"{event['place']}" not in told:
+            told.add(f"{event['place']}")
+            yield run.found(
+                f"{event['path']!r} is never closed: {event['records']:,} records were written to it",
+                event["place"],
+                help="open it in a with block",
+            )
+
+
 @rule("EXE014", "result-discarded", needs="execution", rank=20)
 def result_discarded(run: Execution) -> Iterator[Finding]:
     """A link of a pipeline whose result is thrown away.
@@ -282,6 +313,8 @@ def one_class_per_batch(run: Execution) -> Iterator[Finding]:
         sizes = [int(size) for size in look.get("sizes", {})]
         if look.get("arrays") or len(counts) < 4 or not 2 <= len(classes) <= 200 or max(sizes, default=0) < 4:
             continue
+        if any(fit["train"] == look and fit["model"]["trainable_parameters"] < len(classes) for fit in run.fits):
+            continue  # a temperature, or a threshold, has no classes to forget
         drawn = sum(classes.values())
         expected = sum(1 - (1 - n / drawn) ** max(sizes) for n in classes.values())
         mean = sum(counts) / len(counts)
@@ -295,9 +328,27 @@ def one_class_per_batch(run: Execution) -> Iterator[Finding]:
             for link in shuffles
             if isinstance(link["arguments"].get("buffer_size"), int)
         ]
-        why = "shuffle comes after batch" if late else f"shuffle has {small[0]}" if small else "nothing shuffles them"
+        mixed = _place_in(chain, "shuffle")
+        joined = [chain[i]["place"] for i in _place_in(chain, "concatenate") if mixed and i > mixed[-1]]
+        why = (
+            "parts are joined after they were shuffled"
+            if joined
+            else "shuffle comes after batch"
+            if late
+            else f"shuffle has {small[0]}"
+            if small
+            else "nothing shuffles them"
+        )
         spot = (
-            late[-1] if late else shuffles[-1]["place"] if shuffles else chain[batches[0]]["place"] if batches else None
+            joined[-1]
+            if joined
+            else late[-1]
+            if late
+            else shuffles[-1]["place"]
+            if shuffles
+            else chain[batches[0]]["place"]
+            if batches
+            else None
         )
         yield run.found(
             f"batches for training hold {mean:.1f} of {len(classes)} classes on average, where {expected:.1f} are "
@@ -480,7 +531,8 @@ def reshuffled_split(run: Execution) -> Iterator[Finding]:
             shuffles = [
                 link
                 for link in before
-                if link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
+                if (link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False)
+                or (link["name"] == "list_files" and link["arguments"].get("shuffle") is not False)
             ]
             caches = [link for link in before if link["name"] in ("cache", "snapshot")]
             shuffles = [link for link in shuffles if not any(cache["id"] > link["id"] for cache in caches)]
@@ -517,20 +569,34 @@ def validation_in_training(run: Execution) -> Iterator[Finding]:
     Ignore: where the data is only there for a quick try.
     Reports: none collected.
     """
-    for fit in run.fits:
-        if fit["same"]:
+    for role, train, val, overlap, fit in run.comparisons():
+        if role == "val" and fit is not None and fit["same"]:
             yield run.found(
                 "fit validates on the dataset that it trains on",
                 run.keyword(fit["place"], "validation_data"),
                 help="give validation_data records that are not trained on",
             )
-        elif fit.get("val") and fit.get("train"):
-            yield from _shared(run, fit["train"], fit["val"], fit.get("overlap"), fit)
-    if run.loop is not None:
-        for train in run.loop["train"][:1]:
-            for number, val in enumerate(run.loop["val"][:2]):
-                overlaps = run.loop["overlaps"]
-                yield from _shared(run, train, val, overlaps[number] if number < len(overlaps) else None, None)
+        elif role == "val":
+            yield from _shared(run, train, val, overlap, fit)
+    yield from _trained_before(run)
+
+
+def _trained_before(run: Execution) -> Iterator[Finding]:
+    """Records that an earlier `fit` of the same model was given."""
+    for event in run.of("fit", "evaluate"):
+        shared, count = event.get("before") or (0, 0)
+        if count > LEAST_RECORDS and shared > SAME_SHARE * count and not run.has_stand_ins:
+            fits = [fit for fit in run.fits if event["kind"] == "fit" or fit["model"]["number"] == event["model"]]
+            made = fits[-1]["model"] if fits else {}
+            yield run.found(
+                f"{shared:,} of {count:,} records that the model is measured on were trained on by an earlier fit",
+                event["place"],
+                *(fit["place"] for fit in fits[-1:]),
+                made.get("place"),
+                made.get("compiled_at"),
+                help="make a new model for each fold, and measure on records that no fit has seen",
+            )
+            return
 
 
 def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit: Event | None) -> Iterator[Finding]:
@@ -561,6 +627,24 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
                 shared=sorted(common)[:3],
             )
             return
+    if overlap and overlap["windows"] > SAME_SHARE * overlap["val"] > LEAST_RECORDS * SAME_SHARE:
+        yield run.found(
+            f"{overlap['windows']:,} of {overlap['val']:,} windows of validation overlap with windows of training",
+            *run.lines_of(r"shuffle|permutation|train_test_split"),
+            run.keyword(place, "validation_data") if place else None,
+            help="split by time first, then cut into windows",
+        )
+        return
+    copies = train.get("records", 0) > 1.1 * (train.get("distinct") or 1) and _is_continuous(train)
+    if overlap and share > COPIED_SHARE and copies and not common:
+        yield run.found(
+            f"{overlap['shared']:,} of {overlap['val']:,} records of validation are also trained on: records were "
+            "repeated before they were split",
+            *run.lines_of(r"repeat|choice|resample|concat|tile|SMOTE|OverSampler"),
+            run.keyword(place, "validation_data") if place else None,
+            help="split first, and repeat records of the train part alone",
+        )
+        return
     if share > SAME_SHARE and overlap and not by_replacement and overlap["val"] > LEAST_RECORDS:
         reshuffling = any(
             link["name"] == "shuffle" and link["arguments"].get("reshuffle_each_iteration") is not False
@@ -576,6 +660,12 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
             run.keyword(place, "validation_data") if place else None,
             help="give validation records that are not trained on",
         )
+
+
+def _is_continuous(look: Event) -> bool:
+    """Whether two records are hardly the same by chance."""
+    inputs = [facts for facts in (look.get("inputs") or {}).values() if facts.get("integers") is False]
+    return any(len(facts["shape"]) > 1 and facts["shape"][-1] > 1 for facts in inputs)
 
 
 def _own_lines(train: list[Event], val: list[Event]) -> list[Spot]:

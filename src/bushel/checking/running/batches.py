@@ -29,6 +29,9 @@ class Look:
     dataset: Any
     batches: list[Any] = field(default_factory=list)  # the first ones, as NumPy
     digests: Counter[bytes] = field(default_factory=Counter)
+    heads: set[bytes] = field(default_factory=set)  # of windows, all steps but the last
+    tails: set[bytes] = field(default_factory=set)  # and all but the first
+    sums: Any = None  # of each column of a table: how many, their sum, and that of their squares
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -190,6 +193,7 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
             look.batches.append(element)
             kept_bytes += sum(a.nbytes for a in inputs.values())
         look.digests.update(digests(inputs))
+        _note_windows(look, inputs)
         own = _label_values(y)
         if own is not None:
             labels.update(own)
@@ -222,8 +226,34 @@ def _first_pass(look: Look, role: str, seconds: float) -> None:
         "padding": _padding(flat(x)),
         "padded_labels": _padded_labels(flat(x), flat(y)),
         "seeded": _is_seeded(),
+        "standard": complete and _is_standard(look),
         "label_in": _label_in(look),
     }
+
+
+def _note_windows(look: Look, inputs: dict[str, NDArray[Any]]) -> None:
+    """What tells windows of one series that overlap, and tables that were standardised."""
+    array = next(iter(inputs.values())) if len(inputs) == 1 else np.zeros(0)
+    if array.ndim not in (2, 3) or array.dtype.kind != "f" or not 4 <= array.shape[1] <= LONGEST_WINDOW:
+        return
+    look.heads.update(digests({"": array[:, :-1]}))
+    look.tails.update(digests({"": array[:, 1:]}))
+    if array.ndim == 2:
+        own = np.stack([np.full(array.shape[1], len(array)), array.sum(0), np.square(array, dtype=np.float64).sum(0)])
+        look.sums = own if look.sums is None else look.sums + own if look.sums.shape == own.shape else None
+
+
+def _is_standard(look: Look) -> bool:
+    """Whether every column has mean 0 and deviation 1: over just these records it was standardised."""
+    if look.sums is None or look.sums[0, 0] < LEAST_ROWS:
+        return False
+    mean = look.sums[1] / look.sums[0]
+    variance = look.sums[2] / look.sums[0] - mean**2
+    return bool(np.all(np.abs(mean) < 1e-3) and np.all(np.abs(variance - 1) < 5e-3))
+
+
+LONGEST_WINDOW = 2000
+LEAST_ROWS = 32
 
 
 def _label_in(look: Look) -> str | None:
@@ -346,7 +376,8 @@ def _second_pass(look: Look) -> None:
 def overlap(train: Look, val: Look) -> dict[str, Any]:
     """How many records of one dataset are in another."""
     shared = [digest for digest in val.digests if digest in train.digests]
-    return {"val": len(val.digests), "train": len(train.digests), "shared": len(shared)}
+    windows = len(val.heads & train.tails | val.tails & train.heads)
+    return {"val": len(val.digests), "train": len(train.digests), "shared": len(shared), "windows": windows}
 
 
 def tell_look(look: Look) -> None:

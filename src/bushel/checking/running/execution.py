@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -111,6 +112,26 @@ class Execution:
         if self.loop is not None:
             yield from (("train", look) for look in self.loop["train"])
             yield from (("val", look) for look in self.loop["val"])
+
+    @cached_property
+    def draws_on_purpose(self) -> bool:
+        """Whether one model answers for the same data again and again: that measures how sure it is."""
+        places = Counter(f"{event['place']}{event['model']}" for event in self.of("predict"))
+        is_repeated = max(places.values(), default=0) > 2 or any(True for _ in self.of("called_again"))
+        return is_repeated or bool(re.search(r"(?i)monte.?carlo|mc.?dropout|uncertain|epistemic", self.script.text))
+
+    def comparisons(self) -> Iterator[tuple[str, Event, Event, Event | None, Event | None]]:
+        """What one model was trained and then measured on: role, both looks, how they overlap, and the `fit`."""
+        for event in self.of("fit", "evaluate"):
+            if event["kind"] == "fit" and event.get("train") and event.get("val"):
+                yield "val", event["train"], event["val"], event.get("overlap"), event
+            if event["kind"] == "evaluate" and event.get("data"):
+                before = self.events[: self.events.index(event)]
+                fits = [one for one in before if one["kind"] == "fit" and one["model"]["number"] == event["model"]]
+                yield from (("evaluate", one["train"], event["data"], None, one) for one in fits[-1:] if one["train"])
+        loop = self.loop or {"pairs": ()}
+        for i, j, overlap in loop["pairs"]:
+            yield "val", loop["train"][i], loop["val"][j], overlap, None
 
     def original(self, name: str) -> Path:
         """The user's own file for one of the copy, named as the user names it."""

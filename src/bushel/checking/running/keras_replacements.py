@@ -56,7 +56,9 @@ def _from_folder(original: Any) -> Any:
 
 
 def _loaded(model: Any) -> Any:
-    model.__dict__["_bushel_loaded"] = True
+    for layer in model._flatten_layers():  # other models may be made of them
+        layer.__dict__["_bushel_loaded"] = True
+        layer.__dict__.pop("_bushel_history", None)
     return model
 
 
@@ -123,9 +125,9 @@ def _loading_weights(owner: Any, paths: Any) -> None:
         if not os.path.exists(str(found)) and not os.path.exists(f"{found}.index"):
             random_weights.append(str(filepath))
             seen.tell_once("weights", name=str(filepath), place=user_place())
-            self.__dict__["_bushel_loaded"] = True
+            _loaded(self)
             return None
-        self.__dict__["_bushel_loaded"] = True
+        _loaded(self)
         return original(self, found, *args, **kwargs)
 
     owner.load_weights = load
@@ -133,7 +135,7 @@ def _loading_weights(owner: Any, paths: Any) -> None:
 
     @functools.wraps(assign)
     def set_weights(self: Any, weights: Any) -> Any:
-        self.__dict__["_bushel_loaded"] = True
+        _loaded(self)
         return assign(self, weights)
 
     owner.set_weights = set_weights

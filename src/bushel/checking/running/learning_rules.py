@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from bushel.checking.report.findings import Finding
@@ -11,6 +12,8 @@ from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 from bushel.checking.running.failure_rules import NO_DERIVATIVE
 from bushel.checking.running.net_rules import loss_spot
+
+FEW_PARAMETERS = 32  # too few to memorise a batch
 
 
 @rule("EXE037", "callback-watches-nothing", severity="warning", needs="execution", rank=60)
@@ -109,6 +112,14 @@ def learning_rate(run: Execution) -> Iterator[Finding]:
             )
         for callback in fit["arguments"]["callbacks"]:
             planned = callback.get("rates") or []
+            if len(planned) > 3 and planned[0] > 0 and planned[len(planned) // 2] < planned[0] * 1e-4:
+                yield run.found(
+                    f"after {len(planned) // 2} of {len(planned)} epochs the learning rate is "
+                    f"{planned[len(planned) // 2]:.2g}, of {planned[0]:.2g} at first",
+                    *run.lines_in(callback.get("function"), r"\breturn\b|lambda"),
+                    callback["place"],
+                    help="multiply the rate of the epoch before by one factor, or the first rate by a power of it",
+                )
             if planned and (max(planned) > most or min(planned) < 0):
                 yield run.found(
                     f"the schedule sets learning rates of up to {max(planned):.3g}", callback["place"], severity="error"
@@ -130,6 +141,14 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
         model = fit["model"]
         if not found or not found["all"]:
             continue
+        if found.get("strangers"):
+            yield run.found(
+                f"{len(found['strangers'])} variables take part in the loss and are not weights of the model: nothing "
+                "ever updates them",
+                *run.lines_of(r"tf\.Variable\("),
+                *[layer["place"] for layer in model["layers"] if not layer["builtin"]][:2],
+                help="make them with self.add_weight, as attributes of a layer",
+            )
         nothing = [*found["missing"], *found["zero"]]
         if len(nothing) == found["all"] and found.get("loss") not in (0.0, None):
             yield run.found(
@@ -243,6 +262,20 @@ def does_not_learn(run: Execution) -> Iterator[Finding]:
     for fit in run.fits:
         model, probe = fit["model"], fit.get("probe") or {}
         losses = probe.get("losses") or []
+        negative = [
+            name for name, values in (fit.get("logs") or {}).items() if _is_divergence(name) and min(values) < -1e-3
+        ]
+        if negative or _falls_without_end(losses):
+            yield run.found(
+                f"{negative[0]} is negative, which a divergence never is: its sign is wrong"
+                if negative
+                else f"the loss of one small batch falls below 0, faster and faster, to {losses[-1]:.3g}",
+                *run.lines_of(r"\b\w*(kl|KL)\w*\s*=|\bloss\s*="),
+                fit["place"],
+                help="look at the signs of the parts of the loss",
+                severity="error" if negative else None,
+            )
+            continue
         spot = (
             (model.get("optimizer") or {}).get("place")
             or run.keyword(model.get("compiled_at"), "optimizer")
@@ -281,9 +314,22 @@ def does_not_learn(run: Execution) -> Iterator[Finding]:
             yield from _flat(run, fit, losses, probe.get("losses_with_adam") or [], spot)
 
 
+def _is_divergence(name: str) -> bool:
+    return re.search(r"(^|_)kl(d|_|$)|divergence", name.lower()) is not None
+
+
+def _falls_without_end(losses: list[float]) -> bool:
+    """Whether a loss is below 0 and falls more in each third than in the one before."""
+    if len(losses) < 45 or not all(math.isfinite(loss) for loss in losses) or losses[-1] > -abs(losses[0]):
+        return False
+    third = len(losses) // 3
+    falls = [losses[i * third] - losses[(i + 1) * third - 1] for i in range(3)]
+    return falls[2] > 1.5 * falls[1] > 2 * falls[0] > 0
+
+
 def _flat(run: Execution, fit: Event, losses: list[float], adam: list[float], spot: Spot) -> Iterator[Finding]:
     model = fit["model"]
-    nothing = fit["model"]["trainable"] == 0
+    nothing = fit["model"]["trainable_parameters"] < FEW_PARAMETERS  # such as one temperature
     gradients = (fit.get("probe") or {}).get("gradients") or {}
     dead = (
         gradients.get("all") and len(gradients.get("missing", ())) + len(gradients.get("zero", ())) == gradients["all"]
@@ -332,7 +378,7 @@ def random_at_inference(run: Execution) -> Iterator[Finding]:
                 "the same batch gives other outputs each time, with training=False",
                 *layers[:2],
                 help="leave training=True out of the model",
-                severity=None if layers else "info",  # a layer of the user's may draw on purpose
+                severity=None if layers and not run.draws_on_purpose else "info",  # custom layers may draw as well
             )
 
 
@@ -416,6 +462,72 @@ def gradients_not_applied(run: Execution) -> Iterator[Finding]:
         )
 
 
+@rule("EXE053", "layer-not-used", severity="warning", needs="execution", rank=60)
+def layer_not_used(run: Execution) -> Iterator[Finding]:
+    """A layer that is called, and whose result no model uses; or one that a model has and never calls.
+
+    Why: the model is smaller than it looks: one line went on from the wrong variable.
+    Example: `x = Conv2D(16, 3)(inputs); x = Conv2D(32, 3)(inputs)`
+    Fix: go on from the result of the layer before.
+    Ignore: where a layer is only used after training.
+    Reports: none collected.
+    """
+    if not run.is_whole:
+        return
+    spots = [event["place"] for event in run.of("unused_layer")]
+    if spots:
+        yield run.found(
+            f"{len(spots)} layers are called here, but no model uses what they give",
+            *spots[:4],
+            help="go on from the result of the layer before",
+        )
+    told: set[str] = set()
+    for fit in run.fits:
+        for layer in fit["model"]["layers"]:
+            if layer.get("uncalled") and layer["place"] and f"{layer['place']}" not in told:
+                told.add(f"{layer['place']}")
+                yield run.found(f"this {layer['class']} is part of the model, and is never called", layer["place"])
+
+
+@rule("EXE054", "accumulator-never-cleared", needs="execution", rank=40)
+def accumulator_never_cleared(run: Execution) -> Iterator[Finding]:
+    """Gradients that are added up and applied again and again.
+
+    Why: each step applies all gradients since the beginning: the steps grow until training diverges.
+    Example: `total.assign_add(gradient)` and `apply_gradients`, without `total.assign(tf.zeros_like(total))`
+    Fix: set the sums to zero after they were applied.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in list(run.of("never_cleared"))[:1]:
+        applied = next((one["place"] for one in run.of("applied")), None)
+        yield run.found(
+            "gradients are added up here, and the sums are never set back to zero",
+            event["place"],
+            applied,
+            help="assign zeros after apply_gradients",
+        )
+
+
+@rule("EXE055", "float16-not-scaled", severity="warning", needs="execution", rank=60)
+def float16_not_scaled(run: Execution) -> Iterator[Finding]:
+    """Gradients in mixed_float16 without a scaled loss.
+
+    Why: small gradients are 0 in float16: parts of the model learn nothing. `fit` scales the loss, custom steps must.
+    Example: `keras.mixed_precision.set_global_policy("mixed_float16")` and `tape.gradient(loss, variables)`
+    Fix: `LossScaleOptimizer(optimizer)`, and the gradient of `optimizer.scale_loss(loss)`; or mixed_bfloat16.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for event in list(run.of("not_scaled"))[:1]:
+        yield run.found(
+            "gradients are computed in float16 from a loss that is not scaled",
+            event["place"],
+            *run.lines_of(r"mixed_float16"),
+            help="take the gradient of optimizer.scale_loss(loss), with a LossScaleOptimizer",
+        )
+
+
 @rule("EXE051", "step-without-training", severity="warning", needs="execution", rank=60, silences=("PIP045",))
 def step_without_training(run: Execution) -> Iterator[Finding]:
     """A training step that calls the model without `training=True`, or an evaluation with it.
@@ -446,6 +558,7 @@ def step_without_training(run: Execution) -> Iterator[Finding]:
                 f"the model is called with training=True where nothing is trained: {layers} change the outputs",
                 event["place"],
                 help="model(x, training=False)",
+                severity="info" if run.draws_on_purpose else None,
             )
 
 
@@ -462,6 +575,13 @@ def metric_never_reset(run: Execution) -> Iterator[Finding]:
     for event in run.of("metrics"):
         for metric in event["metrics"]:
             rounds = {round for _, round in metric["results"]}
+            if metric.get("mixed_at") and metric["resets"]:
+                yield run.found(
+                    f"this {metric['class']} goes on from training to validation: what it gives is a mix of both",
+                    metric["mixed_at"],
+                    metric["place"],
+                    help="reset it in between, or use a metric of its own for validation",
+                )
             if metric["updates"] and not metric["resets"] and len(rounds) > 1:
                 yield run.found(
                     f"this {metric['class']} is never reset: each epoch is added to the ones before",

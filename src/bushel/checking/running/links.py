@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import random
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from bushel.checking.running.replacements import paths
-from bushel.checking.running.user_code import Place, seen, user_place, user_places
+from bushel.checking.running.user_code import Place, is_user_file, seen, user_place, user_places
 
 LINKS = (
     "apply", "batch", "bucket_by_sequence_length", "cache", "concatenate", "enumerate", "filter", "flat_map",
@@ -57,6 +59,7 @@ class Link:
     files: list[str] = field(default_factory=list)
     uses: list[str] = field(default_factory=list)
     random: str | None = None  # "each time", "always the same"
+    wraps: list[Place] = field(default_factory=list)  # lines that subtract from unsigned integers
     callers: list[Place] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
@@ -68,8 +71,9 @@ class Link:
             "inputs": [link.id for link in self.inputs],
             "arguments": {name: _short(value) for name, value in self.arguments.items()},
             "function": function_place(self.function),
-            "files": self.files[:2000],
+            "files": [os.path.realpath(name) for name in self.files[:2000]],
             "random": self.random,
+            "wraps": self.wraps,
             "callers": self.callers[:6],
             "parts": _parts(self.dataset),
         }
@@ -166,7 +170,8 @@ def _remember(name: str, dataset: Any, inputs: list[Any], arguments: dict[str, A
     known = [link for link in (link_of(one) for one in inputs) if link is not None]
     function = next((v for v in arguments.values() if callable(v) and not isinstance(v, type)), None)
     link = Link(len(_by_id) + 1, name, place, known, arguments, dataset, function)
-    link.random = _randomness(dataset) if function is not None else None
+    if function is not None:
+        link.random, link.wraps = _randomness(dataset), _wrapping(dataset)
     link.callers = user_places()[1:]
     _by_id[id(dataset)] = link
     return link
@@ -194,6 +199,25 @@ def _randomness(dataset: Any) -> str | None:
         if all(_comes_from_constants(node, by_name, fed) for node in stateless if node.name in by_name):
             return "always the same"
     return "each time"
+
+
+def _wrapping(dataset: Any) -> list[Place]:
+    """Lines that take something off unsigned integers: 3 - 5 is 254 there. Class numbers are only moved by 1."""
+    import numpy as np
+    import tensorflow as tf
+
+    graph = getattr(getattr(getattr(dataset, "_map_func", None), "function", None), "graph", None)
+    found = []
+    for operation in graph.get_operations() if graph is not None else ():
+        if operation.type != "Sub" or not operation.outputs[0].dtype.is_unsigned or not operation.outputs[0].shape.rank:
+            continue
+        first, second = (tf.get_static_value(one) for one in operation.inputs)
+        if first is None and (second is None or np.max(second) > LARGEST_SHIFT):
+            found += [(f.filename, f.lineno, f.name) for f in operation.traceback if is_user_file(f.filename)][-1:]
+    return found
+
+
+LARGEST_SHIFT = 2
 
 
 def _comes_from_constants(node: Any, by_name: dict[str, Any], constants: set[str]) -> bool:
@@ -464,7 +488,7 @@ def _is_direct(places: Iterable[Place]) -> bool:
 
 def _watch_writers(tf: Any) -> None:
     kind = tf.io.TFRecordWriter
-    begin, write = kind.__init__, kind.write
+    begin, write, close, leave = kind.__init__, kind.write, kind.close, kind.__exit__
 
     def __init__(self: Any, path: Any, *args: Any, **kwargs: Any) -> None:
         place = user_place()
@@ -472,6 +496,7 @@ def _watch_writers(tf: Any) -> None:
         begin(self, target, *args, **kwargs)
         self.__dict__["_bushel"] = {"path": str(path), "place": place, "records": 0}
         if place is not None:
+            _open_writers[id(self)] = weakref.ref(self)
             seen.tell("writer", path=str(path), place=place)
 
     def counted(self: Any, record: Any) -> Any:
@@ -482,4 +507,22 @@ def _watch_writers(tf: Any) -> None:
                 seen.tell("written", path=facts["path"], place=facts["place"])
         return write(self, record)
 
-    kind.__init__, kind.write = __init__, counted
+    def closed(self: Any) -> Any:
+        _open_writers.pop(id(self), None)
+        return close(self)
+
+    def __exit__(self: Any, *args: Any) -> Any:
+        _open_writers.pop(id(self), None)
+        return leave(self, *args)
+
+    kind.__init__, kind.write, kind.close, kind.__exit__ = __init__, counted, closed, __exit__
+
+
+_open_writers: dict[int, weakref.ref[Any]] = {}
+
+
+def tell_open_writers() -> None:
+    """Write down the writers that nobody has closed; one that is gone has closed its file itself."""
+    for writer in [kept() for kept in _open_writers.values()]:
+        if writer is not None and writer._bushel["records"]:
+            seen.tell("left_open", **writer._bushel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import time
 from typing import Any
@@ -68,6 +69,7 @@ def _layer_facts(layer: Any) -> dict[str, Any]:
         "activation": _activation(layer),
         "is_model": hasattr(layer, "layers"),
         "builtin": type(layer).__module__.startswith("keras"),
+        "uncalled": not getattr(layer, "built", True),
     }
     for name in (
         "units",
@@ -157,12 +159,21 @@ def behaving_layers(model: Any) -> list[str]:
     return sorted(set(found))
 
 
+_numbered = itertools.count(1)
+
+
+def number_of(model: Any) -> int:
+    """A number by which a model is known from one use to the next."""
+    return int(model.__dict__.setdefault("_bushel_number", next(_numbered)))
+
+
 def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:
     """What rules read of a model."""
     layers = _layers(model)
     metrics = getattr(model, "_bushel_metrics", None)
     return {
         "name": model.name,
+        "number": number_of(model),
         "class": type(model).__name__,
         "place": place_of(model),
         "frozen_at": model.__dict__.get("_bushel_frozen"),
@@ -171,6 +182,7 @@ def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:
         "trainable": len(model.trainable_weights),
         "weights": len(model.weights),
         "parameters": int(sum(int(np.prod(w.shape)) for w in model.weights)),
+        "trainable_parameters": int(sum(int(np.prod(w.shape)) for w in model.trainable_weights)),
         "loss": describe_loss(getattr(model, "loss", None)),
         "optimizer": _optimizer_facts(getattr(model, "optimizer", None), steps),
         "metrics": metrics,
@@ -255,6 +267,8 @@ def probe(model: Any, batch: Any, dataset: Any, parameters: int) -> dict[str, An
             facts["gradients"] = _gradients(tf, model, x, y, weights)
         if time.monotonic() - begun > PROBE_SECONDS * 1.5:
             return facts
+        with contextlib.suppress(Exception):
+            facts["judged"] = _judged(tf, model.loss, y, facts["outputs"])
         steps = PROBE_STEPS if parameters < LARGE else PROBE_STEPS // 6
         with _weights_kept(model):
             before = [np.array(w) for w in model.trainable_weights]
@@ -268,6 +282,25 @@ def probe(model: Any, batch: Any, dataset: Any, parameters: int) -> dict[str, An
             with _weights_kept(model):
                 facts["losses_with_adam"] = _train_with_adam(tf, model, x, y, weights, steps)
     return facts
+
+
+def _judged(tf: Any, loss: Any, y: Any, outputs: dict[str, Any]) -> list[float] | None:
+    """What a loss of the user's own says of right answers, and of wrong ones."""
+    function = getattr(loss, "fn", loss)
+    code = getattr(function, "__code__", None) or getattr(getattr(type(loss), "call", None), "__code__", None)
+    labels, shape = np.asarray(y), outputs.get("shape") or []
+    if code is None or not is_user_file(code.co_filename) or labels.dtype.kind not in "fiub" or "min" not in outputs:
+        return None
+    is_index = labels.ndim < len(shape) and shape[-1] > 1 and labels.dtype.kind in "iu"
+    if is_index:
+        right, wrong = (np.eye(shape[-1])[(labels.reshape(shape[:-1]) + k) % shape[-1]] for k in (0, 1))
+    elif labels.size == math.prod(shape) and np.isin(labels, (0, 1)).all():
+        right, wrong = labels.reshape(shape), 1 - labels.reshape(shape)
+    else:
+        return None
+    is_probability = outputs["min"] >= 0 and outputs["max"] <= 1
+    answers = [one * 0.998 + 0.001 if is_probability else one * 20.0 - 10.0 for one in (right, wrong)]
+    return [float(np.mean(np.asarray(loss(y, tf.constant(one, tf.float32))))) for one in answers]
 
 
 def _does_not_fall(losses: list[float]) -> bool:
@@ -321,6 +354,8 @@ def _gradients(tf: Any, model: Any, x: Any, y: Any, weights: Any) -> dict[str, A
         predicted = model(x, training=True)
         loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weights, training=True)
     variables = model.trainable_weights
+    known = {id(getattr(weight, "_value", weight)) for weight in model.weights}
+    strangers = [list(one.shape) for one in tape.watched_variables() if id(one) not in known]
     found = tape.gradient(loss, [v.value for v in variables])
     missing, zero = [], []
     largest = 0.0
@@ -333,7 +368,8 @@ def _gradients(tf: Any, model: Any, x: Any, y: Any, weights: Any) -> dict[str, A
         if size == 0.0:
             zero.append(variable.path)
     value = float(np.asarray(loss).reshape(-1)[0])
-    return {"loss": value, "missing": missing, "zero": zero, "all": len(variables), "largest": largest}
+    found = {"loss": value, "missing": missing, "zero": zero, "all": len(variables), "largest": largest}
+    return found | {"strangers": strangers}
 
 
 def _train_with_adam(tf: Any, model: Any, x: Any, y: Any, weights: Any, steps: int) -> list[float]:

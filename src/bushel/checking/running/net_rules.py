@@ -119,6 +119,8 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
     weighted = [layer["class"] for layer in model["layers"] if layer["weights"] and not layer["is_model"]]
     is_pretrained = any(True for _ in run.of("weights"))  # its statistics are those of another range
     normalises = "BatchNormalization" in weighted[:2] and not is_pretrained
+    applications = [event["name"] for event in run.of("weights") if network_range(event["name"])]
+    frozen = sum(not layer["trainable"] for layer in model["layers"])
     for _, facts in _images(look):
         low, high = facts["min"], facts["max"]
         if not rescaling and scales_itself and low >= 0 and 0 < high <= 1.0:
@@ -134,6 +136,23 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
                 help="divide by 255, or begin the model with Rescaling(1 / 255)",
                 confidence="likely",
             )
+        elif len(applications) == 1 and not scaling and not custom and _is_far(applications[0], low, high):
+            yield run.found(
+                f"images of {low:.3g} to {high:.3g} go into {applications[0]}, which is made for "
+                f"{network_range(applications[0])}",
+                *_map_spots(run, look, SCALES),
+                *run.lines_of(r"import.*preprocess_input"),
+                help="use the preprocess_input of its own module",
+                severity=None if frozen * 2 > len(model["layers"]) else "info",  # weights may learn another range
+            )
+
+
+def _is_far(name: str, low: float, high: float) -> bool:
+    """Whether images are in another range than the one for which a network was trained."""
+    size = max(abs(low), abs(high))
+    return {"-1..1": size > 2.5, "the means of ImageNet taken off": size < 5, "standardised": size > 10}.get(
+        network_range(name) or "", False
+    )
 
 
 @rule("EXE031", "scaled-twice", needs="execution", rank=60)
@@ -222,6 +241,29 @@ def bytes_of_another_type(run: Execution) -> Iterator[Finding]:
                 return
 
 
+@rule("EXE046", "integers-wrap-around", needs="execution", rank=35)
+def integers_wrap_around(run: Execution) -> Iterator[Finding]:
+    """Something is taken off unsigned integers, such as the mean off pixels.
+
+    Why: they have no negative values: in uint8, 3 - 5 is 254, and dark pixels become the brightest.
+    Example: `tf.io.decode_jpeg(data) - 127`
+    Fix: `tf.cast(image, tf.float32) - 127`
+    Ignore: where values are known to be larger than what is taken off.
+    Reports: none collected.
+    """
+    told: set[tuple[str, int]] = set()
+    for link in run.links.values():
+        for place in link.get("wraps") or ():
+            if (place[0], place[1]) not in told:
+                told.add((place[0], place[1]))
+                yield run.found(
+                    "this is taken off unsigned integers, which wrap around below 0",
+                    place,
+                    link["place"],
+                    help="cast to tf.float32 first",
+                )
+
+
 @rule("EXE033", "not-a-number", needs="execution", rank=40)
 def not_a_number(run: Execution) -> Iterator[Finding]:
     """NaN or infinite values in batches.
@@ -298,7 +340,8 @@ def labels_seen(labels: Event, counts: Event | None = None) -> dict[str, Any]:
         return {"labels": "rows", "depth": shape[-1]}
     values = [float(value) for value in counts or ()] or [labels["min"], labels["max"]]
     if is_row or len(shape) > 2:
-        return {}
+        is_float = str(labels.get("dtype", "")).startswith("float")
+        return {"labels": "amounts", "low": labels["min"], "high": labels["max"]} if is_float else {}
     return {"labels": "numbers" if labels.get("integers") else "amounts", "low": min(values), "high": max(values)}
 
 
@@ -408,6 +451,54 @@ def _is_swapped(outputs: Event, labels: Event) -> bool:
     return str(outputs.get("dtype", "")).startswith(("int", "uint")) and str(labels.get("dtype", "")).startswith(
         "float"
     )
+
+
+@rule("EXE048", "largest-of-one", needs="execution", rank=35)
+def largest_of_one(run: Execution) -> Iterator[Finding]:
+    """Softmax or argmax along an axis that has a single value.
+
+    Why: softmax gives 1 and argmax gives 0, whatever the value is: attention attends to everything alike, and every
+    record is of class 0.
+    Example: `softmax(scores, axis=-1)` of scores of shape (batch, time, 1); `np.argmax(p, axis=1)` of one sigmoid
+    Fix: the axis of time, or of classes; `p > 0.5` for one sigmoid.
+    Ignore: never.
+    Reports: none collected.
+    """
+    told: set[str] = set()
+    for event in run.of("of_one"):
+        if f"{event['place'][:2]}" not in told:
+            told.add(f"{event['place'][:2]}")
+            is_argmax = "argmax" in event["name"]
+            yield run.found(
+                f"axis {event['axis']} has one value, of which {event['name']} is always {0 if is_argmax else 1}",
+                event["place"],
+                *run.lines_of("argmax" if is_argmax else r"[sS]oftmax\("),
+                help="compare one sigmoid with 0.5" if is_argmax else "take it along the axis of what is compared",
+            )
+
+
+@rule("EXE047", "loss-prefers-wrong-answers", needs="execution", rank=30)
+def loss_prefers_wrong_answers(run: Execution) -> Iterator[Finding]:
+    """A custom loss that is larger for right answers than for wrong ones.
+
+    Why: training makes a loss small: here it teaches the model to answer wrongly.
+    Example: a Dice coefficient or an IoU that is returned as it is
+    Fix: return `1 - dice`, or its negative.
+    Ignore: never.
+    Reports: none collected.
+    """
+    for fit in run.fits:
+        judged = (fit.get("probe") or {}).get("judged") or []
+        is_known = len(judged) == 2 and all(math.isfinite(one) for one in judged)
+        if is_known and judged[0] > judged[1] + 1e-3 * abs(judged[1]):
+            loss = fit["model"].get("loss") or {}
+            returns = run.lines_in(loss.get("function"), r"\breturn\b")
+            yield run.found(
+                f"the loss is {judged[0]:.3g} for right answers and {judged[1]:.3g} for wrong ones",
+                *returns[-1:],
+                loss_spot(run, fit["model"]),
+                help="return 1 minus it, or its negative",
+            )
 
 
 @rule("EXE036", "class-weight", severity="warning", needs="execution", rank=60)

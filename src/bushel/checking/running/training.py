@@ -14,7 +14,7 @@ import numpy as np
 from bushel.checking.running import links, watched_steps
 from bushel.checking.running.batches import Look, array_facts, label_facts, look_at, overlap
 from bushel.checking.running.failures import tell_failure
-from bushel.checking.running.models import model_facts, probe
+from bushel.checking.running.models import model_facts, number_of, probe
 from bushel.checking.running.user_code import seen, steps, user_place
 from bushel.checking.running.watched_steps import loops
 
@@ -124,7 +124,8 @@ def _install_compile(trainer: Any) -> None:
         given |= {"jit_compile": False}
         given.pop("steps_per_execution", None)
         result = original(self, **given)
-        self.__dict__["_bushel_compiled"] = user_place()
+        self.__dict__["_bushel_compiled"] = place = user_place()
+        loops.compiled.append((number_of(self), place, loops.fits))
         self.__dict__.pop("_bushel_trainable", None)
         metrics = given.get("metrics")
         self.__dict__["_bushel_metrics"] = (
@@ -185,12 +186,14 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     val = _as_look(val_x, val_y, given.get("validation_batch_size") or batch_size, "val") if val_x is not None else None
     facts = {
         "place": place,
+        "compiled": _compiled_again(model),
         "unfrozen": _is_unfrozen(model),
         "arguments": _fit_arguments(given),
         "train": train.facts if train else None,
         "val": val.facts if val else None,
         "same": val is not None and val is train,
         "overlap": overlap(train, val) if train and val and train is not val else None,
+        "before": _trained_before(model, val) if val is not train else None,
         "split": _split_facts(given),
     }
     total = _total_steps(given, train)
@@ -221,6 +224,9 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
         raise
     described = model_facts(model, steps=total)
     _note_trained(model)
+    kept = _history(model)
+    kept["train"] |= set(train.digests) if train is not None else set()
+    kept["val"] |= set(val.digests) if val is not None else set()
     probed = None
     if train is not None and _is_to_be_probed(described):
         seen.tell("stage", doing="probe", place=place)
@@ -240,15 +246,33 @@ def _is_unfrozen(model: Any) -> list[int] | None:
     return [before, now] if before is not None and before != now else None
 
 
+def _compiled_again(model: Any) -> bool:
+    """Whether the same line compiles this model before each `fit`."""
+    own = [(place, fits) for number, place, fits in loops.compiled if number == number_of(model)]
+    return len(own) > 1 and own[-1][0] == own[-2][0] and own[-1][1] > own[-2][1]
+
+
 def _note_trained(model: Any) -> None:
     model.__dict__["_bushel_trainable"] = len(model.trainable_weights)
     loops.trained |= {id(weight) for weight in model.weights}
     loops.kept.append(list(model.weights))
 
 
+def _history(model: Any) -> dict[str, set[bytes]]:
+    """The records that a model was trained and validated on since its weights were made or loaded."""
+    known: dict[str, set[bytes]] = model.__dict__.setdefault("_bushel_history", {"train": set(), "val": set()})
+    return known
+
+
+def _trained_before(model: Any, look: Look | None) -> list[int] | None:
+    """How many of the records in a dataset earlier calls of `fit` have trained on, and how many there are."""
+    before = _history(model)["train"]
+    return [sum(one in before for one in look.digests), len(look.digests)] if look is not None and before else None
+
+
 def _is_untrained(model: Any) -> bool:
     """Whether another model was trained, and this one neither trained nor loaded."""
-    if not loops.trained or "_bushel_loaded" in model.__dict__:
+    if not loops.trained or any("_bushel_loaded" in layer.__dict__ for layer in model._flatten_layers()):
         return False
     return bool(model.weights) and not any(id(weight) in loops.trained for weight in model.weights)
 
@@ -322,6 +346,7 @@ def _callback_facts(callback: Any, given: dict[str, Any]) -> dict[str, Any]:
         facts["wants"] = {"less": "min", "greater": "max"}.get(getattr(monitor, "__name__", ""))
     if facts["class"] == "LearningRateScheduler":
         with contextlib.suppress(Exception):
+            facts["function"] = links.function_place(callback.schedule)
             facts["rates"] = _scheduled(callback.schedule, int(given.get("epochs") or 1))
     return facts
 
@@ -368,9 +393,11 @@ def _evaluate(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any
     seen.tell(
         "evaluate",
         place=place,
+        model=number_of(model),
         data=look.facts if look else None,
         steps=_number(steps_asked),
         untrained=_is_untrained(model),
+        before=_trained_before(model, look) if look and set(look.digests) & _history(model)["val"] else None,
     )
     try:
         return run(**given)
@@ -389,6 +416,7 @@ def _predict(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     seen.tell(
         "predict",
         place=place,
+        model=number_of(model),
         data=look.facts if look else None,
         steps=_number(given.get("steps")),
         untrained=_is_untrained(model),
@@ -429,6 +457,7 @@ def _on_batch(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any
             loops.gradients += 1
             if loops.current is not None:
                 loops.trained_on[id(loops.current)] = loops.current
+                loops.met.add((number_of(model), id(loops.current)))
         if place is not None:
             key = f"batch:{place}"
             if key not in loops.losses:

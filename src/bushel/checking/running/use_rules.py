@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Literal
@@ -22,6 +23,12 @@ def _map_places(run: Execution, look: Event) -> list[Spot]:
     return [spot for link in maps[::-1] for spot in (link["place"], link["function"]) if spot][:3]
 
 
+def _lines_in_maps(run: Execution, look: Event, pattern: str) -> list[Spot]:
+    """Lines of the functions that make the batches, the last one first."""
+    functions = [link["function"] for link in run.chain(look) if link["name"] == "map" and link["function"]]
+    return [spot for function in functions[::-1] for spot in run.lines_in(function, pattern)][:2]
+
+
 @rule("EXE060", "prepared-in-two-ways", needs="execution", rank=35)
 def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
     """Validation or test data in another range, shape or type than training data.
@@ -33,19 +40,26 @@ def prepared_in_two_ways(run: Execution) -> Iterator[Finding]:
     Reports: none collected.
     """
     told: set[str] = set()
-    trained = [look for _, look in run.data_of("train")]
-    for role, look in run.data_of("val", "evaluate"):
-        for train in trained[:1]:
-            for message in _differences(train, look):
-                if message not in told:
-                    told.add(message)
-                    filters = [link["place"] for link in run.chain(train) if link["name"] == "filter"]
-                    yield run.found(
-                        f"training data has {message} in {'validation' if role == 'val' else 'evaluation'}",
-                        *(filters[:1] if "label" in message else ()),
-                        *_map_places(run, look),
-                        help="prepare both with the same function",
-                    )
+    for role, train, look, _, _ in run.comparisons():
+        if train.get("standard") and look.get("standard") and train["records"] != look["records"]:
+            yield run.found(
+                "training and validation data both have mean 0 and deviation 1 in every column: each was scaled by "
+                "its own statistics",
+                *run.lines_of(r"\.mean\(|\.std\(|fit_transform|moments\(|reduce_std|\.adapt\("),
+                help="scale both by the statistics of the training data",
+                severity="warning",
+            )
+            return
+        for message in _differences(train, look):
+            if message not in told:
+                told.add(message)
+                filters = [link["place"] for link in run.chain(train) if link["name"] == "filter"]
+                yield run.found(
+                    f"training data has {message} in {'validation' if role == 'val' else 'evaluation'}",
+                    *(filters[:1] if "label" in message else ()),
+                    *_map_places(run, look),
+                    help="prepare both with the same function",
+                )
 
 
 def _differences(train: Event, other: Event) -> Iterator[str]:
@@ -89,12 +103,11 @@ def label_among_inputs(run: Execution) -> Iterator[Finding]:
         is_copy = look["label_in"].startswith(("input", "the input")) and len(labels.get("shape") or []) > 1
         if is_copy and "ategorical" not in loss and "categorical" not in loss:
             continue
-        functions = [link["function"] for link in run.chain(look) if link["name"] == "map" and link["function"]]
-        returns = [spot for function in functions[::-1] for spot in run.lines_in(function, r"\breturn\b")]
         yield run.found(
             f"{look['label_in']} is the label itself",
             *(_map_places(run, look) or [fit["place"]]),
-            *returns[:2],
+            *_lines_in_maps(run, look, r"\b(stack|concat)\("),
+            *_lines_in_maps(run, look, r"\breturn\b"),
             *[spot for origin in _origins(run, fit) for spot in run.made_before(origin)[:2]],
             *(run.lines_of(rf"[\"']{re.escape(run.data.label)}[\"']") if run.data and run.data.label else ()),
             help="take it out of the inputs" if not is_copy else "shift the targets by one",
@@ -199,7 +212,11 @@ def nothing_is_trained(run: Execution) -> Iterator[Finding]:
             if facts.get("max") == 0 and facts.get("min") == 0:
                 yield run.found("all sample weights are 0", *_map_places(run, fit["train"]))
             elif (facts.get("min") or 0) < 0:
-                yield run.found(f"sample weights reach down to {facts['min']:.3g}", *_map_places(run, fit["train"]))
+                yield run.found(
+                    f"sample weights reach down to {facts['min']:.3g}: labels may have taken their place",
+                    *_map_places(run, fit["train"]),
+                    *_lines_in_maps(run, fit["train"], r"\breturn\b"),
+                )
     for event in run.of("evaluate", "predict"):
         if event.get("untrained"):
             yield run.found(
@@ -294,10 +311,21 @@ def made_in_every_step(run: Execution) -> Iterator[Finding]:
             event["place"],
             help="make it once, before the loop",
         )
+    for before, fit in itertools.pairwise(run.fits):
+        is_same = all(before[part] == fit[part] for part in ("place", "arguments"))
+        rates = [(one["model"].get("optimizer") or {}).get("rate") for one in (before, fit)]
+        is_same &= before["model"]["number"] == fit["model"]["number"] and rates[0] == rates[1]
+        if fit.get("compiled") and is_same and before["model"]["trainable"] == fit["model"]["trainable"]:
+            yield run.found(
+                "the model is compiled again before every fit: the optimizer forgets its momentum",
+                fit["model"].get("compiled_at"),
+                fit["place"],
+                help="compile once, before the loop",
+            )
+            break
     for event in run.of("begun_again"):
         link = run.links.get(event["link"])
-        is_in_place = re.search(r"\bnext\(\s*iter\(", run.code(event["place"]) or "") is not None
-        if link is not None and is_in_place and not _own_shuffles(run, link) and run.loop is not None:
+        if link is not None and not _own_shuffles(run, link) and run.loop is not None:
             yield run.found(
                 "the iterator is made again in every step: it gives the first batch each time",
                 event["place"],

@@ -18,7 +18,7 @@ import numpy as np
 from bushel.checking.running import links
 from bushel.checking.running.batches import Look, inputs_and_labels, label_facts, look_at, overlap, tell_look
 from bushel.checking.running.keras_replacements import replace_everywhere
-from bushel.checking.running.models import behaving_layers, describe_loss, model_facts, outputs_of, sums_of
+from bushel.checking.running.models import behaving_layers, describe_loss, model_facts, number_of, outputs_of, sums_of
 from bushel.checking.running.user_code import Place, active, is_user_file, seen, steps, user_place
 
 AGAIN = 6  # times that one line begins to iterate over a dataset; epochs are two at most
@@ -34,6 +34,7 @@ class Loops:
         self.iterations: dict[int, int] = {}
         self.trained_on: dict[int, Any] = {}
         self.evaluated_on: dict[int, Any] = {}
+        self.met: set[tuple[int, int]] = set()  # models, by number, and the datasets that they were called on
         self.models: dict[int, Any] = {}
         self.gradients = self.applied = 0
         self.losses: dict[str, Any] = {}
@@ -43,11 +44,15 @@ class Loops:
         self.optimizers: dict[int, Any] = {}
         self.trained: set[int] = set()  # weights
         self.made: dict[tuple[str, int], int] = {}  # optimizers, by line
-        self.begun: dict[tuple[str, int], int] = {}  # iterators, by line
+        self.begun: dict[tuple[str, int], tuple[Any, int]] = {}  # the last iterator of a line, and how many
         self.kept: list[Any] = []  # so that no other object gets their ids
         self.taped: dict[int, tuple[Any, Place | None]] = {}  # variables that took part in a loss, and where
         self.updated: set[int] = set()  # variables that an optimizer was given
         self.layers: list[Any] = []  # of the user's making
+        self.assigned: dict[int, tuple[Any, set[str], Place | None]] = {}  # variables, and how they were changed
+        self.compiled: list[tuple[int, Place | None, int]] = []  # models, where, and after how many fits
+        self.scaled = 0  # losses, for float16
+        self.last_input: Any = None  # that the user's code called a model on
 
 
 loops = Loops()
@@ -85,19 +90,20 @@ def look_at_iterated(dataset: Any) -> None:
         return
     loops.current = dataset
     loops.iterations[id(dataset)] = loops.iterations.get(id(dataset), 0) + 1
-    place, link = user_place(), links.link_of(dataset)
-    if place is not None and link is not None:
-        loops.begun[place[:2]] = loops.begun.get(place[:2], 0) + 1
-        if loops.begun[place[:2]] == AGAIN:
-            seen.tell("begun_again", place=place, link=link.id)
     look = look_at(dataset, "loop", seconds=2.0)
     tell_look(look)
 
 
 def note_iterator(dataset: Any, iterator: Any) -> None:
     """The user's code holds an iterator: what it asks of it, against what there is."""
-    if loops.in_keras or links.link_of(dataset) is None or _is_distributed():
+    place, link = user_place(), links.link_of(dataset)
+    if loops.in_keras or link is None or place is None or _is_distributed():
         return
+    before, count = loops.begun.get(place[:2], (None, 0))
+    is_short = before is not None and before.__dict__.get("_bushel_draws", 0) == 1
+    loops.begun[place[:2]] = (iterator, count + 1 if is_short else 0)
+    if count + 1 == AGAIN and is_short:
+        seen.tell("begun_again", place=place, link=link.id)
     look = look_at(dataset, "loop")
     if look.facts.get("complete"):
         iterator.__dict__["_bushel"] = (look.facts["batches"], len(active), user_place())
@@ -114,6 +120,7 @@ def _counted_draw(original: Any) -> Any:
     @functools.wraps(original)
     def draw(self: Any, *args: Any) -> Any:
         batches, depth, made_at = self.__dict__.get("_bushel") or (0, 0, None)
+        self.__dict__["_bushel_draws"] = self.__dict__.get("_bushel_draws", 0) + 1
         if made_at is not None and not links.is_quiet():
             totals = [watch.total for watch in active[depth:]]
             asked = math.prod(total for total in totals if total is not None)
@@ -134,6 +141,7 @@ def install() -> None:
     _install_optimizers()
     _install_assignments()
     _install_losses(keras, tf)
+    _install_softmax(tf)
     _install_metrics(keras)
     _install_distribution(tf)
     _install_iterators()
@@ -171,11 +179,16 @@ def _note_call(keras: Any, tf: Any, model: Any, args: tuple[Any, ...], kwargs: d
     if tf.executing_eagerly():
         steps.take()
     loops.models[id(model)] = model
+    if args and args[0] is loops.last_input and not loops.tapes:
+        seen.tell_once("called_again", place=user_place())
+    loops.last_input = args[0] if args else None
     training = kwargs.get("training", "not given")
     if training == "not given" and len(args) > 1:
         names = list(inspect.signature(model.call).parameters)
         if "training" in names and names.index("training") < len(args):
             training = args[names.index("training")]
+    if loops.current is not None:
+        loops.met.add((number_of(model), id(loops.current)))
     if loops.tapes and loops.current is not None:
         loops.trained_on[id(loops.current)] = loops.current
     elif loops.current is not None:
@@ -229,6 +242,8 @@ def _note_gradient(target: Any, sources: Any, result: Any) -> None:
         getattr(s, "path", getattr(s, "name", "?")) for s, g in zip(flat_sources, found, strict=False) if g is None
     ]
     first = target[0] if isinstance(target, list | tuple) and target else target
+    if _is_half() and not loops.scaled:
+        seen.tell_once("not_scaled", place=user_place())
     seen.tell_once(
         "gradient",
         place=user_place(),
@@ -240,8 +255,22 @@ def _note_gradient(target: Any, sources: Any, result: Any) -> None:
     )
 
 
+def _is_half() -> bool:
+    import keras
+
+    return str(keras.config.dtype_policy().name) == "mixed_float16"
+
+
+def _note_scaled(*_args: Any, **_kwargs: Any) -> None:
+    loops.scaled += 1
+
+
 def _install_optimizers() -> None:
+    import keras
     from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+    for kind in (BaseOptimizer, keras.optimizers.LossScaleOptimizer):
+        _observe(kind, "scale_loss", _note_scaled, in_keras=True)
 
     for name in ("apply_gradients", "apply"):
         original = getattr(BaseOptimizer, name)
@@ -281,6 +310,19 @@ def _left_out() -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def _unused() -> list[Place]:
+    """Where layers were made that were called on the way to an output, and are part of no model."""
+    within = {id(inner) for layer in loops.layers for inner in layer._flatten_layers(include_self=False)}
+    within |= {id(operation) for layer in loops.layers for operation in getattr(layer, "operations", ())}
+    left = [
+        layer for layer in loops.layers
+        if id(layer) not in within and layer._inbound_nodes and not hasattr(layer, "layers")
+        and type(layer).__name__ != "InputLayer"
+    ]  # fmt: skip
+    has_model = any(hasattr(layer, "layers") for layer in loops.layers)
+    return [layer.__dict__["_bushel_place"] for layer in left if has_model]
+
+
 def _install_assignments() -> None:
     """Weights that the user's code changes by hand."""
     import keras
@@ -288,7 +330,14 @@ def _install_assignments() -> None:
 
     for kind in (BaseResourceVariable, ResourceVariable, keras.Variable):
         for name in {"assign", "assign_add", "assign_sub"} & {*kind.__dict__}:
-            _observe(kind, name, lambda *_args, **_kwargs: seen.tell_once("assigned", place=user_place()))
+            _observe(kind, name, functools.partial(_note_assigned, name))
+
+
+def _note_assigned(name: str, variable: Any, *_args: Any, **_kwargs: Any) -> None:
+    place = user_place()
+    _, done, _ = loops.assigned.setdefault(id(variable), (variable, set(), place))
+    done.add(name)
+    seen.tell_once("assigned", place=place)
 
 
 def _install_losses(keras: Any, tf: Any) -> None:
@@ -303,6 +352,41 @@ def _install_losses(keras: Any, tf: Any) -> None:
     for name in ("sparse_softmax", "softmax", "sigmoid"):
         whole = f"{name}_cross_entropy_with_logits"
         _observe(tf.nn, whole, _loss_function(tf, whole, logits=True), in_keras=True)
+
+
+def _install_softmax(tf: Any) -> None:
+    """Softmax and argmax along an axis that has one value: the answer is always the same."""
+    import keras
+
+    original = tf.nn.softmax
+
+    @functools.wraps(original)
+    def softmax(logits: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        shape, along = getattr(logits, "shape", ()), -1 if axis is None else axis
+        is_known = isinstance(along, int) and not links.is_quiet() and len(shape) > 1
+        if is_known and shape[along] == 1 and not _is_within("multi_head_attention", "/layers/core/dense"):
+            seen.tell_once("of_one", name="softmax", axis=along, place=user_place())
+        return original(logits, axis, *args, **kwargs)
+
+    tf.nn.softmax = softmax
+    for owner in (np, tf, tf.math, keras.ops):
+        name = f"{owner.__name__.split('.')[0]}.argmax"
+        _observe(owner, "argmax", functools.partial(_note_argmax, name), in_keras=True)
+
+
+def _note_argmax(name: str, values: Any, axis: Any = None, *_args: Any, **_kwargs: Any) -> None:
+    if isinstance(axis, int) and len(values.shape) > 1 and values.shape[axis] == 1:
+        seen.tell_once("of_one", name=name, axis=axis, place=user_place())
+
+
+def _is_within(*names: str) -> bool:
+    """Whether one of these modules is at work."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if any(name in frame.f_code.co_filename for name in names):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _loss_function(tf: Any, name: str, *, logits: bool = False) -> Callable[..., None]:
@@ -383,11 +467,15 @@ def _counted(original: Any, name: str, facts: dict[str, Any]) -> Any:
         if not links.is_quiet() and not loops.in_keras and called_directly():
             if name == "update_state":
                 facts["updates"] += 1
+                facts["on"] = facts.get("on", set()) | {id(loops.current)}
+                if len(facts["on"]) > 1 and facts["on"] & set(loops.trained_on):
+                    facts["mixed_at"] = user_place()
                 if facts["updates"] == 1:
                     _note_metric(facts, args)
                 facts["updated_at"] = user_place()
             elif name == "reset_state":
                 facts["resets"] += 1
+                facts["on"] = set()
             else:
                 facts["results"].append([user_place(), max(loops.iterations.values(), default=0)])
         return original(*args, **kwargs)
@@ -422,6 +510,13 @@ MANY_OPTIMIZERS = 4  # made by one line; loops over folds and epochs end after t
 def tell_end() -> None:
     """Write down what custom loops did."""
     seen.tell("metrics", metrics=loops.metrics)
+    links.tell_open_writers()
+    with contextlib.suppress(Exception):
+        for place in _unused():
+            seen.tell("unused_layer", place=place)
+    for variable, done, at in loops.assigned.values():
+        if done == {"assign_add"} and loops.applied and variable.shape.rank:
+            seen.tell("never_cleared", place=at)
     for (file, line), count in loops.made.items():
         if count > MANY_OPTIMIZERS and loops.applied:
             seen.tell("made_again", place=(file, line, ""), count=count)
@@ -440,9 +535,17 @@ def tell_end() -> None:
         fits=loops.fits,
         train=[look.facts for look in train],
         val=[look.facts for look in held_out],
-        overlaps=[overlap(a, b) for a in train[:1] for b in held_out[:2]],
+        pairs=[
+            [i, j, overlap(a, b)] for i, a in enumerate(train) for j, b in enumerate(held_out[:3]) if _is_of_one(a, b)
+        ],
         models=[_described(model, train) for model in list(loops.models.values())[:4]],
     )
+
+
+def _is_of_one(train: Look, held_out: Look) -> bool:
+    """Whether one model was called on both."""
+    models = [{number for number, dataset in loops.met if dataset == id(look.dataset)} for look in (train, held_out)]
+    return bool(models[0] & models[1]) or not all(models)
 
 
 def _looks(datasets: dict[int, Any]) -> list[Look]:

@@ -172,7 +172,7 @@ def _flattened(call: Call, dataset: Dataset) -> Dataset:
     function = call.get(0, "map_func")
     if isinstance(function, Module) and function.name.endswith("TFRecordDataset") and dataset.files is not None:
         call.reader.trace.add("reads", dataset.files.node, dataset.files.script, files=dataset.files, compression=None)
-        return Dataset((), Tensor(form="record", shape=()), 0, dataset.files, dataset.is_opaque)
+        return Dataset((), Tensor(form="record", shape=(), files=dataset.files), 0, dataset.files, dataset.is_opaque)
     inner = call_function(call, function, spread)
     if isinstance(inner, Dataset):
         is_opaque = inner.is_opaque and dataset.is_opaque
@@ -225,7 +225,7 @@ def read_records(call: Call) -> Dataset:
     call.add("reads", files=files, compression=said)
     if files.patterns is None:
         call.reader.trace.note(call.node, call.script, "which files TFRecordDataset reads")
-    made = Dataset((), Tensor(form="record", shape=()), 0, files, is_opaque=False)
+    made = Dataset((), Tensor(form="record", shape=(), files=files), 0, files, is_opaque=False)
     call.reader.trace.datasets.append(made)
     return made
 

@@ -26,7 +26,7 @@ from bushel.checking.script.known_values import (
     sizes_of,
     tensors_in,
 )
-from bushel.checking.script.trace import Use
+from bushel.checking.script.trace import Use, facts_of
 
 REMOVED_NAMES = {
     "ImageDataGenerator": "keras.utils.image_dataset_from_directory and random layers",
@@ -179,8 +179,6 @@ def apply_layers(call: Call, value: Value) -> Value:
     tensor = first if isinstance(first, Tensor) else next(iter(tensors_in(first)), None)
     if is_random(value):
         reader.effects[-1] |= {"random", "augment"}
-        if reader.mapped and training is None:
-            call.add("random-layer-in-map")
     if (isinstance(value, Model) or is_model(value)) and (tensor is None or tensor.form != "input"):
         _step(call, value, training)
     reader.effects[-1].add("layer")
@@ -211,7 +209,8 @@ def apply_layers(call: Call, value: Value) -> Value:
         words = next((one for one in reversed(base.layers) if one.kind == "TextVectorization"), None)
         call.add("embedding", layer=value, tensor=base, words=words)
     if isinstance(value, Made) and value.kind == "StringLookup" and base.feature is not None:
-        call.add("lookup", feature=base.feature, vocabulary=value.get(-1, "vocabulary"), layer=value)
+        facts = facts_of(call.reader.trace, base)
+        call.add("lookup", facts=facts, vocabulary=value.get(-1, "vocabulary"), layer=value, key=facts is None)
     added = tuple(value.layers) if isinstance(value, Model) else (value,)
     keeps = is_random(value)
     made = base.but(layers=(*base.layers, *added), shape=shape, made_by=call.node, feature=None)

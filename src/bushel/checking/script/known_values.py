@@ -141,7 +141,7 @@ class Tensor(Value):
     shift: int | None = 0  # what was added to a label; None: something else was done with it
     marks: frozenset[str] = frozenset()  # what happened to it on the way
     made_by: ast.AST | None = None
-    files: Files | None = None  # of a path
+    files: Files | None = None  # of a path, or of the record that it was in
 
     def but(self, **changes: Any) -> Tensor:
         """The same tensor with something else about it."""

@@ -33,6 +33,7 @@ from bushel.checking.script.known_values import (
     sizes_of,
     tensors_in,
 )
+from bushel.checking.script.trace import facts_of
 
 _SPECS = ("FixedLenFeature", "VarLenFeature", "RaggedFeature", "FixedLenSequenceFeature", "SparseFeature")
 _RANDOM = re.compile(
@@ -115,7 +116,7 @@ def _parse(call: Call) -> Value:
     prefix = record.shape if record is not None and record.form == "record" else None
     if is_single and prefix:
         call.add("single-of-batch")
-    return _parsed(call, specs, prefix, call.node)
+    return _parsed(call, specs, prefix, call.node, record)
 
 
 def _parse_sequence(call: Call) -> Value:
@@ -130,16 +131,18 @@ def _parse_sequence(call: Call) -> Value:
             for spec in specs.items.values():
                 if isinstance(spec, Spec):
                     spec.is_context = position == 1
-        parts.append(_parsed(call, specs, () if position == 1 else (None,), call.value_node(position, name)))
+        node, prefix = call.value_node(position, name), () if position == 1 else (None,)
+        parts.append(_parsed(call, specs, prefix, node, call.tensor(0, "serialized")))
     return Seq(parts, is_tuple=True)
 
 
-def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST) -> Value:
+def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST, record: Tensor | None) -> Value:
     """The tensors of a parsed record, whose batch has this shape."""
     if not isinstance(specs, Mapping):
         call.reader.trace.note(call.node, call.script, f"the feature description of {call.last}")
         return UNKNOWN
-    call.reader.trace.add("parse", node, call.script, specs=specs)
+    files = record.files if record is not None else None
+    call.reader.trace.add("parse", node, call.script, specs=specs, files=files, key=id(files))
     parsed: dict[Any, Value] = {}
     for name, spec in specs.items.items():
         if not isinstance(spec, Spec):
@@ -148,7 +151,7 @@ def _parsed(call: Call, specs: Value | None, prefix: Shape | None, node: ast.AST
         is_dense = spec.kind == "FixedLenFeature" or (spec.is_context is False and spec.kind.startswith("FixedLen"))
         shape = (*prefix, *spec.shape) if is_dense and prefix is not None and spec.shape is not None else None
         form = "sparse" if spec.kind == "VarLenFeature" else None
-        parsed[name] = Tensor(feature=str(name), dtype=spec.dtype, shape=shape, form=form, made_by=spec.node)
+        parsed[name] = Tensor(str(name), spec.dtype, shape, form, made_by=spec.node, files=files)
     return Mapping(parsed)
 
 
@@ -228,24 +231,24 @@ def _decode(call: Call) -> Value:
     last, tensor = call.last, call.tensor()
     call.reader.effects[-1].add("decode" if last != "decode_raw" else "decode_raw")
     feature = tensor.feature if tensor is not None else None
-    data = call.reader.trace.data
-    facts = data.features.get(feature) if data is not None and feature is not None else None
+    facts = facts_of(call.reader.trace, tensor)
+    files = tensor.files if tensor is not None else None
     if last == "decode_raw":
         dtype = dtype_of(call.get(1, "out_type"))
-        call.add("decode-raw", feature=feature, dtype=dtype)
+        call.add("decode-raw", feature=feature, dtype=dtype, facts=facts, key=facts is None)
         size, item = facts.size if facts is not None else None, ITEM.get(dtype or "")
         count = size // item if size is not None and item and size % item == 0 else None
         prefix = tensor.shape if tensor is not None and tensor.shape is not None else ()
         form, span = ("image", "0..255") if dtype == "uint8" else (None, None)
-        return Tensor(feature, dtype, (*prefix, count), form, span, made_by=call.node)
-    call.add("decode-image", feature=feature, function=last)
+        return Tensor(feature, dtype, (*prefix, count), form, span, made_by=call.node, files=files)
+    call.add("decode-image", feature=feature, function=last, facts=facts, key=facts is None)
     pixel = dtype_of(call.get(-1, "dtype")) or "uint8"
     channels = call.number(1, "channels") or None
     is_shapeless = last == "decode_image" and call.flag("expand_animations") is not False
     shape = None if is_shapeless else (None, None, channels)
     span = {"uint8": "0..255", "float32": "0..1"}.get(pixel)
     marks = frozenset({"no shape"} if is_shapeless else ())
-    return Tensor(feature, pixel, shape, "image", span, marks=marks, made_by=call.node)
+    return Tensor(feature, pixel, shape, "image", span, marks=marks, made_by=call.node, files=files)
 
 
 def _reshape(call: Call, tensor: Tensor) -> Value:

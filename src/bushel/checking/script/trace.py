@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bushel.checking.collect.facts import Data, FileFacts, Plan
-from bushel.checking.script.known_values import Alternatives, Dataset, Files, Link, Value, Writer
+from bushel.checking.collect.facts import Data, FeatureFacts, FileFacts, Plan
+from bushel.checking.script.known_values import Alternatives, Dataset, Files, Link, Tensor, Value, Writer
 from bushel.checking.script.script_text import Script
 
 
@@ -132,6 +132,24 @@ def matched_files(trace: Trace, files: Files | None) -> list[FileFacts]:
         inside = [file for file in named if fnmatch.fnmatchcase(file.path.parent.name, path.parent.name)]
         found |= {file.number: file for file in inside or named}
     return list(found.values())
+
+
+def is_of_data(trace: Trace, files: Files | None) -> bool:
+    """Whether files may be those that are checked: not others that are here, and not what the script writes."""
+    if trace.data is None or files is None or not files.patterns or any(one[:1] == "*" for one in files.patterns):
+        return True
+    bases = [Path(), trace.script.path.parent]
+    found = {Path(name).resolve() for base in bases for one in files.patterns for name in glob.glob(str(base / one))}
+    if found:
+        return any(Path(str(file.path)).resolve() in found for file in trace.data.files)
+    return not trace.writers or bool(matched_files(trace, files))
+
+
+def facts_of(trace: Trace, tensor: Tensor | None) -> FeatureFacts | None:
+    """What the data holds of the feature that a tensor was parsed from."""
+    if trace.data is None or tensor is None or tensor.feature is None or not is_of_data(trace, tensor.files):
+        return None
+    return trace.data.features.get(tensor.feature)
 
 
 def exists_on_disk(trace: Trace, pattern: str) -> bool:

@@ -23,10 +23,9 @@ from bushel.checking.script.known_values import (
     flat_layers,
     layers_of,
 )
-from bushel.checking.script.script_text import At, Script, at, placed
+from bushel.checking.script.script_text import At, Script, at, placed, with_keyword
 from bushel.checking.script.trace import Event, Trace
 from bushel.checking.script_rules.amount_rules import batches_of
-from bushel.checking.script_rules.training_rules import in_training
 from bushel.errors import nearest
 
 _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__path__", "__builtins__", "__package__"}
@@ -106,7 +105,7 @@ def step_without_training(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/keras-team/keras/issues/16189
     """
     for event in trace.of("step-without-training"):
-        fix = in_training(event.node, event.script)
+        fix = [with_keyword(event.script, event.node, "training", "True")] if isinstance(event.node, ast.Call) else []
         message = "the model is called in a training step as if at inference"
         behaves = _behaves(event.info["model"])
         yield at(event, message, *fix, severity=None if behaves else "info", help="call it with training=True")

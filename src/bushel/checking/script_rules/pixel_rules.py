@@ -104,7 +104,9 @@ def classes_blended(trace: Trace) -> Iterator[Finding]:
     Ignore: where the mask is one of grey values.
     Reports: none collected.
     """
-    labels = [one for _, dataset in trace.used("train") for one in labels_of(dataset) if one.form == "image"]
+    pairs = [(inputs_of(dataset), one) for _, dataset in trace.used("train") for one in labels_of(dataset)]
+    # Two views of one image are not an image and its mask.
+    labels = [one for x, one in pairs if one.form == "image" and (x is None or x.feature != one.feature)]
     losses = [event.info["call"].get(1, "loss") for event in trace.of("compile")]
     losses += [event.info["loss"] for event in trace.of("loss-call")]
     texts = [getattr(loss, "name", None) or str(getattr(loss, "value", "")) for loss in losses]

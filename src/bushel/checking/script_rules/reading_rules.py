@@ -24,7 +24,7 @@ from bushel.checking.script.script_text import (
     without_keyword,
 )
 from bushel.checking.script.tensorflow_calls import ITEM
-from bushel.checking.script.trace import Event, Trace, exists_on_disk, matched_files
+from bushel.checking.script.trace import Event, Trace, exists_on_disk, facts_of, is_of_data, matched_files
 from bushel.errors import nearest
 
 
@@ -143,9 +143,9 @@ DTYPES = {"string": "bytes", "int64": "int64", "float32": "float32"}
 def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Script, FeatureFacts | None]]:
     """Each feature of each description that is used, with what the data holds of it."""
     seen: set[int] = set()
-    if _reads_its_own(trace):
-        return
     for event in trace.of("parse"):
+        if not is_of_data(trace, event.info["files"]):
+            continue
         specs: Mapping = event.info["specs"]
         for name, spec in specs.items.items():
             if not isinstance(spec, Spec) or id(spec.node) in seen or trace.data is None or not trace.data.records:
@@ -153,11 +153,6 @@ def _specs(trace: Trace) -> Iterator[tuple[str, Spec, ast.AST, Script, FeatureFa
             seen.add(id(spec.node))
             node = specs.nodes.get(name, spec.node)
             yield str(name), spec, node, specs.script or spec.script, trace.data.features.get(str(name))
-
-
-def _reads_its_own(trace: Trace) -> bool:
-    """Whether a script writes records, and reads files that are not among those that are checked."""
-    return bool(trace.writers) and not all(matched_files(trace, event.info["files"]) for event in trace.of("reads"))
 
 
 def _described(key: ast.AST, spec: Spec, script: Script, facts: FeatureFacts) -> list[Edit]:
@@ -328,10 +323,6 @@ def sparse_where_dense(trace: Trace) -> Iterator[Finding]:
 NAMED_BY_RATIO = {2: "tf.int16 or tf.float16", 4: "tf.float32 or tf.int32", 8: "tf.float64 or tf.int64"}
 
 
-def _facts(trace: Trace, name: str | None) -> FeatureFacts | None:
-    return trace.data.features.get(name) if trace.data is not None and name is not None else None
-
-
 @rule("PIP028", "raw-dtype-mismatch", needs="script")
 def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
     """`decode_raw` with a dtype that is not the one that was written.
@@ -358,7 +349,7 @@ def raw_dtype_mismatch(trace: Trace) -> Iterator[Finding]:
                 expected=wanted,
             )
     for event in trace.of("decode-raw"):
-        facts, step = _facts(trace, event.info["feature"]), ITEM.get(event.info["dtype"] or "")
+        facts, step = event.info["facts"], ITEM.get(event.info["dtype"] or "")
         if facts is not None and step and not facts.is_image and any(size % step for size in facts.sizes):
             size = next(size for size in facts.sizes if size % step)
             yield at(
@@ -405,7 +396,7 @@ def reshape_does_not_fit(trace: Trace) -> Iterator[Finding]:
     """
     for event in trace.of("reshape"):
         tensor, shape = event.info["tensor"], event.info["shape"]
-        facts, (held, wanted) = _facts(trace, tensor.feature), _counts(tensor, shape)
+        facts, (held, wanted) = facts_of(trace, tensor), _counts(tensor, shape)
         if facts is not None and _is_varying_raw(trace, facts) and wanted is not None:
             yield at(
                 event,
@@ -444,7 +435,7 @@ def not_in_vocabulary(trace: Trace) -> Iterator[Finding]:
     Reports: none collected.
     """
     for event in trace.of("lookup"):
-        facts, given = _facts(trace, event.info["feature"]), event.info["vocabulary"]
+        facts, given = event.info["facts"], event.info["vocabulary"]
         held = facts.distinct if facts is not None and facts.dtype == "bytes" else None
         known = {item.value for item in given.items if isinstance(item, Const)} if isinstance(given, Seq) else None
         if held is None or not known or known != {name for name in known if isinstance(name, str)}:
@@ -452,7 +443,7 @@ def not_in_vocabulary(trace: Trace) -> Iterator[Finding]:
         names = {name.decode() if isinstance(name, bytes) else str(name): count for name, count in held.items()}
         missing = [name for name in names if name not in known]
         if missing and sum(names[name] for name in missing) > 0.05 * sum(names.values()):
-            message = f"{', '.join(map(repr, missing[:3]))} of {facts.name!r} are not in the vocabulary"  # type: ignore[union-attr]
+            message = f"{', '.join(map(repr, missing[:3]))} of {facts.name!r} are not in the vocabulary"
             is_misspelt = any(nearest(name, known) for name in missing)  # others may be left out on purpose
             yield at(event, message, help="use the names that the records hold", also=event.info["layer"],
                      severity=None if is_misspelt else "info")  # fmt: skip
@@ -469,7 +460,7 @@ def not_that_encoding(trace: Trace) -> Iterator[Finding]:
     Reports: https://github.com/tensorflow/tensorflow/issues/2048 https://github.com/tensorflow/tensorflow/issues/9786
     """
     for event in trace.of("decode-image"):
-        facts = _facts(trace, event.info["feature"])
+        facts = event.info["facts"]
         if facts is not None and facts.dtype == "bytes" and not facts.is_image:
             size = f"{facts.size:,} bytes each" if facts.size is not None else "of several sizes"
             yield at(
@@ -479,7 +470,7 @@ def not_that_encoding(trace: Trace) -> Iterator[Finding]:
                 measured=facts.formats,
             )
     for event in trace.of("decode-raw"):
-        facts = _facts(trace, event.info["feature"])
+        facts = event.info["facts"]
         if facts is not None and facts.is_image:
             kind = next(name for name in facts.formats if name != "other")
             form = "decode_jpeg({bytes}, channels=3)" if kind == "jpeg" else "decode_image({bytes})"

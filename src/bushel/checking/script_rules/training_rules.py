@@ -1,4 +1,4 @@
-"""PIP037, PIP043, PIP044, PIP046 to PIP049, PIP051, PIP052 and PIP074: shapes, labels, losses, and fitted layers."""
+"""PIP037, PIP043, PIP044, PIP047 to PIP049, PIP051, PIP052 and PIP074: shapes, labels, losses, and fitted layers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from bushel.checking.script.known_values import (
     layers_of,
     shown,
 )
-from bushel.checking.script.script_text import At, Edit, Script, at, placed, replaced, with_argument, with_keyword
-from bushel.checking.script.trace import Trace, Use
+from bushel.checking.script.script_text import At, Script, at, placed, replaced, with_argument, with_keyword
+from bushel.checking.script.trace import Trace, Use, facts_of
 from bushel.checking.script_rules.pixel_rules import inputs_of
 
 
@@ -129,7 +129,7 @@ def _labels(trace: Trace, label: Tensor | None) -> dict[str, Any]:
     """What is known of labels: their form, and from where to where they go."""
     if label is None:
         return {}
-    facts = trace.data.features.get(label.feature) if trace.data is not None and label.feature is not None else None
+    facts = facts_of(trace, label)
     if label.form == "one_hot":
         known = facts is not None and facts.is_number and facts.length == 1 and label.shift is not None
         high = facts.max + (label.shift or 0) if facts is not None and known else None
@@ -260,26 +260,6 @@ def metric_does_not_fit(trace: Trace) -> Iterator[Finding]:
                 yield at(At(node, event.script), why, help="use a metric for these outputs and labels", also=site.head)
 
 
-@rule("PIP046", "augmentation-switched-off", severity="info", needs="script")
-def augmentation_switched_off(trace: Trace) -> Iterator[Finding]:
-    """A random layer of Keras called in `map` without `training=True`.
-
-    Why: since TensorFlow 2.8 the layer may do nothing then, and nothing says so.
-    Example: `ds.map(lambda x, y: (augment(x), y))`
-    Fix: `augment(x, training=True)`
-    Ignore: where Keras 3 runs it: its random layers are on unless they are told otherwise.
-    Reports: https://github.com/keras-team/keras/issues/16189 https://github.com/keras-team/keras/issues/21868
-    """
-    for event in trace.of("random-layer-in-map"):
-        edits = in_training(event.node, event.script)
-        yield at(event, "a random layer is called without training=True", *edits, help="call it with training=True")
-
-
-def in_training(call: ast.AST, script: Script) -> list[Edit]:
-    """The call of a model or layer with training=True."""
-    return [with_keyword(script, call, "training", "True")] if isinstance(call, ast.Call) else []
-
-
 @rule("PIP047", "fitted-inside-map", needs="script")
 def fitted_inside_map(trace: Trace) -> Iterator[Finding]:
     """`adapt` inside a function that `map` calls.
@@ -392,8 +372,7 @@ def _small_tables(trace: Trace) -> Iterator[Finding]:
     """Embeddings with fewer rows than there are tokens."""
     for event in trace.of("embedding"):
         layer, tensor, words = event.info["layer"], event.info["tensor"], event.info["words"]
-        rows, data = layer.number(0, "input_dim"), trace.data
-        facts = data.features.get(tensor.feature) if data is not None and tensor.feature is not None else None
+        rows, facts = layer.number(0, "input_dim"), facts_of(trace, tensor)
         is_plain = facts is not None and facts.dtype == "int64" and tensor.shift is not None
         most = int(facts.max) + (tensor.shift or 0) if facts is not None and is_plain else None
         most = words.number(0, "max_tokens") - 1 if words is not None and words.number(0, "max_tokens") else most

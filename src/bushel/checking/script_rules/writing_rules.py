@@ -16,7 +16,7 @@ from bushel.checking.script.trace import Event, Trace
 _ENCODER = re.compile(r"Label|Encoder|Binarizer|Tokenizer")  # which give names numbers, and learn nothing else
 
 
-@rule("PIP060", "writer-never-closed", needs="script")
+@rule("PIP060", "writer-never-closed", needs="script", measured_by="EXE017")
 def writer_never_closed(trace: Trace) -> Iterator[Finding]:
     """A `TFRecordWriter` that nothing closes.
 
@@ -30,9 +30,11 @@ def writer_never_closed(trace: Trace) -> Iterator[Finding]:
     closed = {(w.node.lineno, w.node.col_offset) for w in trace.writers if w.is_closed or w.escapes}  # type: ignore[attr-defined]
     for writer in trace.writers:
         place = (writer.node.lineno, writer.node.col_offset)  # type: ignore[attr-defined]
-        if place not in seen and place not in closed:
+        fix = _closed(writer)
+        is_kept = not fix and ".close(" in writer.script.text  # in a list or a dict, and closed when it is taken out
+        if place not in seen and place not in closed and not is_kept:
             seen.add(place)
-            yield at(writer, "the writer is never closed", *_closed(writer), help="open it in a with block")
+            yield at(writer, "the writer is never closed", *fix, help="open it in a with block")
 
 
 def _closed(writer: Writer) -> list[Edit]:
