@@ -203,6 +203,34 @@ def test_only_records_that_are_not_elsewhere_are_compared_with_the_data(
     assert found & {"PIP023", "PIP051"} == (set() if name.startswith("other") else {"PIP023", "PIP051"})
 
 
+HALF = """
+import tensorflow as tf
+def parse(record):
+    row = tf.io.parse_single_example(record, {"x": tf.io.FixedLenFeature([2], tf.float32),
+                                              "label": tf.io.FixedLenFeature([], tf.int64, default_value=0)})
+    return row["x"], row["label"]
+train = tf.data.TFRecordDataset("train.tfrecord").map(parse).shuffle(99).batch(8)
+model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(2, activation="softmax")])
+model.compile("adam", "sparse_categorical_crossentropy")
+model.fit(train)
+"""
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_a_default_for_labels_that_some_records_lack_is_a_warning(every: int, tmp_path: Path) -> None:
+    schema = bushel.Schema.of(
+        x=bushel.Feature(dtype="float32", shape=[2]), label=bushel.Feature(dtype="int64", required=False)
+    )
+    with bushel.Writer(tmp_path / "train.tfrecord", schema=schema) as writer:
+        for number in range(80):
+            has_label = every == 1 or number % every
+            writer.write({"x": [number, 1.0], **({"label": number % 2} if has_label else {})})
+    script = tmp_path / "train.py"
+    script.write_text(HALF)
+    found = bushel.check(tmp_path / "train.tfrecord", script=script, select=["PIP026"])
+    assert [finding.severity for finding in found] == ([] if every == 1 else ["warning"])
+
+
 def test_what_a_whole_run_measured_and_did_not_meet_is_information() -> None:
     read = Finding("validation is augmented", rule="PIP007", severity="warning")
     met = Finding("records of validation are others in a second pass", rule="EXE024", severity="warning")

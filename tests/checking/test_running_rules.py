@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+import bushel
+from bushel.checking.collect.facts import Data
+from bushel.checking.collect.one_pass import list_data
 from bushel.checking.rules.keras_expectations import Pair, misfits
 from bushel.checking.rules.registry import find_rule
 from bushel.checking.running import Execution
@@ -201,3 +204,45 @@ def test_a_metric_that_goes_on_from_training_to_validation(tmp_path: Path) -> No
     metric = {"class": "Mean", "place": None, "updates": 4, "resets": 1, "results": [], "mixed_at": PLACE}
     assert len(found("EXE052", seen(tmp_path, {"kind": "metrics", "metrics": [metric]}))) == 1
     assert found("EXE052", seen(tmp_path, {"kind": "metrics", "metrics": [metric | {"mixed_at": None}]})) == []
+
+
+def test_outputs_that_depend_on_the_other_records_of_a_batch(tmp_path: Path) -> None:
+    event = fit(1, look(1), None)
+    assert found("EXE049", seen(tmp_path, event | {"probe": {"outputs": {"mixes": True}}}))
+    assert not found("EXE049", seen(tmp_path, event | {"probe": {"outputs": {"mixes": False}}}))
+
+
+@pytest.mark.parametrize(("spread", "count"), [(0.9, 1), (40.0, 0)])
+def test_images_that_are_moved_farther_than_they_differ(spread: float, count: int, tmp_path: Path) -> None:
+    link = {"kind": "link", "id": 1, "name": "map", "place": PLACE, "function": None, "random": "each time"}
+    image = {"shape": [8, 32, 32, 3], "min": -60.0, "max": 62.0, "spread": spread}
+    event = fit(1, look(1, inputs={"": image}, chain=[1]), None, name="net")
+    assert len(found("EXE030", seen(tmp_path, link, event))) == count
+
+
+@pytest.mark.parametrize(("name", "count"), [("val.tfrecord", 1), ("train.tfrecord", 0)])
+def test_training_that_reads_the_files_of_validation(name: str, count: int, tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        with bushel.Writer(tmp_path / f"{split}.tfrecord") as writer:
+            writer.write({"x": 1.0})
+    files, _, _ = list_data([tmp_path], [])
+    link = {"kind": "link", "id": 1, "name": "TFRecordDataset", "place": PLACE, "callers": [], "random": None,
+            "files": [str(tmp_path / name)], "function": None, "inputs": []}  # fmt: skip
+    run = seen(tmp_path, link, fit(1, look(1, chain=[1]), None))
+    run.data = Data(files, {}, {})
+    assert len(found("EXE026", run)) == count
+
+
+def test_what_was_frozen_after_compile_is_reported_where_it_was_frozen(tmp_path: Path) -> None:
+    event = fit(1, look(1), None) | {"unfrozen": [2, 4], "changed_at": [str(tmp_path / "train.py"), 1, ""]}
+    (finding,) = find_rule("EXE063").run(seen(tmp_path, event))
+    assert [place.line for place in finding.locations] == [1]
+
+
+def test_pixels_on_both_sides_of_0_and_on_one(tmp_path: Path) -> None:
+    def pixels(low: float, high: float, mean: float) -> dict[str, Any]:
+        return look(1, inputs={"": {"shape": [8, 32, 32, 3], "min": low, "max": high, "mean": mean, "std": 0.4}})
+
+    standard, unit, noisy = pixels(-2.1, 3.0, 0.0), pixels(0.0, 1.0, 0.4), pixels(-0.2, 1.2, 0.4)
+    assert found("EXE060", seen(tmp_path, fit(1, standard, unit)))
+    assert not found("EXE060", seen(tmp_path, fit(1, standard, standard), fit(2, noisy, unit)))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from bushel.checking.report.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
+from bushel.data.splits import split_named
 
 BATCHING = ("batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length")
 SEPARATING = ("take", "skip", "shard", "filter", "take_while")
@@ -504,6 +505,8 @@ def augmented_validation(run: Execution) -> Iterator[Finding]:
             else "validation data is changed at random",
             place,
             drawing[-1]["function"],
+            *run.lines_in(drawing[-1]["function"], r"random|noise|jitter")[:3],
+            *(drawing[-1].get("callers") or ())[:2],
             help="augment the training data alone",
             confidence="proven" if changes else "likely",
             severity="info" if is_task else None,
@@ -579,6 +582,24 @@ def validation_in_training(run: Execution) -> Iterator[Finding]:
         elif role == "val":
             yield from _shared(run, train, val, overlap, fit)
     yield from _trained_before(run)
+    yield from _trained_on_held_out(run)
+
+
+def _trained_on_held_out(run: Execution) -> Iterator[Finding]:
+    """Training that reads no file of the train split, and those of another one."""
+    splits = {str(file.path.resolve()): file.split for file in (run.data.files if run.data is not None else ())}
+    looks = [look for _, look in run.data_of("train")]
+    files = [{name for link in run.chain(look) for name in link["files"]} for look in looks]
+    read = {splits.get(name) for names in files for name in names}
+    known = {split for split in read if split is not None and split_named(split) in ("val", "test")}
+    if known and known == read and "train" in {split_named(split) for split in splits.values()}:
+        readers = [link for link in run.chain(looks[0]) if link["files"]]
+        yield run.found(
+            f"training reads the files of {' and '.join(sorted(known))}, and nothing trains on those of train",
+            *[spot for link in readers for spot in (link["place"], *link["callers"])][:4],
+            *_globs(run, files[0]),
+            help="give training the files of train",
+        )
 
 
 def _trained_before(run: Execution) -> Iterator[Finding]:
@@ -636,7 +657,7 @@ def _shared(run: Execution, train: Event, val: Event, overlap: Event | None, fit
         )
         return
     copies = train.get("records", 0) > 1.1 * (train.get("distinct") or 1) and _is_continuous(train)
-    if overlap and share > COPIED_SHARE and copies and not common:
+    if overlap and share > COPIED_SHARE and copies and not by_replacement:
         yield run.found(
             f"{overlap['shared']:,} of {overlap['val']:,} records of validation are also trained on: records were "
             "repeated before they were split",

@@ -85,6 +85,8 @@ def array_facts(array: NDArray[Any]) -> dict[str, Any]:
     facts |= {"min": float(kept.min()), "max": float(kept.max()), "mean": float(kept.mean()), "std": float(kept.std())}
     if array.ndim >= 2 and len(array) > 1:
         facts["rows_differ"] = bool((array != array[:1]).any())
+    if array.ndim == 4:
+        facts["spread"] = float(np.median(np.ptp(values.reshape(len(values), -1), axis=1)))
     facts["integers"] = bool(np.all(kept == np.round(kept))) if kept.size <= 5_000_000 else None
     return facts
 

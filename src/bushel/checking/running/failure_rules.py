@@ -147,6 +147,8 @@ def cause_of(run: Execution, error: Event) -> Cause:
     """An error in words; as it is, where no words are known."""
     text = f"{error['type']}\n{error['message']}\n{error.get('again') or ''}\n{error.get('cause') or ''}"
     spots = _spots(error)
+    if error["doing"] in ("fit", "evaluate", "predict"):
+        spots += [model.get(part) for model in _models(run)[:1] for part in ("place", "compiled_at")]
     for patterns, reader in _READERS:
         found = next((match for pattern in patterns if (match := re.search(pattern, text))), None)
         cause = reader(run, error, found) if found is not None else None
@@ -419,6 +421,28 @@ def _missing_key(run: Execution, error: Event, found: re.Match[str]) -> Cause | 
     frames = [frame for frame in error["frames"][-1:] if frame]
     return Cause(f"{found[1]!r} is not among the features that are parsed", [*frames, *spots[:3]],
                  "use the name under which the feature is parsed")  # fmt: skip
+
+
+@_reads(
+    r"Missing data for input|expects \d+ input|expected \d+ input|[Ss]tructures? (?:of|do|don't|did)|same structure|"
+    r"does not correspond to any model output|Expected keys|[Uu]nexpected keys|must be a (?:dict|list)|"
+    r"y_true and y_pred|inputs? \(?but|when the model has|KeyError: ",
+)
+def _other_structure(run: Execution, error: Event, found: re.Match[str]) -> Cause | None:
+    """Batches that do not have the parts that a model takes or gives."""
+    model: Event = next(iter(_models(run)), {})
+    if error["doing"] not in ("fit", "evaluate", "predict") or not model:
+        return None
+    fit: Event = next(iter(run.fits[::-1]), {})
+    maps = [link for link in run.chain(fit.get("train")) if link["name"] == "map" and link["function"]]
+    returns = [spot for link in maps[::-1] for spot in run.lines_in(link["function"], r"\breturn\b|lambda")]
+    inputs = [layer["place"] for layer in model["layers"] if layer["class"] == "InputLayer"]
+    last = (model.get("last") or {}).get("place")
+    return Cause(
+        f"the batches do not have the parts that the model takes and gives: {_essence(error['message'])[:200]}",
+        [model.get("place"), *returns[:2], *inputs[:2], last, model.get("compiled_at")],
+        "use the same names and the same order in the dataset, in the model and in compile",
+    )
 
 
 @_reads("No gradients provided for any variable")

@@ -178,6 +178,7 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
             f"{', '.join(names)} take part in the loss, but nothing ever updates their weights",
             left[0]["place"],
             left[0]["made_at"],
+            *[call["place"] for call in run.of("call") if call["model"] in {event["name"] for event in left}][:2],
             help="take the gradient for the variables of all models, and apply it to all of them",
         )
     for event in run.of("gradient"):
@@ -341,7 +342,7 @@ def _flat(run: Execution, fit: Event, losses: list[float], adam: list[float], sp
         return
     if min(adam[-5:]) > adam[0] * 0.97:
         yield run.found(
-            f"the loss of one batch of 8 stays at {losses[-1]:.4g} for {len(losses)} steps, with Adam(0.001) as well",
+            f"the loss of one batch of 8 stays at {losses[-1]:.4g} for {len(losses)} steps, with Adam as well",
             loss_spot(run, model),
             fit["place"],
             help="look at the last layer, the loss and the labels",
@@ -349,7 +350,7 @@ def _flat(run: Execution, fit: Event, losses: list[float], adam: list[float], sp
         )
     elif min(adam[-5:]) < adam[0] * 0.7 and min(losses[-5:]) > losses[0] * 1.05:
         yield run.found(
-            f"the loss of one small batch rises from {losses[0]:.3g} to {losses[-1]:.3g}; with Adam(0.001) it "
+            f"the loss of one small batch rises from {losses[0]:.3g} to {losses[-1]:.3g}; with Adam it "
             f"falls to {adam[-1]:.3g}",
             spot,
             help="lower the learning rate",

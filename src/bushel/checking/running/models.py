@@ -181,7 +181,6 @@ def model_facts(model: Any, *, steps: int | None = None) -> dict[str, Any]:
         "layers": [_layer_facts(layer) for layer in _operations(model)],
         "trainable": len(model.trainable_weights),
         "weights": len(model.weights),
-        "parameters": int(sum(int(np.prod(w.shape)) for w in model.weights)),
         "trainable_parameters": int(sum(int(np.prod(w.shape)) for w in model.trainable_weights)),
         "loss": describe_loss(getattr(model, "loss", None)),
         "optimizer": _optimizer_facts(getattr(model, "optimizer", None), steps),
@@ -235,6 +234,11 @@ def outputs_of(model: Any, x: Any) -> dict[str, Any]:
     array, again = np.asarray(parts[0]), np.asarray(tf.nest.flatten(second)[0])
     facts = array_facts(array)
     facts["repeats"] = bool(np.allclose(array, again, atol=1e-4, equal_nan=True))
+    half = len(array) // 2 if array.ndim else 0
+    if half and facts["repeats"] and not facts.get("nan"):
+        with contextlib.suppress(Exception):  # a model may be made for one size of batch
+            alone = np.asarray(tf.nest.flatten(model(_rows(x, half), training=False))[0])
+            facts["mixes"] = not np.allclose(alone, array[:half], rtol=1e-4, atol=0.02 * float(np.ptp(array)))
     return facts | sums_of(array)
 
 
@@ -249,8 +253,11 @@ def sums_of(array: Any) -> dict[str, Any]:
     return {"sums_to_one": is_last, "sums_along": other}
 
 
-def probe(model: Any, batch: Any, dataset: Any, parameters: int) -> dict[str, Any]:
-    """Gradients, and steps on one small batch, on weights that are put back afterwards."""
+def probe(model: Any, batch: Any, dataset: Any, owned: set[int]) -> dict[str, Any]:
+    """Gradients, and steps on one small batch, on weights that are put back afterwards.
+
+    `owned` are the ids of variables that belong to a layer, of this model or of another one.
+    """
     import tensorflow as tf
 
     x, y, weights = inputs_and_labels(_rows(batch, PROBE_ROWS))
@@ -264,12 +271,12 @@ def probe(model: Any, batch: Any, dataset: Any, parameters: int) -> dict[str, An
         if not getattr(model, "compiled", False) or y is None:
             return facts
         if not _is_custom(model, "train_step") and not is_deep:
-            facts["gradients"] = _gradients(tf, model, x, y, weights)
+            facts["gradients"] = _gradients(tf, model, (x, y, weights), owned)
         if time.monotonic() - begun > PROBE_SECONDS * 1.5:
             return facts
         with contextlib.suppress(Exception):
             facts["judged"] = _judged(tf, model.loss, y, facts["outputs"])
-        steps = PROBE_STEPS if parameters < LARGE else PROBE_STEPS // 6
+        steps = PROBE_STEPS if model.count_params() < LARGE else PROBE_STEPS // 6
         with _weights_kept(model):
             before = [np.array(w) for w in model.trainable_weights]
             facts["losses"] = _train(model, _one_batch(tf, dataset), steps)
@@ -279,8 +286,11 @@ def probe(model: Any, batch: Any, dataset: Any, parameters: int) -> dict[str, An
                 if np.array_equal(np.asarray(w), old)
             ]
         if _does_not_fall(facts["losses"]) and not _is_custom(model, "train_step") and not is_deep:
-            with _weights_kept(model):
-                facts["losses_with_adam"] = _train_with_adam(tf, model, x, y, weights, steps)
+            for rate in (1e-3, 1e-2):  # small inputs need the larger one
+                with _weights_kept(model):
+                    facts["losses_with_adam"] = _train_with_adam(tf, model, (x, y, weights), steps, rate)
+                if not _does_not_fall(facts["losses_with_adam"]):
+                    break
     return facts
 
 
@@ -349,12 +359,13 @@ def _train(model: Any, batches: Any, steps: int) -> list[float]:
     return losses
 
 
-def _gradients(tf: Any, model: Any, x: Any, y: Any, weights: Any) -> dict[str, Any]:
+def _gradients(tf: Any, model: Any, batch: tuple[Any, Any, Any], owned: set[int]) -> dict[str, Any]:
+    x, y, weights = batch
     with tf.GradientTape() as tape:
         predicted = model(x, training=True)
         loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weights, training=True)
     variables = model.trainable_weights
-    known = {id(getattr(weight, "_value", weight)) for weight in model.weights}
+    known = owned | {id(getattr(weight, "_value", weight)) for weight in model.weights}
     strangers = [list(one.shape) for one in tape.watched_variables() if id(one) not in known]
     found = tape.gradient(loss, [v.value for v in variables])
     missing, zero = [], []
@@ -372,11 +383,12 @@ def _gradients(tf: Any, model: Any, x: Any, y: Any, weights: Any) -> dict[str, A
     return found | {"strangers": strangers}
 
 
-def _train_with_adam(tf: Any, model: Any, x: Any, y: Any, weights: Any, steps: int) -> list[float]:
+def _train_with_adam(tf: Any, model: Any, batch: tuple[Any, Any, Any], steps: int, rate: float) -> list[float]:
     """The same steps with an optimizer that suits nearly everything."""
     import keras
 
-    optimizer = keras.optimizers.Adam(1e-3)
+    x, y, weights = batch
+    optimizer = keras.optimizers.Adam(rate)
     variables = model.trainable_weights
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]

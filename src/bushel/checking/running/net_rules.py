@@ -13,6 +13,7 @@ from bushel.checking.running.execution import Event, Execution, Spot
 
 SCALING = ("Rescaling", "Normalization", "BatchNormalization", "LayerNormalization", "Lambda")
 LAYERS_AHEAD = 6
+FARTHER = 12.0  # times as far as pixels of one image differ
 LARGEST, SMALLEST = 1e6, 1e-20  # of values that a model is given
 
 
@@ -121,8 +122,18 @@ def _ranges(run: Execution, model: Event, look: Event) -> Iterator[Finding]:
     normalises = "BatchNormalization" in weighted[:2] and not is_pretrained
     applications = [event["name"] for event in run.of("weights") if network_range(event["name"])]
     frozen = sum(not layer["trainable"] for layer in model["layers"])
+    drawing = [link for link in run.chain(look) if link["random"] == "each time"]
     for _, facts in _images(look):
         low, high = facts["min"], facts["max"]
+        if drawing and 0 < facts.get("spread", 0.0) * FARTHER < high - low:
+            yield run.found(
+                f"images are of {facts['spread']:.3g} from dark to bright, and are moved at random between {low:.3g} "
+                f"and {high:.3g}",
+                *[spot for link in drawing for spot in run.lines_in(link["function"], "brightness|uniform|normal")],
+                drawing[-1]["place"],
+                help="give the random change the scale of the pixels: max_delta=0.1 for pixels of 0..1",
+            )
+            continue
         if not rescaling and scales_itself and low >= 0 and 0 < high <= 1.0:
             yield run.found(
                 f"images of {low:.2g} to {high:.2g} go into {names[-1]}, which takes 0 to 255 and scales them itself",
@@ -474,6 +485,28 @@ def largest_of_one(run: Execution) -> Iterator[Finding]:
                 event["place"],
                 *run.lines_of("argmax" if is_argmax else r"[sS]oftmax\("),
                 help="compare one sigmoid with 0.5" if is_argmax else "take it along the axis of what is compared",
+            )
+
+
+@rule("EXE049", "records-mixed", severity="warning", needs="execution", rank=40)
+def records_mixed(run: Execution) -> Iterator[Finding]:
+    """A model whose answer for one record depends on the other records of the batch, with `training=False`.
+
+    Why: each record is judged by what happens to be beside it; served one by one, the model answers otherwise.
+    Example: a mean or a softmax along axis 0, which is that of the records
+    Fix: leave axis 0 alone in layers.
+    Ignore: where a batch is one sample, such as a graph.
+    Reports: none collected.
+    """
+    for fit in _fits(run):
+        if ((fit.get("probe") or {}).get("outputs") or {}).get("mixes"):
+            custom = [layer["place"] for layer in fit["model"]["layers"] if not layer["builtin"]]
+            yield run.found(
+                "outputs for the same records change with the other records of the batch",
+                *run.lines_of(r"axis\s*=\s*\(?0\b"),
+                *custom[:2],
+                fit["model"].get("place"),
+                help="leave axis 0, that of the records, alone",
             )
 
 

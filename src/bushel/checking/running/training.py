@@ -87,8 +87,9 @@ def _remember_freezing(kind: Any) -> None:
     known = kind.trainable
 
     def freeze(self: Any, value: Any) -> None:
-        if not value and not links.is_quiet() and not loops.in_keras:
-            self.__dict__["_bushel_frozen"] = user_place()
+        if not links.is_quiet() and not loops.in_keras:
+            loops.changed_at = user_place()
+            self.__dict__["_bushel_frozen"] = None if value else loops.changed_at
         known.fset(self, value)
 
     kind.trainable = property(known.fget, freeze)
@@ -188,6 +189,7 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
         "place": place,
         "compiled": _compiled_again(model),
         "unfrozen": _is_unfrozen(model),
+        "changed_at": loops.changed_at,
         "arguments": _fit_arguments(given),
         "train": train.facts if train else None,
         "val": val.facts if val else None,
@@ -231,7 +233,7 @@ def _fit(run: Callable[..., Any], model: Any, given: dict[str, Any]) -> Any:
     if train is not None and _is_to_be_probed(described):
         seen.tell("stage", doing="probe", place=place)
         try:
-            probed = probe(model, train.batches[0], train.dataset, described["parameters"])
+            probed = probe(model, train.batches[0], train.dataset, set(watched_steps.owners()))
         except Exception as error:
             probed = {"problem": f"{type(error).__name__}: {error}"[:500]}
     logs = {name: [float(v) for v in values if np.ndim(v) == 0] for name, values in history.history.items()}

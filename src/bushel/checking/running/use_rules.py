@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from bushel.checking.report.findings import Finding
-from bushel.checking.rules.keras_expectations import Pair, metric_misfit
+from bushel.checking.rules.keras_expectations import SQUARED, Pair, loss_called, metric_misfit
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 
@@ -70,8 +70,8 @@ def _differences(train: Event, other: Event) -> Iterator[str]:
         sizes = [max(abs(one["min"]), abs(one["max"])) for one in (facts, there)]
         spreads = [one.get("std") or 0.0 for one in (facts, there)]
         if min(sizes) > 0 and min(spreads) > 0:
-            ratio = max(sizes) / min(sizes)
-            if ratio > TIMES_LARGER and max(spreads) / min(spreads) > TIMES_LARGER:
+            is_larger = min(max(sizes) / min(sizes), max(spreads) / min(spreads)) > TIMES_LARGER
+            if is_larger or {_is_signed(facts), _is_signed(there)} == {True, False}:
                 yield (
                     f"inputs of {facts['min']:.3g} to {facts['max']:.3g}, and they are {there['min']:.3g} to "
                     f"{there['max']:.3g}"
@@ -83,6 +83,16 @@ def _differences(train: Event, other: Event) -> Iterator[str]:
         whole = all(float(one) == round(float(one)) for one in counts)
         if new and share > 0.05 and whole and len(counts) < 0.2 * sum(counts.values()):
             yield f"no label {', '.join(f'{one:g}' for one in sorted(new)[:4])}, and it is there"
+
+
+def _is_signed(facts: Event) -> bool | None:
+    """Whether pixels lie on both sides of 0, or all on one; None if that is not clear, or if they are not pixels."""
+    size = max(abs(facts["min"]), abs(facts["max"]))
+    if len(facts.get("shape") or ()) != 4 or not size:
+        return None
+    if facts["min"] < -0.3 * size and abs(facts["mean"]) < 0.15 * size:
+        return True
+    return False if facts["min"] >= 0 and facts["mean"] > 0.15 * size else None
 
 
 @rule("EXE061", "label-among-inputs", needs="execution", rank=35)
@@ -138,8 +148,12 @@ def metric_does_not_fit(run: Execution) -> Iterator[Finding]:
         shape = outputs.get("shape") or []
         if len(labels) != 1 or not shape or "min" not in labels[0]:
             continue
+        is_amount = labels[0].get("integers") is False and len(labels[0]["shape"]) < 3 and not look.get("label_in")
+        is_amount &= loss_called((model.get("loss") or {}).get("name") or "") in SQUARED
         for name in model.get("metrics") or []:
             why = _misfit(name, labels[0], outputs)
+            if name in ("accuracy", "acc") and is_amount:
+                why = "accuracy compares amounts for equality, and stays near 0"
             if why:
                 yield run.found(why, run.keyword(model.get("compiled_at"), "metrics"), help='use metrics=["accuracy"]')
     for event in run.of("metrics"):
@@ -186,6 +200,7 @@ def unfrozen_without_compile(run: Execution) -> Iterator[Finding]:
                 f"{now} weights are trainable where {before} were when the model was last trained, and it was not "
                 "compiled since",
                 fit["place"],
+                fit.get("changed_at"),
                 help="call compile again after trainable has changed",
             )
 

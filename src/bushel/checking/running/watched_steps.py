@@ -51,6 +51,7 @@ class Loops:
         self.layers: list[Any] = []  # of the user's making
         self.assigned: dict[int, tuple[Any, set[str], Place | None]] = {}  # variables, and how they were changed
         self.compiled: list[tuple[int, Place | None, int]] = []  # models, where, and after how many fits
+        self.changed_at: Place | None = None  # where `trainable` was last set
         self.scaled = 0  # losses, for float16
         self.last_input: Any = None  # that the user's code called a model on
 
@@ -297,15 +298,21 @@ def _plain(variable: Any) -> Any:
     return getattr(variable, "_value", variable)
 
 
+def owners() -> dict[int, tuple[Any, Any]]:
+    """The weights of all layers that the user's code made, by the variable of TensorFlow."""
+    return {id(_plain(weight)): (weight, layer) for layer in loops.layers for weight in layer.weights}
+
+
 def _left_out() -> list[dict[str, Any]]:
     """Weights that took part in a loss and that nothing ever updates, with the place of the gradient."""
-    owners = {id(_plain(weight)): (weight, layer) for layer in loops.layers for weight in layer.weights}
+    known = owners()
     found: dict[str, dict[str, Any]] = {}
     for key, (_, place) in loops.taped.items():
-        weight, layer = owners.get(key, (None, None))
+        weight, layer = known.get(key, (None, None))
         is_known = weight is not None and weight.trainable and id(weight) not in loops.trained
         if is_known and key not in loops.updated and "_bushel_loaded" not in layer.__dict__:
-            facts = {"place": place, "class": type(layer).__name__, "made_at": layer.__dict__.get("_bushel_place")}
+            facts = {"place": place, "class": type(layer).__name__, "name": layer.name}
+            facts["made_at"] = layer.__dict__.get("_bushel_place")
             found.setdefault(f"{facts}", facts)
     return list(found.values())
 

@@ -25,6 +25,7 @@ from bushel.checking.script.script_text import (
 )
 from bushel.checking.script.tensorflow_calls import ITEM
 from bushel.checking.script.trace import Event, Trace, exists_on_disk, facts_of, is_of_data, matched_files
+from bushel.checking.script_rules.pixel_rules import labels_of
 from bushel.errors import nearest
 
 
@@ -271,12 +272,14 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
     Ignore: where absence is rare and means the default.
     Reports: https://github.com/tensorflow/ranking/issues/125 https://github.com/tensorflow/ranking/issues/227
     """
+    labels = {one.feature for _, dataset in trace.used("train") for one in labels_of(dataset)}
     for name, spec, node, script, facts in _specs(trace):
         assert trace.data is not None
         optional = spec.has_default or spec.kind != "FixedLenFeature"
         present = facts.records if facts is not None else 0
         total = trace.data.records
-        if optional and present < 0.5 * total:
+        is_label = spec.has_default and name in labels and _is_read_in_part(trace, name)
+        if optional and (present < 0.5 * total or is_label):
             close = nearest(name, trace.data.features) if facts is None else None
             filled = "the default" if spec.has_default else "nothing"
             yield at(
@@ -284,7 +287,7 @@ def default_hides_absence(trace: Trace) -> Iterator[Finding]:
                 f"{name!r} is {filled} in {1 - present / total:.0%} of the records"
                 + (f"; did you mean {close!r}?" if close else ""),
                 *(_described(node, spec, script, trace.data.features[close]) if close else []),
-                severity="error" if close else "info",
+                severity="error" if close else None if is_label else "info",
                 help=None if close else "leave it out, or use the name that the records have",
                 measured=present,
                 expected=total,
