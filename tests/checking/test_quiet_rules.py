@@ -140,6 +140,13 @@ CORRECT = [
         "a, b, c, d = train_test_split(x, y)\n",
     ),
     (
+        "attention over time, which has one score for each step",
+        READ + "class Pool(keras.layers.Layer):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.score = keras.layers.Dense(1)\n    def call(self, h):\n"
+        "        return tf.reduce_sum(h * tf.nn.softmax(self.score(h), axis=1), axis=1)\n"
+        "start = keras.Input((16, 4))\nnet = keras.Model(start, Pool()(start))\n",
+    ),
+    (
         "two views of one image",
         PICTURES + "def view(image):\n    return tf.image.resize(tf.image.random_crop(image, (28, 28, 3)), (36, 36))\n"
         "pairs = train.map(lambda image, label: (view(image), view(image))).batch(8)\n"

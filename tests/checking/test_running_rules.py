@@ -119,9 +119,11 @@ def test_tables_that_are_standardised_apart(tmp_path: Path) -> None:
 
 
 def test_a_loss_that_is_larger_for_right_answers(tmp_path: Path) -> None:
-    event = fit(1, look(1), None)
-    assert found("EXE047", seen(tmp_path, event | {"probe": {"judged": [0.9, 0.1]}}))
-    assert not found("EXE047", seen(tmp_path, event | {"probe": {"judged": [0.1, 0.9]}}))
+    event, outputs = fit(1, look(1), None, last={"activation": "sigmoid"}), {"shape": [8, 1]}
+    assert found("EXE047", seen(tmp_path, event | {"probe": {"judged": [0.9, 0.1], "outputs": outputs}}))
+    assert not found("EXE047", seen(tmp_path, event | {"probe": {"judged": [0.1, 0.9], "outputs": outputs}}))
+    distance = fit(1, look(1), None, last={"activation": None})
+    assert not found("EXE047", seen(tmp_path, distance | {"probe": {"judged": [0.9, 0.1], "outputs": outputs}}))
 
 
 @pytest.mark.parametrize(

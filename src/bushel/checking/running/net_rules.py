@@ -522,7 +522,12 @@ def loss_prefers_wrong_answers(run: Execution) -> Iterator[Finding]:
     """
     for fit in run.fits:
         judged = (fit.get("probe") or {}).get("judged") or []
-        is_known = len(judged) == 2 and all(math.isfinite(one) for one in judged)
+        shape = ((fit.get("probe") or {}).get("outputs") or {}).get("shape") or []
+        # One output that is no probability may be a distance, which is small for what is alike.
+        is_answer = (
+            (fit["model"].get("last") or {}).get("activation") == "sigmoid" or len(shape) > 2 or shape[-1:] > [1]
+        )
+        is_known = is_answer and len(judged) == 2 and all(math.isfinite(one) for one in judged)
         if is_known and judged[0] > judged[1] + 1e-3 * abs(judged[1]):
             loss = fit["model"].get("loss") or {}
             returns = run.lines_in(loss.get("function"), r"\breturn\b")

@@ -251,7 +251,8 @@ def _is_unfrozen(model: Any) -> list[int] | None:
 def _compiled_again(model: Any) -> bool:
     """Whether the same line compiles this model before each `fit`."""
     own = [(place, fits) for number, place, fits in loops.compiled if number == number_of(model)]
-    return len(own) > 1 and own[-1][0] == own[-2][0] and own[-1][1] > own[-2][1]
+    is_trained = bool(_history(model)["train"])  # and not set back to other weights
+    return is_trained and len(own) > 1 and own[-1][0] == own[-2][0] and own[-1][1] > own[-2][1]
 
 
 def _note_trained(model: Any) -> None:

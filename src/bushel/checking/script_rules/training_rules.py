@@ -364,7 +364,7 @@ def wrong_axis(trace: Trace) -> Iterator[Finding]:
         yield at(event, "argmax is taken over the records of the batch", help="use axis=-1")
     for event in trace.of("softmax-axis"):
         shape, axis = event.info["shape"], event.info["axis"]
-        if shape is not None and axis != len(shape) - 1:
+        if shape is not None and axis != len(shape) - 1 and shape[-1] != 1:
             yield at(event, f"softmax is taken along axis {axis} of {shown(shape)}", help="take it along the last axis")
 
 
