@@ -146,7 +146,7 @@ def test_amounts_and_percentages_are_numbers_if_asked(tmp_path: Path) -> None:
     source = opened(tmp_path, text)
     assert types(source) == {"price": "str", "rate": "str"}
     assert list(counted(source).values()) == [2, 2]
-    assert "with a sign of money or percent" in next(iter(counted(source)))
+    assert "with signs of money or percent, as text (numbers: --type price=float32)" in next(iter(counted(source)))
     asked = opened(tmp_path, text, types={"price": "float32", "rate": "float32"})
     assert values(asked) == {"price": [1200.5, 3.1], "rate": [5.0, 7.5]}
     assert counted(asked) == {}

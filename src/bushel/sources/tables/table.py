@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -325,7 +326,7 @@ class TableSource:
     def _counted(self, file: int) -> dict[str, int]:
         survey = self.surveys[file]
         signs = {
-            f"values of {name!r} with a sign of money or percent, as text (of type float32, they are numbers)": count
+            f"values of {name!r} with signs of money or percent, as text (numbers: --type {quote(name)}=float32)": count
             for name, count in survey.details.get("signs", {}).items()
             if count and name in self.fields and name not in self.types
         }
