@@ -123,3 +123,11 @@ def test_what_the_package_itself_writes(tmp_path: Path) -> None:
     source = huggingface(tmp_path / "d")
     assert read_all(source)[0] == {"text": [b"a", b"b"] * 2, "label": [b"yes", b"no"] * 2}
     assert len(set(keys_of(source))) == 4
+
+
+def test_sounds_are_the_bytes_of_their_files(tmp_path: Path) -> None:
+    features = {"audio": {"_type": "Audio"}, "label": {"_type": "Value", "dtype": "string"}}
+    table = pa.table({"audio": [{"bytes": b"RIFF", "path": "a.wav"}], "label": ["cat"]})
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    source = huggingface(save_to_disk(tmp_path / "saved", table.replace_schema_metadata(metadata)))
+    assert read_all(source)[0] == {"audio": [b"RIFF"], "audio/path": [b"a.wav"], "label": [b"cat"]}

@@ -110,6 +110,9 @@ def test_nothing_to_open_is_told(zoo: Path) -> None:
     (zoo / "odd" / "a.xyz").write_text("x")
     with pytest.raises(FileProblem, match=r"odd: there is nothing in this folder that bushel reads: a\.xyz"):
         open_source(zoo / "odd")
+    (zoo / "photos.zip").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(FileProblem, match=r"it is a zip archive\n  Unpack it, .*: `unzip .*photos\.zip -d photos`"):
+        open_source(zoo / "photos.zip")
     (zoo / "paper.pdf").write_text("%PDF-1.4")
     with pytest.raises(
         FileProblem, match=r"paper\.pdf: cannot be read: it is a PDF document\n  bushel reads folders of images"

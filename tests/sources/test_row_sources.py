@@ -16,6 +16,7 @@ import bushel
 from bushel import Run
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
 from bushel.sources import arrays, excel, open_source, sql
+from bushel.sources.opening import open_any
 
 X, Y = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8), np.arange(60) % 3
 
@@ -314,7 +315,8 @@ def test_tables_of_arrow_and_polars_are_read() -> None:
     assert types(arrays(table)) == {"a": "int64, optional", "l": "int64[?]", "o/q": "str"}
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [1.5, None], "label": ["x", "y"]})
-    assert read_all(arrays(frame))[0] == {"a": [1.5, None], "label": [b"x", b"y"]}
+    for given in (frame, frame.lazy()):
+        assert read_all(open_any(given))[0] == {"a": [1.5, None], "label": [b"x", b"y"]}
 
 
 def test_datasets_of_hugging_face_are_read_with_class_names_and_splits(tmp_path: Path) -> None:
