@@ -197,6 +197,15 @@ def test_predictions_that_are_damaged_are_an_error(judged: Path) -> None:
     assert "not the predictions of a run" in page.get("api/run", run=0).json()["error"]
 
 
+def test_a_prediction_that_is_no_class_is_left_out_of_the_confusions(judged: Path) -> None:
+    with np.load(judged / "predictions.npz") as file:
+        columns = dict(file)
+    columns["predicted"][:2] = (99, -1)
+    np.savez(judged / "predictions.npz", **columns)
+    confusion = Page(open_viewer([judged])).ask("run")["confusion"]
+    assert sum(map(sum, confusion)) == len(columns["loss"]) - 2
+
+
 def test_marks_are_lines_of_which_the_last_counts(images: Path, tmp_path: Path) -> None:
     marks = tmp_path / "marks.jsonl"
     page = Page(open_viewer([images], marks=marks))

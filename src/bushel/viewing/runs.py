@@ -189,7 +189,9 @@ def confusion_of(run: LoadedRun) -> list[list[int]]:
     if found is None or not run.classes or "predicted" not in found.columns or len(run.classes) > _MOST_CLASSES:
         return []
     table = np.zeros((len(run.classes), len(run.classes)), int)
-    np.add.at(table, (found.columns["label"].astype(int), found.columns["predicted"].astype(int)), 1)
+    pairs = np.stack([found.columns[name].astype(int) for name in ("label", "predicted")])
+    known = ((pairs >= 0) & (pairs < len(run.classes))).all(axis=0)  # what a file says may be no class
+    np.add.at(table, (pairs[0][known], pairs[1][known]), 1)
     return [[int(times) for times in row] for row in table]
 
 

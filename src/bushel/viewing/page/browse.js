@@ -6,6 +6,7 @@ import { badge, marking } from "./marks.js";
 import { condition } from "./overview.js";
 
 const PAGES = { grid: 60, table: 30 };
+const LISTS = { finding: "of a finding", duplicates: "duplicates", suspects: "suspected labels", marked: "marked", run: "that judged a run" };
 
 export async function browse(context) {
   const { dataset, params, put, stop, isCurrent, keys, known } = context;
@@ -95,7 +96,7 @@ function status(found, params, move) {
     ? `${plural(found.total, "record")}${found.is_done ? "" : ` so far, ${count(found.seen)} of ${count(found.of)} read`}`
     : `${plural(found.total, "record")}${found.is_whole ? "" : " so far"}`;
   return el("p", { class: "status", role: "status" }, words, found.note ? ` ${found.note}` : "",
-    params.list ? el("span", { class: "tag" }, params.list) : null,
+    params.list ? el("span", { class: "tag" }, LISTS[params.list.split(":")[0]] || params.list) : null,
     asked ? el("button", { type: "button", onclick: () => move({ where: "", text: "", list: "" }) }, "Clear the filter") : null);
 }
 
