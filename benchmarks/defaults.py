@@ -210,7 +210,11 @@ def simple_models(metric: str, is_text: bool, seed: int) -> list[Any]:
 
 
 def simple(data: Set, parts: dict[str, Any], seed: int) -> float:
-    """The score on test of the simple model that is best on val."""
+    """The score on test of the simple model that is best on val.
+
+    Boosting has one thread: those that wait for each other take minutes on busy cores.
+    """
+    from threadpoolctl import threadpool_limits
 
     def rows(part: Any) -> Any:
         return [data.rows[row] for row in part] if isinstance(data.rows, list) else data.rows[part]
@@ -221,7 +225,8 @@ def simple(data: Set, parts: dict[str, Any], seed: int) -> float:
     sign = -1 if data.metric == "mae" else 1
     best, kept = -np.inf, None
     for model in simple_models(data.metric, isinstance(data.rows, list), seed):
-        model.fit(rows(parts["train"]), data.labels[parts["train"]])
+        with threadpool_limits(1, user_api="openmp"):
+            model.fit(rows(parts["train"]), data.labels[parts["train"]])
         found = sign * score(data.metric, data.labels[parts["val"]], said(model, parts["val"]))
         if found > best:
             best, kept = found, model
