@@ -140,8 +140,9 @@ def test_a_killed_run_resumes_to_the_same_weights_on_the_other_backends(
     one, other = weights_in(tmp_path / "whole"), weights_in(tmp_path / "killed")
     assert len(one) > 8
     assert one.keys() == other.keys()
+    tolerance = 1e-5 if backend == "jax" else 0  # XLA adds in another order where cores are busy
     for name, values in one.items():
-        np.testing.assert_array_equal(values, other[name], err_msg=name)
+        np.testing.assert_allclose(other[name], values, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 def test_a_run_with_other_options_is_not_gone_on_with(table: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from bushel.feeding.preparation import Target
 from bushel.printing import html_table
 from bushel.reading import Split
 from bushel.storage import write_whole
+from bushel.training.loop.framework import generator_state, restore_generator
 from bushel.training.options import Options
 from bushel.training.predictions import Predictions
 from bushel.training.verdict.metrics import metric_table
@@ -245,6 +246,7 @@ def save_checkpoint(folder: Path, model: Any, state: State, best: list[NDArray[A
     arrays = {f"model/{i}": np.asarray(variable) for i, variable in enumerate(model.variables)}
     arrays |= {f"optimiser/{i}": np.asarray(variable) for i, variable in enumerate(model.optimizer.variables)}
     arrays |= {f"best/{i}": array for i, array in enumerate(best or [])}
+    arrays |= generator_state()
     arrays["state"] = np.frombuffer(msgspec.json.encode(state), np.uint8)
     with write_whole(folder / CHECKPOINT) as file:
         np.savez(cast("Any", file), **cast("Any", arrays))
@@ -280,6 +282,10 @@ def load_checkpoint(
     prepare(state)
     for kind, variables in (("model", model.variables), ("optimiser", model.optimizer.variables)):
         _assign(path, kind, variables, arrays)
+    try:
+        restore_generator(arrays)
+    except (RuntimeError, TypeError, LookupError) as error:
+        raise FormatError(path, f"not a checkpoint: {error}") from None
     best = [arrays[f"best/{i}"] for i in range(len(model.weights))] if "best/0" in arrays else None
     return state, best
 

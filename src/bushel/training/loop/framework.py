@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 from bushel.errors import missing_package
 from bushel.keras import load_keras, quietly
 from bushel.training.options import Options
 
-__all__ = ["Logs", "is_tensorflow", "load_quietly", "load_tensorflow", "settings_for", "strategy_of"]
+__all__ = [
+    "Logs",
+    "generator_state",
+    "is_tensorflow",
+    "load_quietly",
+    "load_tensorflow",
+    "restore_generator",
+    "settings_for",
+    "strategy_of",
+]
 
 _LOGGED_EVERY = 10  # steps
 
@@ -36,6 +47,30 @@ def load_tensorflow() -> Any:
 def is_tensorflow() -> bool:
     """Whether Keras runs on TensorFlow, which allows compiled steps and TensorBoard logs."""
     return str(load_keras().backend.backend()) == "tensorflow"
+
+
+_GENERATOR = "generator"
+
+
+def generator_state() -> dict[str, NDArray[Any]]:
+    """The generators of torch, from which layers such as Dropout draw there; other backends have them in the model."""
+    if load_keras().backend.backend() != "torch":
+        return {}
+    import torch
+
+    states = [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
+    return {f"{_GENERATOR}/{i}": state.numpy() for i, state in enumerate(states)}
+
+
+def restore_generator(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put the generators back to where `generator_state` found them."""
+    if f"{_GENERATOR}/0" not in arrays or load_keras().backend.backend() != "torch":
+        return
+    import torch
+
+    states = [torch.from_numpy(arrays[f"{_GENERATOR}/{i}"]) for i in range(1 + torch.cuda.device_count())]
+    torch.set_rng_state(states[0])
+    torch.cuda.set_rng_state_all(states[1:])
 
 
 @contextlib.contextmanager
