@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from making import CLASSES, Numbers, digests, numbers_in
 
 import bushel
 from bushel import Run, build
+from bushel.building import run as building_run
 from bushel.building.engines import LocalEngine
 from bushel.building.output.journal import read_quarantine
+from bushel.building.planning.plan import Plan, PlanFacts, ShardPlan
 from bushel.data.columns import BytesColumn, Ragged
 from bushel.errors import BushelError, BushelWarning, FileProblem, MissingName, TooManyRefused
 from bushel.records.index import load_keys
@@ -290,6 +293,29 @@ def test_a_dataset_can_be_rebuilt_in_its_own_place(tmp_path):
     manifest = bushel.read_manifest(tmp_path / "out")
     assert manifest.compression == "gzip"
     assert sorted(numbers_in(tmp_path / "out")) == list(range(200))
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shards", "is_cut"),
+    [(0.2, 8, False), (5.0, 8, True), (0.2, 2, True), (5.0, 16, False), (0.01, 2, False)],
+)
+def test_shards_are_cut_into_parts_where_that_costs_less_than_idle_workers(tmp_path, milliseconds, shards, is_cut):
+    size, samples = 100_000, 16_000
+    cut = [
+        ShardPlan(split="train", number=n, of=shards, first=0, end=samples // shards, bytes=size * samples // shards)
+        for n in range(shards)
+    ]
+    cut[-1] = msgspec.structs.replace(cut[-1], end=samples)
+    schema = bushel.Schema.of(x=bushel.Feature(dtype="int64"))
+    facts = PlanFacts(
+        partition_rows=[samples],
+        planned=[samples],
+        shards=cut,
+        sample_bytes=size,
+        sample_seconds=milliseconds / 1000,
+        schema=schema,
+    )
+    assert bool(building_run._rows_of_part(Plan(tmp_path, facts))) == is_cut
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])

@@ -552,8 +552,10 @@ def _rows_of_part(made: Plan) -> int:
 
     Depends only on the plan, so that a build continues as it began with any number of workers.
     """
-    is_long = made.facts.sample_seconds * made.samples > _LONG
-    if len(made.facts.shards) >= _MANY_SHARDS or not is_long:
+    seconds, shards = made.facts.sample_seconds * made.samples, len(made.facts.shards)
+    # Parts are written and read once more: that must cost less than leaving some workers without work.
+    is_worth_it = seconds * (_MANY_SHARDS - shards) > 2 * made.bytes / _WRITTEN * shards
+    if seconds <= _LONG or not is_worth_it:
         return 0
     parts = max(_PARTS, -(-made.bytes // _PART_BYTES))
     return -(-made.samples // parts)
