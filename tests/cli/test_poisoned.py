@@ -217,7 +217,7 @@ def test_a_checkpoint_that_holds_objects_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "poison.npz", state=np.array([_Touch(tmp_path / "ran")], object))
     (tmp_path / "poison.npz").rename(tmp_path / CHECKPOINT)
     with pytest.raises(bushel.FormatError, match="not a checkpoint"):
-        load_checkpoint(tmp_path, None)
+        load_checkpoint(tmp_path, None, lambda _: None)
     assert not (tmp_path / "ran").exists()
 
 

@@ -29,7 +29,9 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 class Watched(Numbers):
-    """Says on which node each partition is read, and takes its time."""
+    """Says on which node each partition is read, and takes its time, most of it for all partitions but the first."""
+
+    rest = 0.0
 
     def read(self, partition, rows):
         import ray
@@ -40,6 +42,7 @@ class Watched(Numbers):
         for block in super().read(partition, rows):
             time.sleep(0.02)
             yield block
+        time.sleep(self.rest if partition else 0)
 
 
 def watched(tmp_path: Path, reads: str) -> Watched:
@@ -248,6 +251,7 @@ def test_a_program_that_uses_ray_keeps_its_connection(cluster):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
 def test_a_build_that_is_interrupted_ends_cleanly_and_is_continued(tmp_path, cluster, number, code):
     source = watched(tmp_path, "sequence")
+    source.rest = 1.0
     (tmp_path / "source").write_bytes(cloudpickle.dumps(source))
     driver = subprocess.Popen(
         [sys.executable, "-c", driver_of(tmp_path, cluster.address)], stderr=subprocess.PIPE, text=True

@@ -118,7 +118,8 @@ class JsonLinesFile:
         is_of_objects = len(keys) == 1 and len(keys.pop()) > 1 and len(types) > 1
         if is_of_objects or (len(types) > 1 and all(map(t.is_list, types.values()))):
             what = "is one JSON object of columns, not an array of rows"
-            raise FileProblem(self.path, what, help=['pandas writes rows with frame.to_json(path, orient="records")'])
+            help = ["Write it as a list of rows: to_json of pandas does so with orient 'records'."]
+            raise FileProblem(self.path, what, help=help)
 
     def _look(self, cut: Cut, block: TextBlock) -> tuple[bool, int, Any]:
         """Whether a block is UTF-8, the number of its lines, and what `_infer` finds."""
