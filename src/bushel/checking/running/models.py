@@ -365,7 +365,9 @@ def _gradients(tf: Any, model: Any, batch: tuple[Any, Any, Any], owned: set[int]
         predicted = model(x, training=True)
         loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weights, training=True)
     variables = model.trainable_weights
-    known = owned | {id(getattr(weight, "_value", weight)) for weight in model.weights}
+    values = [getattr(weight, "_value", weight) for weight in model.weights]
+    copies = [copy for value in values for copy in getattr(value, "values", ())]  # one on each device of a strategy
+    known = owned | {id(value) for value in (*values, *copies)}
     strangers = [list(one.shape) for one in tape.watched_variables() if id(one) not in known]
     found = tape.gradient(loss, [v.value for v in variables])
     missing, zero = [], []
