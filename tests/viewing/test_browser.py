@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,15 @@ def test_text_tables_series_sound_and_broken_pictures_are_shown(look: Any, every
     page.wait_for_url("**roles=series*")
 
 
+def until(page: Any, holds: Callable[[], bool]) -> None:
+    """Wait for something that the page does in its own time."""
+    for _ in range(1000):
+        if holds():
+            return
+        page.wait_for_timeout(20)
+    pytest.fail("the page did not get there within 20 seconds")
+
+
 def drawn(page: Any, selector: str) -> list[int]:
     """The colour in the middle of a picture that has come."""
     page.wait_for_selector(selector)
@@ -257,16 +266,14 @@ def test_clips_are_strips_that_play_and_sounds_have_a_player(look: Any, tmp_path
     first = page.locator(".strip img").first
     before = first.get_attribute("src")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_timeout(600)
-    assert first.get_attribute("src") != before
-    assert drawn(page, ".strip img:first-child")[0] > 0
+    until(page, lambda: first.get_attribute("src") != before)
+    until(page, lambda: drawn(page, ".strip img:first-child")[0] > 0)
     page.get_by_role("button", name="Stop").click()
     tab.shoot("clip")
     player = page.locator("audio")
     player.evaluate("sound => { sound.muted = true; return sound.play(); }")
-    page.wait_for_timeout(200)
+    until(page, lambda: player.evaluate("sound => sound.currentTime") > 0)
     assert player.evaluate("sound => sound.duration") == pytest.approx(0.5)
-    assert player.evaluate("sound => sound.currentTime") > 0
     assert page.locator(".sound .line").count() == 1
 
 

@@ -149,6 +149,7 @@ function frames(where, name, shown, side) {
     const screen = strip.querySelector("img") || strip;
     timer = setInterval(() => {
       if (!strip.isConnected) { clearInterval(timer); return; }
+      if (screen.complete === false) return;  // a slow frame is waited for: a new address would cancel it
       frame = (frame + 1) % shown.count;
       if (screen.tagName === "IMG") screen.src = address("api/image", { ...where, feature: name, role: "frames", frame, side: Math.min(side, 112) });
     }, 125);
