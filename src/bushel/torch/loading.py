@@ -36,8 +36,6 @@ from bushel.transforms import BatchTransform, Transform
 
 __all__ = ["Loader", "Records", "dataset", "loader"]
 
-_CORES_OF_LOOP = 2
-
 
 def loader(
     data: Data,
@@ -203,9 +201,6 @@ class Loader(IterableDataset):  # type: ignore[misc]
             settings = self._of_worker(settings, worker)
         device = self._target.device
         is_pinned = device is not None and torch.device(device).type == "cuda"
-        if is_pinned and settings.workers.threads is None:  # the loop and the thread that sends need cores, too
-            threads = max(1, available_cores() - _CORES_OF_LOOP)
-            settings = _with_threads(settings, threads)
         self._process = os.getpid()
         self._feed = Feed(copy(self._request.split), settings, PinnedPool() if is_pinned else None)
         return self._feed
@@ -227,8 +222,12 @@ class Loader(IterableDataset):  # type: ignore[misc]
             )
         turn = self._loops.turn
         threads = settings.workers.threads or max(1, available_cores() // worker.num_workers)
-        turn = worker.id if turn is None else turn
-        return msgspec.structs.replace(_with_threads(settings, threads), turn=turn, turns=worker.num_workers)
+        return msgspec.structs.replace(
+            settings,
+            turn=worker.id if turn is None else turn,
+            turns=worker.num_workers,
+            workers=msgspec.structs.replace(settings.workers, threads=threads),
+        )
 
     def _compare_ranks(self, feed: Feed) -> None:
         """Refuse, on all ranks, to begin an epoch that they do not share."""
@@ -280,10 +279,6 @@ class Loader(IterableDataset):  # type: ignore[misc]
         if self._target.device is not None:
             report.waited = self._waited  # not the thread that copies, but who takes what it copied
         return report
-
-
-def _with_threads(settings: Settings, threads: int) -> Settings:
-    return msgspec.structs.replace(settings, workers=msgspec.structs.replace(settings.workers, threads=threads))
 
 
 def _is_distributed() -> bool:

@@ -1,4 +1,4 @@
-"""`serve`: a trained model behind HTTP on this machine, with limits, and checks of every request by the contract."""
+"""`serve`: a trained model that answers over HTTP on this machine, within limits. The contract checks every request."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import shlex
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from bushel import __version__
@@ -14,7 +15,7 @@ from bushel.errors import FileProblem, MissingName
 from bushel.records.files import FOOTER, HEADER
 from bushel.records.survey import tf_description
 from bushel.storage import AnyPath, as_path
-from bushel.viewing.findings import CheckJob, DuplicateJob, SharedJob, content_of, quarantined
+from bushel.viewing.findings import CheckJob, DuplicateJob, Job, SharedJob, content_of, quarantined
 from bushel.viewing.marking import Marks
 from bushel.viewing.opened import Opened, Part, Record, open_all
 from bushel.viewing.pictures import Wanted, make_picture, make_pictures, make_sound
@@ -83,9 +84,9 @@ class Viewer:
             "pictures": self.pictures,
             "audio": self.audio,
             "hex": self.hex,
-            "findings": self.findings,
-            "duplicates": self.duplicates,
-            "suspects": self.suspects,
+            "findings": partial(self._look_at, self._checks),
+            "duplicates": partial(self._look_at, self._duplicates),
+            "suspects": partial(self._look_at, self._suspects),
             "quarantine": self.quarantine,
             "compare": self.compare,
             "batches": self.batches,
@@ -94,9 +95,9 @@ class Viewer:
             "marks": self.marks,
         }
         self.changes: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "check": self.start_check,
-            "duplicates": self.start_duplicates,
-            "suspects": self.start_suspects,
+            "check": partial(self._start, self._checks),
+            "duplicates": partial(self._start, self._duplicates),
+            "suspects": partial(self._start, self._suspects),
             "shared": self.start_shared,
             "marks": self.mark,
         }
@@ -240,33 +241,13 @@ class Viewer:
             return predicted_rows(self.runs[numbers[0]], part, numbers[1:])
         raise MissingName("list", name, [], where=f"{part.name} of {self.opened[number].name}")
 
-    def findings(self, given: Given) -> dict[str, Any]:
-        """Findings of the check, and how far it is."""
-        return self._checks[self._dataset(given)[0]].to_json()
+    def _look_at(self, jobs: Sequence[Job], given: Given) -> dict[str, Any]:
+        """What a search in the background has found, and how far it is."""
+        return jobs[self._dataset(given)[0]].to_json()
 
-    def start_check(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Check a dataset in the background."""
-        job = self._checks[self._dataset(_texts(given))[0]]
-        job.start()
-        return job.to_json()
-
-    def duplicates(self, given: Given) -> dict[str, Any]:
-        """Records with the same content, and how far the search for them is."""
-        return self._duplicates[self._dataset(given)[0]].to_json()
-
-    def start_duplicates(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Look for duplicates in the background."""
-        job = self._duplicates[self._dataset(_texts(given))[0]]
-        job.start()
-        return job.to_json()
-
-    def suspects(self, given: Given) -> dict[str, Any]:
-        """Records whose neighbours contradict their label, and how far the search for them is."""
-        return self._suspects[self._dataset(given)[0]].to_json()
-
-    def start_suspects(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Look for suspected labels in the background."""
-        job = self._suspects[self._dataset(_texts(given))[0]]
+    def _start(self, jobs: Sequence[Job], given: dict[str, Any]) -> dict[str, Any]:
+        """Search a dataset in the background."""
+        job = jobs[self._dataset(_texts(given))[0]]
         job.start()
         return job.to_json()
 

@@ -136,6 +136,13 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
     Ignore: where layers are only used at inference.
     Reports: none collected.
     """
+    yield from _without_gradient(run)
+    yield from _left_out(run)
+    yield from _without_gradient_in_loops(run)
+
+
+def _without_gradient(run: Execution) -> Iterator[Finding]:
+    """Of models that are fitted."""
     for fit in run.fits:
         found = (fit.get("probe") or {}).get("gradients")
         model = fit["model"]
@@ -170,6 +177,10 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
                 *spots[:2],
                 severity="warning",
             )
+
+
+def _left_out(run: Execution) -> Iterator[Finding]:
+    """Of models that take part in a custom loop, and that nothing updates."""
     pretrained = [event["place"] for event in run.of("weights")]
     left = [event for event in run.of("left_out") if event["made_at"] not in pretrained]
     if left and not any(True for _ in run.of("assigned")):
@@ -181,6 +192,10 @@ def gradient_missing(run: Execution) -> Iterator[Finding]:
             *[call["place"] for call in run.of("call") if call["model"] in {event["name"] for event in left}][:2],
             help="take the gradient for the variables of all models, and apply it to all of them",
         )
+
+
+def _without_gradient_in_loops(run: Execution) -> Iterator[Finding]:
+    """Of variables whose gradient a custom loop takes."""
     for event in run.of("gradient"):
         if event["all"] == 0:
             yield run.found(
