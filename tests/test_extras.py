@@ -15,13 +15,15 @@ import pytest
 from PIL import Image
 from support import DATA
 
+from bushel import _native
+
 ROOT = DATA.parents[1]
 
 # The packages of extras, as they are imported.
 OPTIONAL = (
     *("pyarrow", "obstore", "av", "imblearn", "sklearn", "openpyxl", "h5py", "tokenizers", "pandas", "ray"),
     *("tensorflow", "keras", "torch", "jax", "onnx", "onnxruntime", "tf2onnx", "ai_edge_litert", "grain"),
-    *("starlette", "uvicorn"),
+    *("starlette", "uvicorn", "simplejpeg"),
 )
 
 # Runs the calls below in a process that has none of them; a call ends with what it gives, or with what it raises.
@@ -125,6 +127,44 @@ BASE = {
     "doctor": 'command("doctor")',
     "trees predict": 'list(bushel.predict(old + "/trees", old + "/dataset", split="val"))',
 }
+
+
+JPEGS = {
+    "build": """
+resized = t.resize_encoded("image", 5, 5, scaled=True)
+bushel.build(here / "jpegs", here / "j1", transforms=[resized], run=one)
+""",
+    "read": """
+train = bushel.open(here / "j1")["train"]
+batch = next(iter(bushel.batches(train, batch_size=4, transforms=[t.decode_image("image")])))
+assert batch["image"].shape == (4, 5, 5, 3)
+""",
+    "refuse": """
+reasons = [json.loads(line)["reason"] for line in (here / "j1" / "_quarantine.jsonl").read_text().splitlines()]
+assert reasons == ["the JPEG cannot be decoded: premature end of JPEG file"], reasons
+""",
+    "rare": """
+from bushel.pixels.codecs import decode_pixels
+assert decode_pixels((here / "cmyk.jpg").read_bytes()).shape == (4, 4, 3)
+""",
+}
+
+
+def test_jpegs_need_only_the_core_or_else_simplejpeg(folder: Path) -> None:
+    place = folder / "jpegs" / "a"
+    place.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for number in range(4):
+        Image.fromarray(rng.integers(0, 255, (24, 24, 3), np.uint8)).save(place / f"{number}.jpg")
+    Image.new("CMYK", (4, 4)).save(folder / "cmyk.jpg")
+    whole = (place / "0.jpg").read_bytes()
+    (place / "cut.jpg").write_bytes(whole[: len(whole) // 2] + whole[-2:])
+    found = run_without(folder, JPEGS)
+    if _native.codecs()["jpeg"]:
+        assert found == dict.fromkeys(JPEGS, "works")
+    else:
+        needed = 'a bushel that was compiled without libjpeg-turbo needs simplejpeg: pip install "bushel[jpeg]"'
+        assert found["rare"] == needed
 
 
 def test_the_base_does_all_of_this_alone(folder: Path) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from bushel import _native
 from bushel._native import Change, Outcome, Painting
-from bushel.pixels.codecs import decode_without_core, to_channels
+from bushel.pixels.codecs import decode_without_core, encode_pixels, to_channels
 from bushel.pixels.geometry import KERNELS, Kernel, resize_pixels
 from bushel.pixels.headers import parse_header
 from bushel.transforms import augment
@@ -210,6 +210,12 @@ def test_a_jpeg_has_the_bytes_that_simplejpeg_writes(quality: int, channels: int
         colours, sampling = ("GRAY", "Gray") if channels == 1 else ("RGB", "420")
         expected = simplejpeg.encode_jpeg(pixels, quality, colours, sampling, fastdct=False)
         assert _native.encode_jpeg(pixels, quality) == expected
+
+
+def test_an_image_that_cannot_be_a_jpeg_says_so() -> None:
+    for size, shown in (((1, 65_501), "65501x1"), ((0, 4), "4x0")):
+        with pytest.raises(ValueError, match=f"^an image of {shown} pixels cannot be a JPEG: a side has 1 to 65,500$"):
+            encode_pixels(np.zeros((*size, 3), np.uint8), "jpeg")
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import re
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
+from bushel.errors import missing_package
 from bushel.pixels.headers import FORMATS, BadImage, parse_header
 
 __all__ = [
@@ -70,9 +72,10 @@ def to_channels(image: NDArray[Any], channels: int) -> NDArray[Any]:
 
 def decoders() -> dict[str, str]:
     """What decodes and encodes JPEG and PNG here, with its version; other formats are Pillow's."""
-    return {form: library or _FALLBACKS[form] for form, library in _native.codecs().items()}
+    return {form: library or _FALLBACKS[form] for form, library in _IN_CORE.items()}
 
 
+_IN_CORE = _native.codecs()  # the library for each format; empty: none
 _FALLBACKS = {"jpeg": "simplejpeg", "png": "Pillow"}
 CODEC_WORDS = "images: {jpeg} for JPEG, {png} for PNG, Pillow for others"
 
@@ -135,16 +138,19 @@ def decode_pixels(
     (found,), refused = _native.decode_each(np.array([0, len(data)]), data, channels or 0, painting)
     if found is not None:
         return cast("NDArray[np.uint8]", found)
-    if refused[0][1] == _native.Outcome.TOO_LARGE:
+    _, outcome, words = refused[0]
+    if outcome == _native.Outcome.TOO_LARGE:
         raise ValueError(f"it has more than {most_pixels:,} pixels")
+    if data[:3] == JPEG and outcome == _native.Outcome.DAMAGED:  # Pillow would fill it up with grey
+        raise ValueError(words)
     return decode_without_core(data, channels, upright=upright, at_least=at_least)
 
 
 def decode_without_core(
     data: bytes, channels: int | None = None, *, upright: bool = True, at_least: tuple[int, int] | None = None
 ) -> NDArray[np.uint8]:
-    """The same for all kinds of images, with a message if one fails: the core knows few kinds, and no messages."""
-    if data[:3] == JPEG:
+    """The same for all kinds of images, with a message if one fails: the core knows few kinds."""
+    if data[:3] == JPEG and has_simplejpeg():
         pixels = _decode_jpeg(data, channels, at_least)
         if pixels is not None:
             return np.ascontiguousarray(turn_pixels(pixels, orientation_of(data))) if upright else pixels
@@ -184,6 +190,15 @@ def format_of(data: bytes) -> str:
         return parse_header(data).format
     except BadImage as error:
         raise ValueError(str(error)) from None
+
+
+def has_simplejpeg() -> bool:
+    """Whether simplejpeg is installed: without libjpeg-turbo in the core, nothing else finds damage in JPEGs."""
+    if importlib.util.find_spec("simplejpeg") is not None:
+        return True
+    if not _IN_CORE["jpeg"]:
+        raise missing_package("simplejpeg", extra="jpeg", purpose="a bushel that was compiled without libjpeg-turbo")
+    return False
 
 
 def _decode_jpeg(data: bytes, channels: int | None, at_least: tuple[int, int] | None) -> NDArray[np.uint8] | None:
@@ -387,8 +402,7 @@ def _filtered(rows: NDArray[np.uint8], step: int) -> bytes:
     return np.column_stack([best.astype(np.uint8), ways[best, np.arange(len(rows))]]).tobytes()
 
 
-_IN_CORE = _native.codecs()  # the library for each format; empty: none
-_MOST_SIDE = 65500  # libjpeg writes no larger JPEG; simplejpeg has the message
+_MOST_SIDE = 65500  # of a JPEG
 ENCODED = tuple(name for name, format in FORMATS.items() if format.is_written)
 if TYPE_CHECKING:
     Encoded: TypeAlias = str
@@ -408,11 +422,14 @@ def encode_pixels(pixels: NDArray[Any], form: str, quality: int = 95) -> bytes:
         return encode_wide(pixels)
     if form == "jpeg" and pixels.shape[2] == 4:
         pixels = on_background(pixels)
-    if _IN_CORE.get(form) and min(pixels.shape) > 0 and max(pixels.shape) <= _MOST_SIDE:
+    if form == "jpeg" and not 0 < min(pixels.shape[:2]) <= max(pixels.shape[:2]) <= _MOST_SIDE:
+        height, width = pixels.shape[:2]
+        raise ValueError(f"an image of {width}x{height} pixels cannot be a JPEG: a side has 1 to {_MOST_SIDE:,}")
+    if _IN_CORE.get(form) and min(pixels.shape) > 0:
         pixels = np.ascontiguousarray(pixels)
         made = _native.encode_png(pixels) if form == "png" else _native.encode_jpeg(pixels, quality)
         return cast("bytes", made)
-    if form == "jpeg":
+    if form == "jpeg" and has_simplejpeg():
         import simplejpeg
 
         colours = "GRAY" if pixels.shape[2] == 1 else "RGB"

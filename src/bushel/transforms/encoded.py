@@ -21,13 +21,12 @@ from bushel.pixels.codecs import (
     format_of,
     full_of,
     is_wide,
-    orientation_of,
 )
 from bushel.pixels.codecs import (
     on_background as put_on,
 )
 from bushel.pixels.geometry import KERNELS, Fit, Kernel, moved, place
-from bushel.pixels.headers import Codec, Headers, read_headers
+from bushel.pixels.headers import Codec, Headers, parse_header, read_headers
 from bushel.transforms.canvas import decoded_sizes
 from bushel.transforms.image import (
     WHITE,
@@ -127,12 +126,10 @@ class ResizeEncoded(_Remade, frozen=True, tag="resize_encoded"):
 
 def _size_of(data: bytes) -> tuple[int, int] | None:
     """Height and width of a JPEG, upright."""
-    import simplejpeg
-
     if format_of(data) != "jpeg":
         return None
-    height, width = simplejpeg.decode_jpeg_header(data)[:2]
-    return (width, height) if orientation_of(data) >= 5 else (height, width)
+    header = parse_header(data)
+    return (header.width, header.height) if header.orientation >= 5 else (header.height, header.width)
 
 
 class Reencode(_Remade, frozen=True, tag="reencode"):
@@ -376,9 +373,7 @@ def _named(sample: Sample, feature: str, out: Any) -> Sample:
     if f"{base}/format" in sample:
         found[f"{base}/format"] = format_of(out) if isinstance(out, bytes) else "raw"
     if f"{base}/channels" in sample and isinstance(out, bytes) and format_of(out) == "jpeg":
-        import simplejpeg
-
-        found[f"{base}/channels"] = 1 if simplejpeg.decode_jpeg_header(out)[2] == "Gray" else 3
+        found[f"{base}/channels"] = 1 if parse_header(out).channels == 1 else 3
     return found
 
 

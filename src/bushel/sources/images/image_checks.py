@@ -13,7 +13,7 @@ import numpy as np
 from bushel import _native
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature
-from bushel.pixels.codecs import check_png, decode_wide, encode_wide
+from bushel.pixels.codecs import check_png, decode_pixels, decode_wide, encode_wide
 from bushel.pixels.headers import BadImage, Header, Headers, parse_header, read_headers
 from bushel.sources.protocol import Block, Refused
 from bushel.storage import as_path
@@ -140,18 +140,15 @@ class ImageCheck:
 def _decode(data: bytes, header: Header) -> None:
     """Decode every coefficient of the image, at the smallest scale."""
     one = np.array([0, len(data)])
-    if not _native.verify_images(one, data, one[:1], max(1, header.width * header.height)):
+    pixels = max(1, header.width * header.height)
+    if not _native.verify_images(one, data, one[:1], pixels):
         return
     if header.format == "jpeg" and header.channels in (1, 3) and header.bits == 8:
-        import simplejpeg
-
         try:
-            simplejpeg.decode_jpeg(data, "GRAY", True, True, 1, 1)
-        except ValueError as error:
-            if "subsampling" not in str(error):  # a rare kind, which Pillow decodes
-                raise BadImage(f"the JPEG cannot be decoded: {_lower(error)}") from None
-        else:
-            return
+            decode_pixels(data, upright=False, at_least=(1, 1), most_pixels=pixels)
+        except (ValueError, OSError, SyntaxError) as error:
+            raise BadImage(f"the JPEG cannot be decoded: {_lower(error)}") from None
+        return
     _open(data, header).close()
 
 
