@@ -10,8 +10,7 @@ import bushel
 from bushel.feeding.preparation import Input, Preparation, Problem
 from bushel.training import Listener, Options
 from bushel.training.inputs.augmentation import augmentation_of, usual_augmentation
-from bushel.training.inputs.choose_inputs import choose_inputs
-from bushel.training.inputs.choose_target import choose_target, describe_target
+from bushel.training.inputs.choose import choose_inputs, choose_target, describe_target
 from bushel.training.inputs.splits import open_splits
 from bushel.training.inputs.splits import rows_of as fed_rows
 from bushel.transforms import tokenise

@@ -15,7 +15,7 @@ from bushel.cli import cli
 from bushel.feeding.preparation import Input, Preparation, Problem, Target
 from bushel.feeding.trees import load_trees, save_trees, table_rows
 from bushel.training import Options, train
-from bushel.training.models.trees import Booster
+from bushel.training.tree_models import Booster
 
 pytest.importorskip("sklearn")
 

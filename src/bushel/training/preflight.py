@@ -16,9 +16,9 @@ from bushel.checking.rules.registry import Subject, finding_of, rules_for
 from bushel.feeding.preparation import arrange
 from bushel.training.inputs.splits import Splits, rows_of
 from bushel.training.loop.learner import label_form
-from bushel.training.models.compiling import head_problem, outputs_of
+from bushel.training.models import head_problem, outputs_of
 from bushel.training.setup import Setup
-from bushel.training.verdict.watch import Watch, facts_so_far
+from bushel.training.verdict.verdict import Watch, facts_so_far
 
 __all__ = ["Preflight", "look_before"]
 

@@ -20,16 +20,13 @@ from bushel.keras import as_array, load_keras
 from bushel.reading import Dataset
 from bushel.storage import AnyPath
 from bushel.training.inputs.augmentation import augmentation_of, usual_augmentation
-from bushel.training.inputs.choose_inputs import choose_inputs, describe_inputs
-from bushel.training.inputs.choose_target import choose_target, describe_target
+from bushel.training.inputs.choose import choose_inputs, choose_target, describe_inputs, describe_target
 from bushel.training.inputs.splits import Splits, open_splits, rows_of
 from bushel.training.loop.framework import is_tensorflow, strategy_of
 from bushel.training.loop.learner import Learner, label_form
-from bushel.training.models.compiling import compile_model, head_problem
-from bushel.training.models.custom_models import custom_model
-from bushel.training.models.ready_models import ready_model
-from bushel.training.models.trees import ROUNDS, Booster, tree_options
+from bushel.training.models import compile_model, custom_model, head_problem, ready_model
 from bushel.training.options import Options
+from bushel.training.tree_models import ROUNDS, Booster, tree_options
 from bushel.training.verdict.metrics import primary
 from bushel.transforms import cast, normalise
 

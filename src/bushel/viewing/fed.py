@@ -14,7 +14,7 @@ from bushel.errors import BushelError
 from bushel.feeding.preparation import Input, Preparation, inputs_of
 from bushel.reading import Order, Split, Workers, batches
 from bushel.training.inputs.augmentation import augmentation_of
-from bushel.training.inputs.choose_inputs import choose_inputs, describe_inputs
+from bushel.training.inputs.choose import choose_inputs, describe_inputs
 from bushel.training.inputs.splits import Splits
 from bushel.training.options import Options
 from bushel.transforms import Transform, normalise

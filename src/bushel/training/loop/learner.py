@@ -13,7 +13,7 @@ from bushel.errors import SchemaMismatch
 from bushel.feeding.preparation import Problem, Target
 from bushel.printing import text_table
 from bushel.training.loop.framework import is_tensorflow, load_tensorflow
-from bushel.training.models.compiling import Compiled
+from bushel.training.models import Compiled
 from bushel.training.predictions import Predictor
 
 __all__ = ["Learner", "label_form"]

@@ -14,14 +14,13 @@ from bushel.errors import SchemaMismatch, missing_package
 from bushel.feeding.preparation import Input, Problem, Target
 from bushel.feeding.trees import LEVELS, Forest, TableInput, Trees, table_rows
 from bushel.training.loop.learner import Learner
-from bushel.training.models.compiling import Compiled
+from bushel.training.models import Compiled
 from bushel.training.options import Options
 from bushel.training.predictions import Predictor
 
 __all__ = ["ROUNDS", "Booster", "tree_options"]
 
 Array = NDArray[Any]
-
 ROUNDS = 10  # of boosting, in each epoch
 _EPOCHS = 50
 _PATIENCE = 3  # epochs

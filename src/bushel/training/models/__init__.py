@@ -1,1 +1,0 @@
-"""Models, their loss and their optimiser."""
