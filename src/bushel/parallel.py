@@ -118,9 +118,11 @@ def iterate_ahead(values: Iterator[T], ahead: int = 1) -> Ahead[T]:
     return Ahead(lambda _: next(values, _END), repeat(None), ahead=ahead)
 
 
-def map_in_threads(function: Callable[[T], R], values: Iterable[T]) -> Ahead[tuple[T, R]]:
+def map_in_threads(function: Callable[[T], R], values: Iterable[T]) -> Iterator[tuple[T, R]]:
     """Each value with the result of the function, in order; worth it if the function releases the GIL."""
     cores = available_cores()
+    if cores == 1:
+        return ((value, function(value)) for value in values)
     return Ahead(lambda value: (value, function(value)), values, threads=cores, ahead=cores)
 
 

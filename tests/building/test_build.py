@@ -296,10 +296,20 @@ def test_a_dataset_can_be_rebuilt_in_its_own_place(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("milliseconds", "shards", "is_cut"),
-    [(0.2, 8, False), (5.0, 8, True), (0.2, 2, True), (5.0, 16, False), (0.01, 2, False)],
+    ("milliseconds", "shards", "workers", "is_cut"),
+    [
+        (0.2, 8, 16, False),
+        (5.0, 8, 16, True),
+        (5.0, 8, 8, False),
+        (0.2, 2, 16, True),
+        (0.2, 2, 2, False),
+        (5.0, 16, 64, False),
+        (0.01, 2, 16, False),
+    ],
 )
-def test_shards_are_cut_into_parts_where_that_costs_less_than_idle_workers(tmp_path, milliseconds, shards, is_cut):
+def test_shards_are_cut_into_parts_where_that_costs_less_than_idle_workers(
+    tmp_path, milliseconds, shards, workers, is_cut
+):
     size, samples = 100_000, 16_000
     cut = [
         ShardPlan(split="train", number=n, of=shards, first=0, end=samples // shards, bytes=size * samples // shards)
@@ -315,7 +325,7 @@ def test_shards_are_cut_into_parts_where_that_costs_less_than_idle_workers(tmp_p
         sample_seconds=milliseconds / 1000,
         schema=schema,
     )
-    assert bool(building_run._rows_of_part(Plan(tmp_path, facts))) == is_cut
+    assert bool(building_run._rows_of_part(Plan(tmp_path, facts), workers)) == is_cut
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
@@ -334,7 +344,7 @@ def test_shards_that_are_few_are_cut_into_parts_and_are_the_same(tmp_path, monke
         return digests(tmp_path / name), sorted(quarantine)
 
     whole = make("whole", workers=1)
-    monkeypatch.setattr("bushel.building.run._LONG", -1.0)
+    monkeypatch.setattr("bushel.building.run._rows_of_part", lambda made, workers: 40)
     for workers in (1, 2, 5):
         assert make(f"parts-{workers}", workers=workers) == whole
     assert len(whole[0]) == 3
@@ -381,7 +391,7 @@ def test_progress_is_told_up_to_the_last_sample(tmp_path):
 def test_the_last_progress_has_every_refusal_also_where_shards_are_merged_from_parts(tmp_path, monkeypatch, reads):
     from bushel.building import run as building
 
-    monkeypatch.setattr(building, "_LONG", 0.0)  # as if each sample took long
+    monkeypatch.setattr(building, "_rows_of_part", lambda made, workers: 100)
     seen = []
     source = Numbers(1000, reads, refuse=frozenset({3, 500, 777}))
     build(source, tmp_path / "out", run=Run(workers=1, progress=seen.append))

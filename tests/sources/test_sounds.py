@@ -289,3 +289,28 @@ def test_a_short_gsm_file_without_a_header_is_sound(tmp_path: Path) -> None:
     (tmp_path / "text.gsm").write_text("no sound at all")
     with pytest.raises(BadSound):
         decode_sound(tmp_path / "text.gsm")
+
+
+@pytest.mark.parametrize("clip", [None, 0.1])
+def test_many_files_of_all_kinds_give_the_same_on_one_core_and_on_several(
+    clip: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sounds"
+    for number in range(150):
+        write_wav(folder / f"{'ab'[number % 2]}" / f"{number:03d}.wav", tone(0.05 + number / 500, 8000), 8000)
+    write_wav(folder / "a" / "stereo.wav", tone(0.3, 8000, channels=2), 8000)
+    write_wav(folder / "a" / "fast.WAV", tone(0.3, 22050), 22050)
+    write_encoded(folder / "b" / "other.flac", tone(0.3, 8000), 8000, "flac")
+    (folder / "b" / "200.wav").write_bytes(b"RIFF, but no more")
+    gone = write_wav(folder / "b" / "201.wav", tone(0.3, 8000), 8000)
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr("bushel.parallel.available_cores", lambda cores=cores: cores)
+        source = sources.audio(folder, rate=8000, seconds=clip)
+        gone.unlink(missing_ok=True)
+        columns, refused = read_all(source)
+        found.append(({name: list(map(repr, column)) for name, column in columns.items()}, refused))
+        write_wav(gone, tone(0.3, 8000), 8000)
+    assert found[0] == found[1]
+    assert len(found[0][1]) == 2
+    assert "no such file" in found[0][1][1].reason

@@ -40,7 +40,7 @@ from bushel.building.output.journal import (
 from bushel.building.output.output_folder import OutputStore, open_output
 from bushel.building.output.publish import largest_narrowings, publish
 from bushel.building.planning.draft import Frozen
-from bushel.building.planning.plan import Plan, load_plan, recut
+from bushel.building.planning.plan import Plan, load_plan, recut, save_plan
 from bushel.building.planning.planner import NothingToAdd, encoder_of, plan_build
 from bushel.building.planning.probe import probe_plan
 from bushel.building.planning.synthesis import balanced_source
@@ -72,7 +72,9 @@ __all__ = ["Built", "Run", "build", "build_recipe"]
 
 _STARTING = 1.0  # seconds that starting processes takes, in which this one could work
 _WRITTEN = 400e6  # bytes that one process writes per second
-_LONG, _MANY_SHARDS = 2.0, 16  # seconds of work that is cut into parts, unless there are this many shards
+_IN_THREADS = 1.7  # how many processes threads are worth, if a source decodes in threads
+_LONG = 2.0  # seconds of work that is cut into parts, unless there are enough shards for all workers
+_MANY = 16  # workers of a cluster, and the most that parts are made for
 _PARTS, _PART_BYTES = 32, 32 << 20  # the least number of parts, and their largest size
 
 
@@ -372,13 +374,13 @@ class _Build:
 
     def _run_tasks(self, made: Plan, encoder: BlockEncoder, engine: Engine) -> tuple[list[Outcome], int]:
         shards = range(len(made.facts.shards))
-        part_rows = 0
+        made = self._with_parts(made, engine)
+        part_rows = made.facts.part_rows or 0
         if self.source.reads == "sequence":
             partitions = [i for i, planned in enumerate(made.facts.planned) if planned]
             reading = [Task("partition", number, slot) for slot, number in enumerate(partitions)]
         else:
-            part_rows = _rows_of_part(made)
-            reading = [Task("part", number, number) for number in range(_count_parts(made))]
+            reading = [Task("part", number, number) for number in range(_count_parts(made, part_rows))]
         stages: list[tuple[str, list[Task]]] = [("write", [Task("shard", i, i) for i in shards])]
         if reading:
             stages = [("read", reading), ("write", [Task("merge", i, i) for i in shards])]
@@ -395,12 +397,21 @@ class _Build:
             resumed += skipped
         return outcomes, resumed
 
+    def _with_parts(self, made: Plan, engine: Engine) -> Plan:
+        """The plan with the size of its parts, saved: a build continues as it began, with any number of workers."""
+        if made.facts.part_rows is not None or self.source.reads == "sequence":
+            return made
+        rows = _rows_of_part(made, _workers_of(engine))
+        made = Plan(made.folder, msgspec.structs.replace(made.facts, part_rows=rows))
+        save_plan(made)
+        return made
+
     def _runner(self, made: Plan) -> Engine:
         """The engine, or this process if the work would be done before workers have started."""
         engine = self.engine
         if self.run.workers is not None or not isinstance(engine, LocalEngine) or engine.is_started:
             return engine
-        if not _is_short(made, engine.workers):
+        if not _is_short(made, engine.workers, in_threads=getattr(self.source, "decodes_in_threads", False)):
             return engine
         engine.close()  # workers would start meanwhile
         return LocalEngine(1)
@@ -473,7 +484,8 @@ class _Build:
 
     def _check_disk(self, made: Plan) -> None:
         self._spool()  # its files already take their space
-        parts = len(made.facts.planned) if self.source.reads == "sequence" else _count_parts(made)
+        rows = _rows_of_part(made, _workers_of(self.engine))
+        parts = len(made.facts.planned) if self.source.reads == "sequence" else _count_parts(made, rows)
         needed = self.output.bytes_needed(made, parts) * 11 // 10  # sizes are estimated from a few samples
         free = shutil.disk_usage(self.output.folder).free
         if needed > free:
@@ -535,26 +547,26 @@ def _lost_classes(made: Plan, manifest: Manifest) -> list[str]:
     return found
 
 
-def _is_short(made: Plan, workers: int) -> bool:
+def _is_short(made: Plan, workers: int, *, in_threads: bool) -> bool:
     """Whether other processes would save less time than it takes to start them."""
     seconds = made.facts.sample_seconds * made.samples + made.bytes / _WRITTEN
-    return seconds * (1 - 1 / workers) < _STARTING
+    return seconds * (1 / (_IN_THREADS if in_threads else 1) - 1 / workers) < _STARTING
 
 
-def _count_parts(made: Plan) -> int:
+def _workers_of(engine: Engine) -> int:
+    return engine.workers if isinstance(engine, LocalEngine) else _MANY
+
+
+def _count_parts(made: Plan, rows: int) -> int:
     """How many parts are read before shards are merged from them; 0 if shards are written directly."""
-    rows = _rows_of_part(made)
     return -(-made.samples // rows) if rows else 0
 
 
-def _rows_of_part(made: Plan) -> int:
-    """How many samples a part has, if there are too few shards to keep all workers busy; otherwise 0.
-
-    Depends only on the plan, so that a build continues as it began with any number of workers.
-    """
+def _rows_of_part(made: Plan, workers: int) -> int:
+    """How many samples a part has, if there are too few shards to keep all workers busy; otherwise 0."""
     seconds, shards = made.facts.sample_seconds * made.samples, len(made.facts.shards)
     # Parts are written and read once more: that must cost less than leaving some workers without work.
-    is_worth_it = seconds * (_MANY_SHARDS - shards) > 2 * made.bytes / _WRITTEN * shards
+    is_worth_it = seconds * (min(workers, _MANY) - shards) > 2 * made.bytes / _WRITTEN * shards
     if seconds <= _LONG or not is_worth_it:
         return 0
     parts = max(_PARTS, -(-made.bytes // _PART_BYTES))

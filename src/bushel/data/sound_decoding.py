@@ -173,6 +173,14 @@ def decode_sound(data: bytes | Path, *, rate: int | None = None, channels: int |
     return Sound(samples, rate or header.rate, header.rate, header.channels)
 
 
+def plain_sound(data: memoryview, *, rate: int, channels: int) -> Sound | None:
+    """The samples of a WAV file that needs no decoder and has this rate and these channels; None for any other."""
+    plain = _plain_wave(_Begun(bytes(data[:_HEAD]), len(data), data))
+    if plain is None or plain.moments > _PIECE or (plain.header.rate, plain.header.channels) != (rate, channels):
+        return None
+    return Sound(next(_of_wave(plain)), rate, rate, channels)
+
+
 def sound_pieces(
     data: bytes | Path, *, rate: int | None = None, channels: int | None = None
 ) -> tuple[SoundHeader, Iterator[Samples]]:
@@ -296,7 +304,7 @@ class _Wave(NamedTuple):
     """A WAV file of plain samples, which needs no decoder."""
 
     header: SoundHeader
-    file: bytes | Path
+    file: bytes | memoryview | Path
     dtype: str  # of the samples
     scale: float  # that makes them reach from -1 to 1
     width: int  # bytes per sample
@@ -315,7 +323,7 @@ class _Begun(NamedTuple):
 
     head: bytes
     size: int
-    file: bytes | Path
+    file: bytes | memoryview | Path
 
 
 def _begin(file: bytes | Path, *, is_whole: bool = False) -> _Begun:
@@ -369,8 +377,8 @@ def _of_wave(wave: _Wave) -> Iterator[Samples]:
         yield _scaled(values, wave.scale).reshape(-1, wave.header.channels)
 
 
-def _part(file: bytes | Path, at: int, size: int) -> bytes | memoryview:
-    if isinstance(file, bytes):
+def _part(file: bytes | memoryview | Path, at: int, size: int) -> bytes | memoryview:
+    if not isinstance(file, Path):
         return memoryview(file)[at : at + size]
     with file.open("rb") as opened:
         opened.seek(at)

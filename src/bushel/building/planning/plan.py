@@ -69,6 +69,7 @@ class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
     originals: list[int] = []  # rows of each partition that come from the source, if balance added some
     balance: Balanced | None = None
     compressed: float = 1.0  # compressed bytes per byte of records, if shards are compressed
+    part_rows: int | None = None  # samples of a part from which shards are merged; 0: there are none; None: undecided
     is_fitted: bool = True  # transforms are fitted, and shards are cut by the resulting sizes
 
 

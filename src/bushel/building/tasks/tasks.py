@@ -32,6 +32,7 @@ from bushel.data.categories import count_labels
 from bushel.data.columns import BytesColumn, Column
 from bushel.data.encoding import FramedRecords, Narrowings
 from bushel.errors import BushelError, TooManyRefused
+from bushel.parallel import available_cores, iterate_ahead
 from bushel.records.files import Compression
 from bushel.sources.protocol import Block, Refused, Source
 from bushel.storage import as_path
@@ -41,6 +42,7 @@ __all__ = ["Job", "Task", "give_back_memory", "memory_of", "perform"]
 
 STEP_BYTES = 16 << 20  # read and written at a time
 _STEP_ROWS = 1 << 16
+_BLOCKS_AHEAD = 2
 
 
 class Task(NamedTuple):
@@ -139,6 +141,16 @@ def give_back_memory() -> None:
         arrow.default_memory_pool().release_unused()
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
         trim(0)
+
+
+class _Asked(NamedTuple):
+    """Rows of a partition, and where their records go."""
+
+    partition: int
+    rows: NDArray[np.int64]
+    by_row: NDArray[np.int64]  # the order that sorts them
+    places: NDArray[np.int64]
+    ends_step: bool
 
 
 class _Work:
@@ -242,25 +254,46 @@ class _Work:
 
     def _read_planned(self, rows: NDArray[np.int64], first: int) -> Iterator[list[PlacedRecords]]:
         """The records of planned places, from `first` on, as many at a time as memory should hold."""
+        found: list[PlacedRecords] = []
+        seen = 0
+        with contextlib.closing(self._blocks_ahead(self._asked(rows, first))) as blocks:
+            for asked, block in blocks:
+                if block is not None:
+                    records, more = self._encode(asked.partition, block, None)
+                    if records is not None:
+                        at = asked.by_row[np.searchsorted(asked.rows[asked.by_row], records.rows)]
+                        found.append(_placed(records, asked.places[at]))
+                    seen += more
+                    continue
+                self._check_all_read(asked.partition, len(asked.rows) - seen)
+                seen = 0
+                if found and asked.ends_step:
+                    yield found
+                    found = []
+
+    def _asked(self, rows: NDArray[np.int64], first: int) -> Iterator[_Asked]:
+        """What to ask of each partition, step by step."""
         step = max(1, min(_STEP_ROWS, int(STEP_BYTES / max(1.0, self.plan.facts.sample_bytes))))
         for begin in range(0, len(rows), step):
             planned = rows[begin : begin + step]
             partitions = self.plan.partition_of(planned)
-            found: list[PlacedRecords] = []
-            for partition in np.unique(partitions).tolist():
+            numbers = np.unique(partitions).tolist()
+            for partition in numbers:
                 here = np.flatnonzero(partitions == partition)
                 wanted = planned[here] - self.plan.starts[partition]
-                by_row = np.argsort(wanted)
-                left = len(wanted)
-                for block in self._source.read(partition, wanted):
-                    records, seen = self._encode(partition, block, None)
-                    if records is not None:
-                        at = by_row[np.searchsorted(wanted[by_row], records.rows)]
-                        found.append(_placed(records, first + begin + here[at]))
-                    left -= seen
-                self._check_all_read(partition, left)
-            if found:
-                yield found
+                yield _Asked(partition, wanted, np.argsort(wanted), first + begin + here, partition == numbers[-1])
+
+    def _blocks(self, asked: Iterator[_Asked]) -> Iterator[tuple[_Asked, Block | None]]:
+        """The blocks of what was asked for, and None at the end of each."""
+        for one in asked:
+            for block in self._source.read(one.partition, one.rows):
+                yield one, block
+            yield one, None
+
+    def _blocks_ahead(self, asked: Iterator[_Asked]) -> Any:
+        """The same; the next is read in a thread, if this process has more than one core."""
+        blocks = self._blocks(asked)
+        return blocks if available_cores() == 1 else iterate_ahead(blocks, _BLOCKS_AHEAD)
 
     def _from_runs(self) -> Iterator[list[PlacedRecords]]:
         shard = self.plan.facts.shards[self.task.number]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby, tee
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from bushel.data.sound_decoding import (
     as_int16,
     decode_sound,
     load_av,
+    plain_sound,
     sound_header,
 )
 from bushel.errors import FileProblem
@@ -29,7 +31,7 @@ from bushel.parallel import Helpers, map_in_threads
 from bushel.sources.folders import ClassFolder, FolderSource, as_keys
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused
-from bushel.storage import AnyPath, local_copy
+from bushel.storage import AnyPath, local_copy, read_together
 
 __all__ = ["AudioSource", "audio"]
 
@@ -39,6 +41,8 @@ Edge: TypeAlias = Literal["pad", "drop"]
 _FILES = 64  # per partition, if files are cut into clips
 _BLOCK_BYTES = 1 << 20  # small, so that memory is reused
 _BLOCK_ROWS = 256
+_TOGETHER, _TOGETHER_BYTES = 64, 4 << 20  # files that are decoded together
+_PER_TASK = 8  # of them, per thread
 
 
 def audio(
@@ -112,6 +116,7 @@ class AudioSource(FolderSource):
     stride: float | None
     edge: Edge
     store: Store
+    decodes_in_threads: ClassVar[bool] = True
     kept: ClassVar[tuple[str, ...]] = ("audio/rate", "audio/seconds")
 
     @property
@@ -210,16 +215,45 @@ class AudioSource(FolderSource):
 
     def _blocks(self, clips: Iterator[tuple[int, _Clip]] | Any) -> Iterator[Block]:
         made = _Made()
+        mine, theirs = tee(clips)
+        decoded = self._decode_each(file for file, _ in groupby(clip.file for _, clip in theirs))
         held: tuple[int, Any] = (-1, None)  # the file that was decoded last
-        for row, clip in clips:
+        for row, clip in mine:
             if held[0] != clip.file:
-                held = clip.file, self._decoded(clip.file)
+                held = next(decoded)
             made.add(row, clip, held[1], self)
             if made.size > _BLOCK_BYTES or len(made.rows) + len(made.refused) >= _BLOCK_ROWS:
                 yield self._block(made)
                 made = _Made()
         if made.rows or made.refused:
             yield self._block(made)
+
+    def _decode_each(self, files: Iterator[int]) -> Iterator[tuple[int, Any]]:
+        """Files with what each holds: some at a time, and in threads if they need a decoder."""
+        for some in _in_portions(files, self.files.sizes):
+            found = self._plain(some)
+            left = [file for file in some if file not in found]
+            tasks = [left[at : at + _PER_TASK] for at in range(0, len(left), _PER_TASK)]
+            for task, decoded in map_in_threads(lambda task: [self._decoded(file) for file in task], tasks):
+                found |= zip(task, decoded, strict=True)
+            yield from ((file, found[file]) for file in some)
+
+    def _plain(self, files: Sequence[int]) -> dict[int, Any]:
+        """What those of the files hold that need no decoder."""
+        rows = np.array(files)
+        paths, sizes = self.files.paths.take(rows), np.ascontiguousarray(self.files.sizes[rows])
+        if self.store == "bytes" or sizes.sum() > 2 * _TOGETHER_BYTES or not all(map(_is_wave, paths.to_list())):
+            return {}
+        data = read_together(self._folder, (paths.offsets, paths.data), sizes, threads=1)
+        if data is None:  # they are in a store, or one cannot be read or has changed
+            return {}
+        ends = np.cumsum(sizes).tolist()
+        found = {}
+        for file, start, end in zip(files, [0, *ends], ends, strict=False):
+            sound = plain_sound(memoryview(data)[start:end], rate=self.rate, channels=self.channels)
+            if sound is not None:
+                found[file] = (None, sound)
+        return found
 
     def _decoded(self, file: int) -> Any:
         """What a file holds, or why it cannot be used."""
@@ -274,6 +308,24 @@ class AudioSource(FolderSource):
         key = self.list(partition, []).keys[row].decode(errors="backslashreplace")
         name, _, at = key.rpartition("@")
         return f"{self.root}/{name}: clip at {at} s"
+
+
+def _in_portions(files: Iterator[int], sizes: NDArray[np.int64]) -> Iterator[list[int]]:
+    """As many files at a time as memory should hold."""
+    some: list[int] = []
+    size = 0
+    for file in files:
+        some.append(file)
+        size += int(sizes[file])
+        if size > _TOGETHER_BYTES or len(some) == _TOGETHER:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _is_wave(name: bytes) -> bool:
+    return name[-4:].lower() == b".wav"
 
 
 class _Made:
