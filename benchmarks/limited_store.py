@@ -3,7 +3,8 @@
     python benchmarks/limited_store.py FOLDER --port 9000 --megabytes 50 --milliseconds 30
 
 Each folder in FOLDER is a bucket. It counts what it is asked for: GET /-/counts answers requests and bytes by kind, and
-starts again from zero.
+starts again from zero. With --made-up N, the bucket `made-up` has a folder `flat` with the names of N images, each of
+which has the bytes of the file `made-up` in FOLDER.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import json
 import re
 import time
+from bisect import bisect_right
 from collections import Counter
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -23,6 +25,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 PIECE = 256 << 10
+MADE_UP = "made-up"
 
 
 class Server(ThreadingHTTPServer):
@@ -31,9 +34,9 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, folder: Path, port: int, megabytes: float, milliseconds: float) -> None:
+    def __init__(self, folder: Path, port: int, megabytes: float, milliseconds: float, made_up: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Handler)
-        self.folder = folder
+        self.folder, self.made_up = folder, made_up
         self.bytes_per_second, self.wait = megabytes * 1e6, milliseconds / 1000
         self.counts: Counter[str] = Counter()
         self.lock = Lock()
@@ -69,12 +72,17 @@ class Handler(BaseHTTPRequestHandler):
         if not name:
             self._list(bucket, asked)
             return
-        self._send(self.server.folder / bucket / name, is_head=False)
+        self._send(self._file(bucket, name), is_head=False)
 
     def do_HEAD(self) -> None:
         """What is known of an object."""
         time.sleep(self.server.wait)
-        self._send(self.server.folder / unquote(urlsplit(self.path).path).lstrip("/"), is_head=True)
+        bucket, _, name = unquote(urlsplit(self.path).path).lstrip("/").partition("/")
+        self._send(self._file(bucket, name), is_head=True)
+
+    def _file(self, bucket: str, name: str) -> Path:
+        is_made_up = bucket == MADE_UP and name.endswith(".jpg")
+        return self.server.folder / MADE_UP if is_made_up else self.server.folder / bucket / name
 
     def _send(self, path: Path, *, is_head: bool) -> None:
         if not path.is_file():
@@ -115,16 +123,23 @@ class Handler(BaseHTTPRequestHandler):
     def _list(self, bucket: str, asked: dict[str, str]) -> None:
         prefix, delimiter = asked.get("prefix", ""), asked.get("delimiter", "")
         most, after = int(asked.get("max-keys", 1000)), asked.get("continuation-token") or asked.get("start-after", "")
+        if bucket == MADE_UP:
+            count = self.server.made_up if prefix in ("", "flat/") else 0
+            self._answer_list(*made_up_page(after, most, count, self.server.folder / MADE_UP))
+            return
         names, folders = self._names(bucket, prefix, delimiter)
         names = [name for name in names if name > after]
         page = names[:most]
         body = "".join(_entry(self.server.folder / bucket / name, name) for name in page)
         body += "".join(f"<CommonPrefixes><Prefix>{escape(name)}</Prefix></CommonPrefixes>" for name in folders)
-        is_cut = len(names) > most
-        body += f"<IsTruncated>{str(is_cut).lower()}</IsTruncated>"
-        if is_cut:
-            body += f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>"
-        data = f"<ListBucketResult><KeyCount>{len(page)}</KeyCount>{body}</ListBucketResult>".encode()
+        self._answer_list(body, page[-1] if len(names) > most else None)
+
+    def _answer_list(self, body: str, last: str | None) -> None:
+        """A page, and its last name if there are more."""
+        body += f"<IsTruncated>{'true' if last else 'false'}</IsTruncated>"
+        if last:
+            body += f"<NextContinuationToken>{escape(last)}</NextContinuationToken>"
+        data = f"<ListBucketResult>{body}</ListBucketResult>".encode()
         self.server.count("LIST", len(data))
         self._answer(200, data, "application/xml")
 
@@ -148,6 +163,19 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
+
+
+def made_up_page(after: str, most: int, count: int, file: Path) -> tuple[str, str | None]:
+    """Names that nobody wrote, each with the facts of one file; and the last of them if there are more."""
+    first = bisect_right(range(count), after, key=made_up_name)
+    facts = _entry(file, "").partition("</Key>")[2]
+    page = [made_up_name(number) for number in range(first, min(first + most, count))]
+    body = "".join(f"<Contents><Key>{name}</Key>{facts}" for name in page)
+    return body, page[-1] if first + most < count else None
+
+
+def made_up_name(number: int) -> str:
+    return f"flat/img_{number:09d}.jpg"
 
 
 def _kind_of(path: Path) -> str:
@@ -176,8 +204,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=9000)
     parser.add_argument("--megabytes", type=float, default=50, help="per second and connection")
     parser.add_argument("--milliseconds", type=float, default=30, help="before each answer")
+    parser.add_argument("--made-up", type=int, default=0, help="names in the folder made-up/flat")
     options = parser.parse_args()
-    Server(options.folder, options.port, options.megabytes, options.milliseconds).serve_forever()
+    Server(options.folder, options.port, options.megabytes, options.milliseconds, options.made_up).serve_forever()
 
 
 if __name__ == "__main__":

@@ -291,8 +291,6 @@ def compare_limited(options: argparse.Namespace) -> None:
             def batches(order: Any, cache: str = "16G") -> Callable[[], None]:
                 def read() -> None:
                     os.environ["BUSHEL_CACHE_SIZE"] = cache
-                    shutil.rmtree(os.environ["BUSHEL_CACHE"], ignore_errors=True)
-                    shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
                     forget_clients()
                     split = bushel.open("s3://bucket/data")["train"]
                     read = sum(len(batch.rows) for batch in bushel.batches(split, batch_size=64, order=order))
@@ -309,6 +307,8 @@ def compare_limited(options: argparse.Namespace) -> None:
             wanted = options.only.split(";") if options.only else list(jobs)
             for number in range(options.rounds):
                 for name in (name for name in jobs if name in ("plain ranges", *wanted)):
+                    for where in ("BUSHEL_CACHE", "XDG_CACHE_HOME"):
+                        shutil.rmtree(os.environ[where], ignore_errors=True)
                     counts_of(endpoint)
                     touch_memory(folder, needed)
                     begin, busy, served = time.perf_counter(), time.process_time(), server_seconds(endpoint)

@@ -15,7 +15,7 @@ from test_building_objects import digests
 
 import bushel
 from bushel.sources.folders import files_of, walk
-from bushel.storage import as_path
+from bushel.storage import as_path, listing, scanner_of, stores
 from bushel.storage.objects import ObjectPath
 
 
@@ -265,3 +265,27 @@ def test_folders_of_a_store_are_listed_at_the_same_time_in_the_order_of_a_disk(b
         here.sizes.tolist(),
         here.counted,
     ]
+
+
+@pytest.mark.parametrize("prefix", ["", "a_long_beginning_"])
+def test_a_large_folder_of_a_store_is_listed_in_parts_in_the_order_of_a_disk(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    names = [f"{number:03d}.png" for number in range(0, 300, 3)] + ["ä.png", "z#.png", "z{.png", "notes.md"]
+    inside = ["05/x.png", "1/y/z.png", "zz/a.png", "zz/b.png"]
+    for name in [*(prefix + name for name in names), *(prefix + name for name in inside)]:
+        (place := tmp_path / "flat" / name).parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"x" * (len(name) % 5))
+    upload(tmp_path / "flat", f"{bucket}/flat")
+    monkeypatch.setattr(stores, "PAGE", 5)  # so that few objects are many
+    monkeypatch.setattr(listing, "_MANY", 1)
+    monkeypatch.setattr(listing, "_CUTS", 8)
+    parts = scanner_of(as_path(f"{bucket}/flat")).parts(b"")
+    assert len(parts) > 8
+    assert max(sum(map(len, part.pages())) for part in parts) < 30
+    here, there = (walk(as_path(place), files_of("images")) for place in (tmp_path / "flat", f"{bucket}/flat"))
+    assert list(there.paths) == list(here.paths)
+    assert list(there.folders) == list(here.folders)
+    assert np.array_equal(there.folder, here.folder)
+    assert np.array_equal(there.sizes, here.sizes)
+    assert there.counted == here.counted

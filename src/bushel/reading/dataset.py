@@ -44,7 +44,7 @@ from bushel.reading.shards import (
 )
 from bushel.records.files import refuse_others
 from bushel.records.index import row_lengths
-from bushel.records.manifest import MANIFEST_NAME, Manifest, has_manifest, read_manifest
+from bushel.records.manifest import MANIFEST_NAME, Manifest, find_manifest
 from bushel.records.manifest import Shard as Promised
 from bushel.records.scan import shape_column, to_column
 from bushel.records.survey import probe_schema
@@ -55,7 +55,7 @@ from bushel.transforms import Transform
 from bushel.transforms.by_name import make_from_data
 from bushel.transforms.fitted import restore_all
 
-__all__ = ["Dataset", "Share", "Split", "mix", "open"]
+__all__ = ["Dataset", "Share", "Split", "mix", "open", "open_manifest"]
 
 Ints: TypeAlias = NDArray[np.int64]
 Change: TypeAlias = tuple[str, Callable[[Any], Any], Feature]
@@ -71,16 +71,16 @@ def open(paths: AnyPath | Iterable[AnyPath], *, schema: Schema | None = None) ->
     and kept.
     """
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    if len(given) == 1 and has_manifest(given[0]):
-        return _open_manifest(as_path(given[0]), schema)
+    if len(given) == 1 and (manifest := find_manifest(given[0])) is not None:
+        return open_manifest(as_path(given[0]), manifest, schema)
     files = list_files(given)
     schema = schema or read_sidecar(files[0])
     groups = group_files(files)
     return Dataset({name: Split(name, group, schema) for name, group in groups.items()}, where=str(files[0].parent))
 
 
-def _open_manifest(folder: Path, schema: Schema | None) -> Dataset:
-    manifest = read_manifest(folder)
+def open_manifest(folder: Path, manifest: Manifest, schema: Schema | None = None) -> Dataset:
+    """Open the dataset that a manifest in this folder describes."""
     label = manifest.label.feature if manifest.label else "label"
     paths = iter(shard_paths(folder, (shard.path for split in manifest.splits.values() for shard in split.shards)))
     splits = {

@@ -19,11 +19,11 @@ from bushel.data.columns import Column, concatenate
 from bushel.data.encoding import FRAMING, FramedRecords, Narrowings, RecordEncoder, stored_schema
 from bushel.data.splits import TRAIN, Division, divide, find, ordered_rows
 from bushel.errors import BushelError, Fault, MissingName, quantity, readable_size
-from bushel.reading.dataset import Dataset, Split
+from bushel.reading.dataset import Dataset, Split, open_manifest
 from bushel.reading.dataset import open as open_records
 from bushel.reading.shards import Decoded, RowFaults, ShardSet, Wanted
 from bushel.records.files import ELWC, Skipped, not_examples
-from bushel.records.manifest import has_manifest
+from bushel.records.manifest import find_manifest
 from bushel.storage import AnyPath, as_path
 from bushel.transforms import BatchTransform, Transform
 from bushel.transforms.fitted import Learner, merge_layer, needs_fit, next_layer
@@ -47,6 +47,9 @@ def open(data: Any, *, schema: Any = None) -> Dataset:
     schema is the one given, the one next to them, or inferred from the first records. An index that is missing or stale
     is made and kept. Raw data is opened by `open_raw`.
     """
+    is_path = isinstance(data, str | PathLike) and ".tfrec" not in str(data)
+    if is_path and (manifest := find_manifest(data)) is not None:
+        return open_manifest(as_path(data), manifest, schema)
     if _is_records(data):
         return open_records(data, schema=schema)
     if schema is not None:
@@ -55,7 +58,7 @@ def open(data: Any, *, schema: Any = None) -> Dataset:
 
 
 def _is_records(data: Any) -> bool:
-    if isinstance(data, str | PathLike) and (".tfrec" in str(data) or has_manifest(data)):
+    if isinstance(data, str | PathLike) and ".tfrec" in str(data):
         path = Path(data)
         return not (".tfrec" in path.name and path.is_file() and _is_elwc(path))
     from bushel.sources.opening import is_raw  # sources take long to import, and datasets do without them

@@ -137,7 +137,8 @@ class Shard:
         assert self.promised is not None
         name = f"{cache.name_of(self.path, self.path.status())}.lengths"
         kept = the_cache().find(name)
-        if kept is None and (lengths := load_lengths(self.path, self.promised.records)) is not None:
+        told = self.promised
+        if kept is None and (lengths := load_lengths(self.path, told.records, told.sha256)) is not None:
             the_cache().add(name, lengths.tobytes())
             kept = the_cache().find(name) or lengths.tobytes()
         if kept is None or len(kept) != 4 * self.promised.records:
@@ -273,6 +274,10 @@ class ShardSet:
             return
         if len(found[0]) != len(shard.index):
             raise wrong_index(shard)
+        self._reindex(number, found)
+
+    def _reindex(self, number: int, found: tuple[Index, dict[int, Skipped]]) -> None:
+        shard = self.shards[number]
         shard.indexed = found
         self._damaged |= {int(self.first[number]) + record: skipped for record, skipped in shard.damage.items()}
         self._looks += 1
@@ -371,9 +376,10 @@ class MappedShards(ShardSet):
             self.__dict__.pop("_core", None)  # it still has the old places
 
 
-_NEXT_INDEXES = 6  # of the shards after the one that is read
-_AHEAD = REQUESTS + REQUESTS // 2  # requests to have under way: those that come out of order must not stop the others
-_RECORDS_AHEAD = 3 * REQUESTS  # the same for single records, which take little memory
+_NEXT_INDEXES = 6  # of the shards after the one that is read in order
+# Blocks to have under way: half as many requests again, as those that come out of order must not stop the others.
+_BLOCKS_AHEAD = (REQUESTS + REQUESTS // 2) * cache.MOST_AT_ONCE
+_RECORDS_AHEAD = 3 * REQUESTS  # requests for single records, which take little memory
 _TASKS_AHEAD, _SHUFFLED_AHEAD = 256, 8  # tasks to look at: in order, many may need the same blocks
 _AT_ONCE = 4  # tasks that are made before the first is waited for
 
@@ -389,6 +395,7 @@ class FetchedShards(ShardSet):
         super().__init__(shards, counts)
         self._blocks = Blocks([shard.path for shard in shards])
         self._ranges: Ranges | None = None  # in place of blocks, if these would be fetched many times
+        self._is_in_order = self._is_once = False
         self._most_tasks = _SHUFFLED_AHEAD
         self._expected: set[int] = set()  # shards whose indexes are loaded, or on their way
         self._doubted: set[Spot] = set()  # blocks or records that were already read a second time
@@ -399,7 +406,8 @@ class FetchedShards(ShardSet):
         is_global = shuffled_among is None
         self._blocks.begin(keeps=shuffled_among != 0 or not is_once, all_fit=is_global and size <= limit)
         self._ranges = None
-        self._most_tasks = _TASKS_AHEAD if shuffled_among == 0 else _SHUFFLED_AHEAD
+        self._is_in_order, self._is_once = shuffled_among == 0, is_once
+        self._most_tasks = _TASKS_AHEAD if self._is_in_order else _SHUFFLED_AHEAD
         if shuffled_among:
             self.hold(shuffled_among)
         if is_global and size > limit:
@@ -439,25 +447,45 @@ class FetchedShards(ShardSet):
     def ahead(self, tasks: Iterator[T], rows_of: Callable[[T], Ints]) -> Iterator[T]:
         """The same tasks; the blocks of the next ones are fetched in the meantime."""
         coming: deque[tuple[T, int]] = deque()
-        under_way, most_requests = 0, _AHEAD if self._ranges is None else _RECORDS_AHEAD
+        under_way = asked = 0
+        most_under_way = _BLOCKS_AHEAD if self._ranges is None else _RECORDS_AHEAD
         for number, task in enumerate(tasks):
-            requests = self._ask_for(*self._places(rows_of(task)), is_urgent=number < _AT_ONCE)
-            coming.append((task, requests))
-            under_way += requests
-            most = min(self._most_tasks, max(0, number - _AT_ONCE))  # the first batch waits for itself alone
-            while len(coming) > most or (under_way > most_requests and len(coming) > 1):
+            if 0 < number < _AT_ONCE and not self._is_in_order:
+                yield task  # it may be in as many other shards, which the first one must not wait for
+                continue
+            asked_now = self._ask_for(*self._places(rows_of(task)), asked)
+            coming.append((task, asked_now))
+            under_way += asked_now
+            asked += asked_now
+            most = self._most_tasks if number else 0
+            while len(coming) > most or (under_way > most_under_way and len(coming) > 1):
                 first, done = coming.popleft()
                 under_way -= done
                 yield first
         yield from (task for task, _ in coming)
 
-    def _ask_for(self, owners: Ints, offsets: Ints, lengths: Ints, *, is_urgent: bool) -> int:
-        """Begin to fetch records; how many requests that takes."""
+    def _ask_for(self, owners: Ints, offsets: Ints, lengths: Ints, asked: int) -> int:
+        """Begin to fetch records, after so many blocks; how many blocks that takes, or requests for single records."""
         if self._ranges is not None:
             return self._ranges.ask_for(_spots_of(owners, offsets), lengths.tolist())
-        # In a shuffle of all, nearly every block is needed: large requests are done sooner.
-        blocks, is_few = _blocks_of(owners, offsets, lengths)[0], self._most_tasks == _TASKS_AHEAD
-        return self._blocks.ask_for(blocks, is_urgent=is_urgent and is_few)
+        blocks = _blocks_of(owners, offsets, lengths)[0]
+        # Of all records, nearly every block is needed: large requests are done sooner.
+        at_once = self._at_once(*blocks[-1], asked) if self._is_in_order and blocks else cache.MOST_AT_ONCE
+        return at_once * self._blocks.ask_for(blocks, at_once=at_once)
+
+    def _at_once(self, shard: int, block: int, asked: int) -> int:
+        """How many blocks to fetch with a request: fewer at first and near the end.
+
+        The first batch comes sooner, requests do not all end at the same time, and the last ones do.
+        """
+        left = int(self._bytes_from[shard]) // cache.BLOCK_BYTES - block if self._is_once else math.inf
+        return int(max(1, min(1 + asked // _AT_ONCE, left // REQUESTS, cache.MOST_AT_ONCE)))
+
+    @cached_property
+    def _bytes_from(self) -> Ints:
+        """How many bytes there are from the beginning of each shard to the end of the last."""
+        sizes = np.array([shard.size for shard in self.shards], np.int64)
+        return np.cumsum(sizes[::-1])[::-1]
 
     def _places(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """The shard of each record, its offset there, and its length with framing."""
@@ -466,7 +494,8 @@ class FetchedShards(ShardSet):
         owners: Ints = np.searchsorted(self.first, rows, side="right") - 1
         numbers = np.unique(owners).tolist()
         self._locate(numbers)
-        self._expect(range(numbers[-1] + 1, numbers[-1] + 1 + _NEXT_INDEXES) if numbers else ())
+        if numbers and self._is_in_order:
+            self._expect(range(numbers[-1] + 1, numbers[-1] + 1 + _NEXT_INDEXES))
         offsets, lengths = np.empty_like(owners), np.empty_like(owners)
         for number in numbers:
             here = np.flatnonzero(owners == number)
@@ -496,6 +525,15 @@ class FetchedShards(ShardSet):
             return pieces, np.arange(len(pieces)), np.zeros_like(lengths), lengths
         blocks, which, starts, sizes = _blocks_of(owners, offsets, lengths)
         return self._blocks.get(blocks), which, starts, sizes
+
+    def _look_again(self, number: int) -> None:
+        """Find the records of a shard by all of its index, if the beginning of that index was of another object."""
+        shard = self.shards[number]
+        if number in self._looked_at or np.array_equal(shard.places.lengths, shard.index.lengths):
+            super()._look_again(number)
+            return
+        self._looked_at.add(number)
+        self._reindex(number, shard.indexed)  # its places are found again when they are next needed
 
     def _read_again(self, owners: Ints, offsets: Ints, lengths: Ints, faults: RowFaults) -> bool:
         """Fetch the blocks of records at fault again, unless that was done before."""

@@ -531,10 +531,11 @@ def read_made(place: Path) -> Made | None:
     return None if found is None else found[0].made
 
 
-def load_lengths(path: Path, records: int) -> NDArray[np.uint32] | None:
+def load_lengths(path: Path, records: int, sha256: str) -> NDArray[np.uint32] | None:
     """The lengths of an object's records, from the beginning of its index; None if all of it must be looked at.
 
-    Its checksum is at its end. But lengths that add up to the offsets, and these to the object, are right.
+    Its checksum is at its end. But lengths that add up to the offsets, and these to the object, are right. An index of
+    the file with this SHA-256 is not compared with the object: if that is another one, the checksums of records tell.
     """
     place = index_path(path)
     try:
@@ -549,8 +550,10 @@ def load_lengths(path: Path, records: int) -> NDArray[np.uint32] | None:
         index = Index(columns["offset"], columns["length"])
     except (FormatError, KeyError):
         return None
-    is_its_own = bool(status_of(path).etag) and _holds(path, place, header.file, index)
-    return np.array(index.lengths) if is_its_own and _covers(index, header.file.size) else None
+    status, tie = status_of(path), header.file
+    is_promised = status.size == tie.size and bool(sha256) and tie.sha256 == sha256
+    is_its_own = bool(status.etag) and (is_promised or _holds(path, place, tie, index))
+    return np.array(index.lengths) if is_its_own and _covers(index, tie.size) else None
 
 
 _HEAD_BYTES = 4096  # that hold the header of most indexes

@@ -121,15 +121,24 @@ def has_manifest(folder: AnyPath) -> bool:
 
 def read_manifest(folder: AnyPath) -> Manifest:
     """Read the manifest of a dataset; refuse a format that this bushel does not know."""
-    path = as_path(folder) / MANIFEST_NAME
+    if (manifest := _read(as_path(folder))) is None:
+        help = ["Run its build again."]
+        raise FileProblem(folder, f"there is no {MANIFEST_NAME}, so this is not a finished dataset", help=help)
+    return manifest
+
+
+def find_manifest(folder: AnyPath) -> Manifest | None:
+    """The manifest of a finished dataset; None for any other path. A store is not asked first whether it is there."""
+    return None if local_paths([folder]) and not has_manifest(folder) else _read(as_path(folder))
+
+
+def _read(folder: Path) -> Manifest | None:
+    path = folder / MANIFEST_NAME
     try:
         text = path.read_bytes()
     except FileNotFoundError:
-        if (described := tfds_folder(path.parent)) is not None:
-            return _of_tfds(path.parent, described)
-        raise FileProblem(
-            folder, f"there is no {MANIFEST_NAME}, so this is not a finished dataset", help=["Run its build again."]
-        ) from None
+        described = tfds_folder(folder)
+        return None if described is None else _of_tfds(folder, described)
     try:
         version = msgspec.json.decode(text, type=_Version).format
         if version != FORMAT:

@@ -30,7 +30,7 @@ from bushel.data.columns import (
 from bushel.data.splits import split_of_name
 from bushel.parallel import Ahead, Helpers, do_all
 from bushel.sources.protocol import Listing, fingerprint_of
-from bushel.storage import Scanner, as_path, scanner_of
+from bushel.storage import FolderPart, Scanner, as_path, scanner_of
 from bushel.storage.file_kinds import KINDS, suffixes_of
 
 __all__ = [
@@ -59,6 +59,7 @@ _SUFFIXES = {
 _UNREAD_IMAGES = next(
     tuple(suffix.encode() for suffix in kind.suffixes) for kind in KINDS if kind.name == "other image"
 )
+_TABLES = tuple(suffix.encode() for suffix in suffixes_of("table"))
 _NOT_TAKEN = {
     "images": "files that are not images",
     "text": "files that are not text",
@@ -100,6 +101,7 @@ class FileList:
     times: NDArray[np.int64]
     folders: BytesColumn  # also relative; the first is "", the folder itself
     counted: dict[str, int]
+    tables: tuple[str, ...] = ()  # names of tables right in the folder, which may hold labels
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -109,7 +111,7 @@ class FileList:
         kept = np.setdiff1d(np.arange(len(self)), rows)
         counted = {**self.counted, what: self.counted.get(what, 0) + len(rows)}
         own = (self.paths.take(kept), self.folder[kept], self.sizes[kept], self.times[kept])
-        return FileList(*own, self.folders, counted)
+        return FileList(*own, self.folders, counted, self.tables)
 
     def columns(self) -> dict[str, Column]:
         """The columns that other processes map."""
@@ -123,10 +125,11 @@ class FileList:
 
 
 class _Branch(NamedTuple):
-    """A folder to walk: its path below the root, and the folders that it is in."""
+    """A folder to walk: its path below the root, the folders that it is in, and which part of it, if not all."""
 
     relative: bytes
     above: tuple[Any, ...]
+    part: FolderPart | None = None
 
 
 class _Walk:
@@ -141,6 +144,8 @@ class _Walk:
         self.sizes = Pile(np.int64)
         self.times = Pile(np.int64)
         self.folders: list[bytes] = []
+        self.inside: set[_Branch] = set()  # the folders in parts of folders, which are walked after the last part
+        self.tables: list[str] = []  # left out, but in the folder where the walk begins
         self.counted: Counter[str] = Counter()
 
     def visit(self, branch: _Branch) -> None:
@@ -148,19 +153,29 @@ class _Walk:
         for below in self.open(branch):
             self.visit(below)
 
+    def open_part(self, branch: _Branch) -> None:
+        """List one part of a folder."""
+        relative, above, part = branch
+        assert part is not None
+        prefix = relative + b"/" if relative else b""
+        for entries in part.pages():
+            files, folders = self._chosen(entries, is_top=not relative)
+            self._add(relative, files)
+            self.inside |= {_Branch(prefix + name, (*above, relative)) for name in folders}
+
     def open(self, branch: _Branch) -> list[_Branch]:
         """List one folder and return its subfolders; a link back to a parent folder is not followed."""
-        relative, above = branch
+        relative, above, _ = branch
         identity, entries = self.scanner.scan(relative)
         if identity in above:
             self.counted["links back to a folder above"] += 1
             return []
-        files, folders = self._chosen(entries)
+        files, folders = self._chosen(entries, is_top=not relative)
         self._add(relative, files)
         prefix = relative + b"/" if relative else b""
         return [_Branch(prefix + name, (*above, identity)) for name in sorted(folders)]
 
-    def _chosen(self, entries: list[Any]) -> tuple[list[tuple[bytes, int, int]], list[bytes]]:
+    def _chosen(self, entries: list[Any], *, is_top: bool) -> tuple[list[tuple[bytes, int, int]], list[bytes]]:
         files: list[tuple[bytes, int, int]] = []
         folders: list[bytes] = []
         for entry in entries:
@@ -171,6 +186,8 @@ class _Walk:
                 folders.append(name)
             elif (why := self.leave_out(name)) is not None:
                 self.counted[why] += 1
+                if is_top and name.lower().endswith(_TABLES) and not name.startswith(b"_"):
+                    self.tables.append(os.fsdecode(name))
             elif entry.is_file():
                 status = entry.stat()
                 files.append((name, status.st_size, status.st_mtime_ns))
@@ -178,6 +195,13 @@ class _Walk:
                 self.counted["broken links"] += 1
         files.sort()
         return files, folders
+
+    def join_inside(self, helpers: Helpers, work: Callable[[Any], Any]) -> None:
+        """Append what is in the folders that were met in parts of a folder."""
+        inside, self.inside = sorted(self.inside), set()
+        for begin in range(0, len(inside), _BRANCHES):
+            for walked in do_all(helpers, work, inside[begin : begin + _BRANCHES]):
+                self.join(walked)
 
     def result(self) -> FileList:
         """What was found."""
@@ -192,6 +216,7 @@ class _Walk:
             self.times.whole(),
             BytesColumn.of(self.folders),
             {what: count for what, count in self.counted.items() if count},
+            tuple(sorted(self.tables)),
         )
 
     def _add(self, relative: bytes, files: list[tuple[bytes, int, int]]) -> None:
@@ -203,15 +228,19 @@ class _Walk:
         self.lengths.add(np.fromiter(map(len, names), np.int32, len(names)))
         self.sizes.add(np.fromiter((size for _, size, _ in files), np.int64, len(files)))
         self.times.add(np.fromiter((time for _, _, time in files), np.int64, len(files)))
-        self.folder.add(np.full(len(files), len(self.folders), np.int32))
-        self.folders.append(relative)
+        if self.folders[-1:] != [relative]:
+            self.folders.append(relative)
+        self.folder.add(np.full(len(files), len(self.folders) - 1, np.int32))
 
     def join(self, other: _Walk) -> None:
         """Append what another walk found."""
-        self.folder.add(other.folder.whole() + np.int32(len(self.folders)))
+        continues = bool(self.folders) and self.folders[-1:] == other.folders[:1]  # the next part of the same folder
+        self.folder.add(other.folder.whole() + np.int32(len(self.folders) - continues))
         for name in ("data", "lengths", "sizes", "times"):
             getattr(self, name).extend(getattr(other, name))
-        self.folders += other.folders
+        self.folders += other.folders[continues:]
+        self.inside |= other.inside
+        self.tables += other.tables
         self.counted.update(other.counted)
 
 
@@ -232,19 +261,28 @@ def _walk_shared(scanner: Scanner, leave_out: LeaveOut, helpers: Helpers) -> _Wa
         some = opened[begin : begin + _BRANCHES]  # more would take much memory
         below = iter(do_all(helpers, work, [step for step in some if isinstance(step, _Branch)]))
         for step in some:
+            if found.inside and not (isinstance(step, _Branch) and step.part is not None):
+                found.join_inside(helpers, work)
             found.join(next(below) if isinstance(step, _Branch) else step)
+    found.join_inside(helpers, work)
     return found
 
 
 def _opened(step: _Walk | _Branch, scanner: Scanner, leave_out: LeaveOut) -> list[_Walk | _Branch]:
-    if not isinstance(step, _Branch):
+    if not isinstance(step, _Branch) or step.part is not None:
         return [step]
+    if parts := scanner.parts(step.relative):
+        return [step._replace(part=part) for part in parts]
     own = _Walk(scanner, leave_out)
     below = own.open(step)
     return [own, *below]
 
 
 def _walk_branch(scanner: Scanner, leave_out: LeaveOut, branch: _Branch) -> _Walk:
+    if branch.part is not None:
+        found = _Walk(scanner, leave_out)
+        found.open_part(branch)
+        return found
     found = _Walk(scanner.below(branch.relative), leave_out)
     found.visit(branch)
     found.scanner = scanner  # without what it listed

@@ -32,8 +32,10 @@ from bushel.storage.files import write_whole as write_whole
 from bushel.storage.listing import TFDS_FEATURES as TFDS_FEATURES
 from bushel.storage.listing import TFDS_INFO as TFDS_INFO
 from bushel.storage.listing import AnyPath as AnyPath
+from bushel.storage.listing import FolderPart as FolderPart
 from bushel.storage.listing import Scanner as Scanner
 from bushel.storage.listing import as_path as as_path
+from bushel.storage.listing import first_in as first_in
 from bushel.storage.listing import fixed_part as fixed_part
 from bushel.storage.listing import list_files as list_files
 from bushel.storage.listing import listed as listed

@@ -33,14 +33,25 @@ from bushel.parallel import REQUESTS, Ahead, in_background
 from bushel.storage.objects import ObjectPath
 from bushel.storage.stores import Status, cache_limit, get
 
-__all__ = ["BLOCK_BYTES", "Block", "Blocks", "Cache", "Ranges", "Spot", "is_fetched", "local_copy", "the_cache"]
+__all__ = [
+    "BLOCK_BYTES",
+    "MOST_AT_ONCE",
+    "Block",
+    "Blocks",
+    "Cache",
+    "Ranges",
+    "Spot",
+    "is_fetched",
+    "local_copy",
+    "the_cache",
+]
 
 _COPY_RANGE = 32 << 20
 _UNDER_WAY = 4
 _PINNED = 128  # copies that a process holds at most: each takes a descriptor
 _ABANDONED = 3600  # seconds after which a half-written file counts as abandoned
 BLOCK_BYTES = 4 << 20
-_IN_ONE_REQUEST = 4  # blocks: enough that waiting for an answer takes little of the time
+MOST_AT_ONCE = 4  # blocks of a request: enough that waiting for an answer takes little of the time
 _HELD_MAPPED, _HELD_IN_MEMORY = (
     512,
     8,
@@ -285,10 +296,10 @@ class Blocks:
             self._awaited.clear()
             self._along.clear()
 
-    def ask_for(self, blocks: Sequence[Block], *, is_urgent: bool = False) -> int:
-        """Have blocks at hand until `get` takes them; how many requests that takes. Urgent ones come one by one."""
+    def ask_for(self, blocks: Sequence[Block], *, at_once: int = MOST_AT_ONCE) -> int:
+        """Have blocks at hand until `get` takes them, up to `at_once` per request; how many requests that takes."""
         with self._lock:
-            requests = self._request(blocks, 1 if is_urgent else _IN_ONE_REQUEST)
+            requests = self._request(blocks, at_once)
             self._awaited.update(blocks)
             return requests
 
@@ -305,7 +316,7 @@ class Blocks:
             self._drop()
         return [held.result()[block] if isinstance(held, Future) else held for block, held in asked]
 
-    def _request(self, blocks: Sequence[Block], at_once: int = _IN_ONE_REQUEST) -> int:
+    def _request(self, blocks: Sequence[Block], at_once: int = MOST_AT_ONCE) -> int:
         """Find blocks in the cache, and fetch the others, some at once; how many requests that takes."""
         missing, requests = [], 0
         self._along.difference_update(blocks)
@@ -337,18 +348,15 @@ class Blocks:
 
     def _extended(self, run: list[Block], at_once: int) -> list[Block]:
         """More blocks for a request: the next ones if it continues the last, and those around it if all are needed."""
-        if at_once < _IN_ONE_REQUEST:
-            self._last = run[-1]
-            return run
         (shard, number), last = run[0], self._last
         count = -(-self._paths[shard].status().size // BLOCK_BYTES)
         if self._all_fit:
-            first = number - number % _IN_ONE_REQUEST
+            first = number - number % at_once
             before = range(number - 1, first - 1, -1)
-            after = range(run[-1][1] + 1, min(first + _IN_ONE_REQUEST, count))
+            after = range(run[-1][1] + 1, min(first + at_once, count))
             run = [*reversed(self._missing(shard, before)), *run, *self._missing(shard, after)]
         elif last == (shard, number - 1):
-            run = [*run, *self._missing(shard, range(run[-1][1] + 1, min(number + _IN_ONE_REQUEST, count)))]
+            run = [*run, *self._missing(shard, range(run[-1][1] + 1, min(number + at_once, count)))]
         self._last = run[-1]
         return run
 

@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from bushel.errors import FileProblem, nearest
+from bushel.storage import stores
 from bushel.storage.file_kinds import has_record_name
 from bushel.storage.objects import ObjectPath, parse_object
 from bushel.storage.swap import finish_move
@@ -23,6 +24,7 @@ __all__ = [
     "AnyPath",
     "Scanner",
     "as_path",
+    "first_in",
     "fixed_part",
     "list_files",
     "listed",
@@ -176,7 +178,8 @@ def shard_paths(folder: Path, names: Iterable[str]) -> list[Path]:
     """The files of a dataset; a store is listed once instead of once per file."""
     if not isinstance(folder, ObjectPath):
         return [folder / name for name in names]
-    there = {file.name: file for file in folder.iterdir()}
+    names = list(names)
+    there = {file.name: file for file in folder.children(names)}
     paths: list[Path] = [there.get(name, folder / name) for name in names]
     if not there and len(paths) > 1:  # a web server that lists nothing
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -190,6 +193,15 @@ def sizes_in(folder: Path) -> dict[str, int]:
         return {path.name: path.known.size for path in folder.iterdir() if path.known is not None}
     with os.scandir(folder) as entries:
         return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+
+
+def first_in(folder: Path, suffix: str) -> list[Path]:
+    """The files right in a folder whose names end so; of a large folder in a store, those among its first names."""
+    if isinstance(folder, ObjectPath) and _has_many(folder.key):
+        found: Iterable[Path] = islice(folder.below(), _MANY * stores.PAGE)
+    else:
+        found = folder.iterdir() if folder.is_dir() else ()
+    return sorted(path for path in found if path.name.endswith(suffix))
 
 
 def paths_below(folder: Path) -> Iterator[Path]:
@@ -253,11 +265,15 @@ class Scanner(Protocol):
         """What identifies a folder, so that links back are found, and its entries as `os.scandir` gives them."""
         ...
 
+    def parts(self, relative: bytes) -> list[FolderPart]:
+        """The parts of a folder in which it is listed on several machines; none if it is not that large."""
+        ...
+
 
 def scanner_of(folder: Path) -> Scanner:
     """What lists a folder and those below it. Raises `FileProblem` if there is no such folder."""
     if isinstance(folder, ObjectPath):
-        if not any(True for _ in folder.iterdir()):
+        if not folder.is_dir():
             raise FileProblem(folder, "is an object, not a folder" if folder.is_file() else "there is no such folder")
         return _StoreScanner(folder)
     if not folder.exists():
@@ -284,6 +300,9 @@ class _DiskScanner(NamedTuple):
                 return (status.st_dev, status.st_ino), list(found)
         except PermissionError:
             raise FileProblem(os.fsdecode(place), "there is no permission to list this folder") from None
+
+    def parts(self, relative: bytes) -> list[FolderPart]:  # noqa: ARG002
+        return []
 
 
 class _StoreEntry(NamedTuple):
@@ -316,8 +335,87 @@ class _StoreScanner(NamedTuple):
         inside = self._folder(relative).iterdir()
         return relative, [_entry_of(path) for path in inside]
 
+    def parts(self, relative: bytes) -> list[FolderPart]:
+        key = self._folder(relative).key
+        start = f"{key.name}/" if key.name else ""
+        if not stores.starts_anywhere(key) or not _has_many(key):
+            return []
+        edges = [start, *_cuts_below(key, start)]
+        return [FolderPart(key, start, *edge) for edge in zip(edges, [*edges[1:], None], strict=True)]
+
     def _folder(self, relative: bytes) -> ObjectPath:
         return self.root / os.fsdecode(relative) if relative else self.root
+
+
+_LAST = chr(0x10FFFF)  # a character that comes after all others
+_CUTS = 64
+_MANY = 10  # pages
+
+
+def _has_many(key: stores.Key) -> bool:
+    """Whether a folder begins with many objects of its own."""
+    begin, most = len(key.name) + 1 if key.name else 0, _MANY * stores.PAGE
+    own = takewhile(lambda found: "/" not in found.name[begin:], stores.list_all(key))
+    return sum(1 for _ in islice(own, most)) == most
+
+
+class FolderPart(NamedTuple):
+    """The objects of a folder whose names come after one, up to another."""
+
+    key: stores.Key
+    start: str  # of all names
+    after: str
+    until: str | None
+
+    def pages(self) -> Iterator[list[_StoreEntry]]:
+        """What is there, some entries at a time. What is in folders there is passed over."""
+        after: str | None = self.after
+        while after is not None:
+            found, after = stores.list_all(self.key, after, self.until), None
+            while after is None and (some := list(islice(found, stores.PAGE))):
+                own = list(takewhile(lambda one: "/" not in one.name[len(self.start) :], some))
+                yield [self._entry(one) for one in own]
+                if len(own) < len(some):
+                    inside = some[len(own)].name[len(self.start) :].partition("/")[0]
+                    yield [_StoreEntry(os.fsencode(inside))]
+                    after = f"{self.start}{inside}/{_LAST}"
+
+    def _entry(self, found: stores.Found) -> _StoreEntry:
+        return _StoreEntry(os.fsencode(found.name[len(self.start) :]), found.status.size, found.status.mtime_ns)
+
+
+def _cuts_below(key: stores.Key, start: str) -> list[str]:
+    """Names that cut what is below a prefix into many parts: the beginnings that names have, as far as is needed."""
+    parents, cuts = [_common(key, start)], list[str]()
+    while parents and len(cuts) < _CUTS:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = list(pool.map(lambda parent: _beginnings(key, parent), parents))
+        cuts += [beginning for some in found for beginning, _ in some[1:]]
+        parents = [beginning for some in found for beginning, is_large in some if is_large]
+    return sorted(cuts)
+
+
+def _common(key: stores.Key, start: str) -> str:
+    """What all names that begin with `start` begin with."""
+    first = next(stores.list_all(key, start)).name
+    low, high = len(start), len(first)
+    while low < high:
+        middle = (low + high + 1) // 2
+        other = next(stores.list_all(key, first[:middle] + _LAST), None)
+        low, high = (middle, high) if other is None or not other.name.startswith(start) else (low, middle - 1)
+    return first[:low]
+
+
+def _beginnings(key: stores.Key, parent: str) -> list[tuple[str, bool]]:
+    """How names go on after `parent`: with one more letter each; and whether many begin like that."""
+    found: dict[str, bool] = {}
+    after = parent
+    while page := [one.name for one in islice(stores.list_all(key, after), stores.PAGE) if one.name.startswith(parent)]:
+        found |= dict.fromkeys((name[: len(parent) + 1] for name in page), False)
+        last = page[-1][: len(parent) + 1]
+        found[last] = found[last] or len(page) == stores.PAGE
+        after = last + _LAST
+    return list(found.items())
 
 
 def _entry_of(path: ObjectPath) -> _StoreEntry:
@@ -348,3 +446,6 @@ class _StoreTree:
 
     def scan(self, relative: bytes) -> tuple[Any, list[Any]]:
         return relative, list(self._tree[relative].values())
+
+    def parts(self, relative: bytes) -> list[FolderPart]:  # noqa: ARG002
+        return []

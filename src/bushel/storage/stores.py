@@ -32,7 +32,7 @@ SCHEMES = ("s3", "gs", "az", "http", "https")
 _WEB = ("http", "https")  # which are read: the bucket is the host, and pages of links list folders
 PART_BYTES = 16 << 20  # of a multipart upload; S3 takes 10,000 of them
 PIECE_BYTES = 4 << 20  # of a stream
-_PAGE = 1000
+PAGE = 1000
 _CACHE_BYTES = 16 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _ATTEMPTS = 5  # around the few that the client makes for each request
@@ -206,16 +206,16 @@ def copy(key: Key, name: str) -> None:
 def delete(key: Key, names: Sequence[str]) -> None:
     """Remove objects of a bucket; those that are not there do not matter."""
     obs, store = _client(), _store(key.scheme, key.bucket)
-    for begin in range(0, len(names), _PAGE):
-        page = list(names[begin : begin + _PAGE])
+    for begin in range(0, len(names), PAGE):
+        page = list(names[begin : begin + PAGE])
         try:
             _ask(key, lambda page=page: obs.delete(store, page))  # type: ignore[misc]
         except FileNotFoundError:
             continue
 
 
-def list_all(key: Key) -> Iterator[Found]:
-    """All objects below a prefix, a page of a thousand a request."""
+def list_all(key: Key, after: str = "", until: str | None = None) -> Iterator[Found]:
+    """All objects below a prefix, a page of a thousand a request: those whose names come after one, up to another."""
     if key.scheme in _WEB:
         found, folders = list_folder(key)
         yield from found
@@ -224,12 +224,12 @@ def list_all(key: Key) -> Iterator[Found]:
         return
     obs, store = _client(), _store(key.scheme, key.bucket)
     pages: Any = None
-    last: str | None = None
+    last = after
 
     def next_page() -> Any:
         nonlocal pages
         if pages is None:  # at first, or after the last name when a page was lost
-            pages = obs.list(store, key.name or None, offset=last, chunk_size=_PAGE)
+            pages = obs.list(store, key.name or None, offset=last or None, chunk_size=PAGE)
         try:
             return next(pages, None)
         except BaseException:
@@ -237,8 +237,17 @@ def list_all(key: Key) -> Iterator[Found]:
             raise
 
     while (page := _ask(key, next_page)) is not None:
-        yield from (Found(found["path"], _status(found)) for found in page)
+        for found in page:
+            if until is None or found["path"] <= until:
+                yield Found(found["path"], _status(found))
+            if until is not None and found["path"] >= until:
+                return
         last = page[-1]["path"] if page else last
+
+
+def starts_anywhere(key: Key) -> bool:
+    """Whether a store lists from any name on without passing over those before it. Azurite does not."""
+    return key.scheme in ("s3", "gs")
 
 
 def list_folder(key: Key) -> tuple[list[Found], list[str]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bushel.data.splits import split_named
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotations, Gathering
-from bushel.storage import as_path, open_to_read
+from bushel.storage import as_path, first_in, open_to_read
 
 __all__ = ["coco_files", "encode_mask", "is_coco", "read_coco"]
 
@@ -67,7 +67,8 @@ def coco_files(folder: Path) -> list[Path]:
 
     COCO's captions and keypoints for the same images are left out.
     """
-    found = [path for place in (folder, folder / "annotations") for path in sorted(place.glob("*.json"))[:_MOST_FILES]]
+    places = (folder, folder / "annotations")
+    found = [path for place in places for path in first_in(place, ".json")[:_MOST_FILES]]
     found = [path for path in found if path.name[0] != "." and not path.name.startswith(_NOT_BOXES)]
     found += [path for split in ("train", "valid", "val", "test") if (path := folder / split / _OF_SPLIT).is_file()]
     found = [path for path in found if is_coco(path)]

@@ -12,7 +12,7 @@ from bushel.data.splits import split_of_name
 from bushel.errors import FileProblem
 from bushel.sources.detection.annotations import Annotations, Gathering
 from bushel.sources.folders import walk
-from bushel.storage import presence, read_each
+from bushel.storage import first_in, presence, read_each
 from bushel.storage.file_kinds import suffixes_of
 
 __all__ = ["is_voc", "read_voc"]
@@ -44,8 +44,7 @@ class _Node:
 
 def is_voc(folder: Path) -> bool:
     """Whether a folder has a folder of annotations in XML, or images with XML beside them."""
-    places = (folder / "Annotations", folder / "annotations", folder)
-    return any(next(place.glob("*.xml"), None) is not None for place in places if place.is_dir())
+    return any(first_in(place, ".xml") for place in (folder / "Annotations", folder / "annotations", folder))
 
 
 def read_voc(folder: Path, images: Path | None, classes: Mapping[str, int] | None) -> tuple[Annotations, Path]:

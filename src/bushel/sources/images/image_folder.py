@@ -140,13 +140,15 @@ class ImageSource(FolderSource):
         """The given labels, or the label file found in a folder that has no classes of its own, such as `images`."""
         is_flat = len(self.files.folders) == 1 and not self.files.folders[0]
         if self.given_labels is None and (is_flat or (self.class_folder != "none" and not self._has_classes)):
-            return find_label_file(as_path(self.path), self.files.paths)
+            return find_label_file(as_path(self.path), self.files)
         return self.given_labels
 
     @property
     def _has_classes(self) -> bool:
         labels = classes_of(self.files.folders.to_list(), self.class_folder).labels
-        return len({labels[folder] for folder in np.unique(self.files.folder).tolist()} - {None}) > 1
+        folder = self.files.folder
+        used = {number for some in steps(len(folder)) for number in np.unique(folder[some]).tolist()}
+        return len({labels[number] for number in used} - {None}) > 1
 
     @cached_property
     def label_table(self) -> tuple[dict[str, Column], dict[str, int]] | None:

@@ -11,27 +11,25 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, concatenate, take, with_missing
 from bushel.errors import BushelError, FileProblem, MissingName
+from bushel.sources.folders import FileList
 from bushel.sources.tables.table import TableSource, table
-from bushel.storage.file_kinds import suffixes_of
 
 __all__ = ["find_label_file", "read_label_file"]
 
-_TABLES = suffixes_of("table")
 _FILE_NAMES = ("file_name", "filename", "file", "path", "image", "image_path", "image_id", "id", "key", "name")
 _LABEL_NAMES = ("label", "class", "category", "target", "species", "y")
 
 
-def find_label_file(folder: Path, paths: BytesColumn) -> str | None:
+def find_label_file(folder: Path, files: FileList) -> str | None:
     """The only table at the top of a folder of images, if its rows describe them."""
-    found = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in _TABLES and path.name[0] not in "._"]
-    if len(found) != 1:
+    if len(files.tables) != 1:
         return None
+    found = folder / files.tables[0]
     try:
-        source = table(found[0])
-        _file_column(source, _row_numbers(paths), str(found[0]))
+        _file_column(table(found), _row_numbers(files.paths), str(found))
     except BushelError:
         return None
-    return str(found[0])
+    return str(found)
 
 
 def read_label_file(
