@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 NATIVE := CMakeLists.txt $(wildcard src/native/*.* src/native/bindings/*)
+# Tests start hundreds of processes, and each would compile bushel again.
+export PYTHONDONTWRITEBYTECODE :=
 CXX_SOURCES := $(foreach folder,src/native src/native/bindings tests/native,$(wildcard $(folder)/*.cpp $(folder)/*.h))
 
 .PHONY: demo test test-slow test-view test-frameworks check docs native tsan fuzz arm64 wheels bench format clean
