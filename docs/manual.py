@@ -1,4 +1,4 @@
-"""The pages of all commands, from the commands themselves: `python docs/manual.py` writes both."""
+"""The pages that are made from the code (commands, rules, options of sources): `python docs/manual.py` writes them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from bushel import __version__
+from bushel.checking.rules.registry import FAMILIES, Rule, all_rules
 from bushel.cli import cli
+from bushel.sources.opening import SOURCES
+from bushel.sources.options import Option, options_of
 
 HERE = Path(__file__).parent
 FILES = {
@@ -24,6 +28,43 @@ ENVIRONMENT = {
     "BUSHEL_DEBUG": "If set, errors are shown with a traceback.",
     "KERAS_BACKEND": "The backend that train uses: tensorflow, jax or torch.",
 }
+CHECKS = """\
+```console
+$ bushel check data/                                  # a dataset, or anyone's TFRecords
+$ bushel check 'data/train-*.tfrecord' --against 'data/val-*.tfrecord'
+$ bushel check data/ --script train.py                # the pipeline code, read
+$ bushel check data/ --script train.py --run          # and run for a few batches: see check-scripts.md
+$ bushel check data/ --model run/model.keras --probe
+$ bushel check data/ --contract run                   # prepared as the model was trained?
+$ bushel schema data/ --pbtxt > schema.pbtxt          # as TFX and TensorFlow Data Validation write it
+$ bushel check data/ --schema schema.pbtxt            # does the data follow it?
+$ bushel check data/ --batch-size 32 --shuffle-buffer 1000
+```
+
+Every finding has evidence, a confidence (proven, likely or hint), a place and a fix. Exit codes: 0 for nothing at
+`--fail-on` (default: error) or above, 1 for findings, 2 if the check could not run. `--select` and `--ignore` take rule
+ids or their beginnings. `--json`, `--sarif`, `--junit` and `--github` print for programs.
+
+Accept known findings, with a reason, in the `bushel.toml` of the working folder (and, with
+`--trust-settings`, of the dataset):
+
+```toml
+[check]
+ignore = ["IMG004"]
+rules = ["our_rules.py"]          # custom rules: functions decorated with bushel.checking.rule
+baseline = "check-baseline.json"  # old findings, written by --write-baseline
+
+[[check.suppress]]
+rule = "LBL005"
+where = "train-*"                 # pattern of files or features; all, if left out
+reason = "the classes are as rare as in the world"
+```
+"""
+SOURCE_OPTIONS = """# Options of sources
+
+Made from the signatures of the sources: `python docs/manual.py`. Give them as
+keywords in Python, in the `[source]` table of a recipe, or as `--set NAME=VALUE` to `bushel build`.
+"""
 
 
 def manual() -> str:
@@ -48,7 +89,7 @@ def manual() -> str:
     return "\n".join([*lines, ".SH EXIT STATUS", *_roff_text((cli.epilog or "").removeprefix("Exit: "))]) + "\n"
 
 
-def page() -> str:
+def commands_page() -> str:
     """The same as a page of the site."""
     lines = [
         "# Commands",
@@ -121,6 +162,70 @@ def _escaped(text: str) -> str:
     return re.sub(r"([*|<>_\[\]])", r"\\\1", text)
 
 
+def rules_page() -> str:
+    """All rules by family."""
+    lines = [
+        "# Checks",
+        "",
+        "Generated from the docstrings of the rules by `python docs/manual.py`.",
+        "",
+        CHECKS,
+    ]
+    rules = [rule for rule in all_rules() if rule.id[:3] in FAMILIES]
+    for name, family in FAMILIES.items():
+        lines += [f"## {name}: {family.title}", ""]
+        for rule in rules:
+            if rule.id.startswith(name):
+                lines += [*_rule_lines(rule), ""]
+    return "\n".join(lines) + "\n"
+
+
+def _rule_lines(rule: Rule) -> list[str]:
+    page = rule.page
+    lines = [f"### {rule.id} {rule.name}", "", f"*{rule.severity}.* {page.what}", ""]
+    for name, body in page.sections.items():
+        text = re.sub(r"(https?://\S+)", r"<\1>", body)
+        lines.append(f"* **{name}**: {text}")
+    return lines
+
+
+def options_page() -> str:
+    """All options as Markdown."""
+    return "\n".join([SOURCE_OPTIONS, *(line for kind in sorted(SOURCES) for line in _source_section(kind))])
+
+
+def _source_section(kind: str) -> Iterator[str]:
+    make = SOURCES[kind]
+    yield f"## {kind}\n\n{(make.__doc__ or '').splitlines()[0]}\n"
+    yield "| option | what it is | default |\n|---|---|---|"
+    for option in options_of(make).values():
+        help, default = _help_and_default(option)
+        words = f" ({', '.join(f'`{word}`' for word in option.choices)})" if option.choices else ""
+        yield f"| `{option.name}` | {help}{words} | {default} |"
+    yield ""
+
+
+def _help_and_default(option: Option) -> tuple[str, str]:
+    """The help without the default, and the default."""
+    found = re.fullmatch(r"(.*?) \(default: (.*)\)", option.help)
+    if found is not None:
+        return found[1], found[2]
+    return option.help, "must be given" if option.is_required else _shown(option.default)
+
+
+def _shown(default: Any) -> str:
+    if default in (None, ()):
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+PAGES = {
+    "bushel.1": manual,
+    "reference/commands.md": commands_page,
+    "checks.md": rules_page,
+    "source-options.md": options_page,
+}
+
 if __name__ == "__main__":
-    (HERE / "bushel.1").write_text(manual())
-    (HERE / "reference" / "commands.md").write_text(page())
+    for name, make in PAGES.items():
+        (HERE / name).write_text(make())

@@ -81,7 +81,7 @@ _HOMES = {
     "evaluate": "bushel.training",
     "serve": "bushel.training.serving",
     "train": "bushel.training",
-    "view": "bushel.viewing.notebook",
+    "view": "bushel.viewing.server",
     "write_index": "bushel.records.index",
     "write_report": "bushel.viewing.report",
 }
@@ -188,5 +188,5 @@ if TYPE_CHECKING:
     from bushel.training.exporting import export_run as export_run
     from bushel.training.predicting import predict_rows as predict_rows
     from bushel.training.serving import serve as serve
-    from bushel.viewing.notebook import view as view
     from bushel.viewing.report import write_report as write_report
+    from bushel.viewing.server import view as view

@@ -359,7 +359,7 @@ def test_samples_that_python_yields_are_built_once_each(tmp_path, workers):
 
 
 def test_a_damaged_shard_is_found_when_it_is_read_back(tmp_path):
-    from bushel.building.tasks.shard_files import read_back
+    from bushel.building.shard_files import read_back
 
     build(Numbers(50), tmp_path / "out", run=Run(workers=1))
     (path,) = (tmp_path / "out").glob("*.tfrecord")
@@ -424,7 +424,7 @@ def test_many_partitions_do_not_open_too_many_files(tmp_path):
 
 
 def test_runs_larger_than_a_window_are_merged_in_planned_order(tmp_path, monkeypatch):
-    from bushel.building.tasks import sorted_runs as runs
+    from bushel.building import shard_files as runs
 
     build(Numbers(3000, "sequence"), tmp_path / "whole", shards=3, run=Run(workers=1))
     monkeypatch.setattr(runs, "RUN_BYTES", 20_000)
@@ -480,7 +480,7 @@ def test_a_plan_made_by_many_is_the_plan_of_one(tmp_path, reads):
 
 def test_what_many_learnt_is_merged_in_groups_to_the_last_bit(tmp_path):
     from bushel import transforms as t
-    from bushel.building.encode import fitting
+    from bushel.building import record_encoding as fitting
 
     values = np.random.default_rng(0).normal(size=77) * 10.0 ** np.arange(77).clip(0, 30)
     paths = []

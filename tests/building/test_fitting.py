@@ -104,7 +104,7 @@ def statistics_of(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("reads", KINDS)
 def test_one_two_and_five_workers_learn_the_same_to_the_last_bit(tmp_path, reads, monkeypatch):
-    monkeypatch.setattr("bushel.building.encode.fitting._TASK_ROWS", 200)  # several tasks
+    monkeypatch.setattr("bushel.building.record_encoding._TASK_ROWS", 200)  # several tasks
     for workers in (1, 2, 5):
         out = tmp_path / str(workers)
         build(Numbers(2000, reads), out, transforms=[Centred("x")], split="80/20", run=Run(workers=workers))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bushel import Schema
-from bushel.building.encode.record_encoding import BlockEncoder
+from bushel.building.record_encoding import BlockEncoder
 from bushel.data.columns import BytesColumn
 from bushel.data.schema import Feature
 from bushel.sources.protocol import Block

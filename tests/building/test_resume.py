@@ -18,7 +18,7 @@ from making import Numbers, digests, numbers_in
 import bushel
 from bushel import Run, build
 from bushel.building.engines import BuildProgress, LocalEngine
-from bushel.building.tasks.sorted_runs import SortedRunWriter
+from bushel.building.shard_files import SortedRunWriter
 from bushel.errors import FileProblem
 
 # A whole program, without a guard for __main__: what a user's script looks like.

@@ -13,8 +13,8 @@ import bushel
 from bushel import Run, SparseColumn
 from bushel import transforms as t
 from bushel.building.engines import LocalEngine
+from bushel.sources import text_files
 from bushel.sources.tables import table_columns as surveys
-from bushel.sources.texts import text_blocks
 
 TEXTS = list(documents())
 CHAIN = [t.clean(lower=True), t.tfidf(out="tfidf", min_texts=2), t.tokenise(size=200, length=24)]
@@ -34,7 +34,7 @@ def in_memory(texts: list[str]) -> Any:
 
 @pytest.mark.parametrize("reads", ["random", "sequence"])
 def test_one_two_and_five_workers_write_the_same_bytes(tmp_path: Path, reads: str, monkeypatch) -> None:
-    monkeypatch.setattr("bushel.building.encode.fitting._TASK_ROWS", 100)
+    monkeypatch.setattr("bushel.building.record_encoding._TASK_ROWS", 100)
     given: Any = in_memory(TEXTS)
     if reads == "sequence":
         given = bushel.sources.open_source({"path": str(write_rows(tmp_path / "rows.jsonl", TEXTS)), "key": "id"})
@@ -51,7 +51,7 @@ def test_one_two_and_five_workers_write_the_same_bytes(tmp_path: Path, reads: st
 
 
 def test_threads_write_the_same_bytes_as_processes(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(text_blocks.TextFile.blocks, "__defaults__", (0, None, 4096))
+    monkeypatch.setattr(text_files.TextFile.blocks, "__defaults__", (0, None, 4096))
     monkeypatch.setattr(surveys, "PART_BYTES", 8192)
     rows = str(write_rows(tmp_path / "rows.jsonl", TEXTS))
     assert bushel.sources.open_source(rows).partitions() > 5

@@ -98,7 +98,7 @@ def test_an_empty_image_is_refused(tmp_path):
 
 
 def test_a_record_that_no_reader_could_take_is_refused_and_the_others_are_not():
-    from bushel.building.encode.record_encoding import BlockEncoder
+    from bushel.building.record_encoding import BlockEncoder
     from bushel.sources import Block
 
     schema = Schema(features={"x": Feature(dtype="bytes")})

@@ -13,11 +13,8 @@ from click.testing import CliRunner, Result
 
 import bushel
 from bushel.checking import Finding, Location, Plan, all_rules, rule
-from bushel.checking.report import finding_formats as formats
-from bushel.checking.report import finding_formats as terminal
+from bushel.checking import finding_formats as formats
 from bushel.cli import cli
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -83,14 +80,6 @@ def test_causes_come_before_what_they_explain() -> None:
 
     found = [Finding("", "error", rule=id) for id in ("RUN002", "MDL002", "RUN007", "FIL001", "ACME001")]
     assert [finding.rule for finding in causes_first(found)] == ["FIL001", "RUN007", "MDL002", "RUN002", "ACME001"]
-
-
-def test_the_page_of_all_rules_is_what_the_rules_say() -> None:
-    from bushel.checking.report.pages import rules_page
-
-    assert (DOCS / "checks.md").read_text() == rules_page(), (
-        "write it again: python -m bushel.checking.report.pages > docs/checks.md"
-    )
 
 
 def test_json_has_the_shape_that_programs_rely_on(sorted_data: Path) -> None:
@@ -198,7 +187,7 @@ def test_hostile_text_moves_no_cursor_and_breaks_no_format() -> None:
     finding = Finding(
         "a\x1b[2Jb\n]]>&", "error", locations=[Location(file="x\ny,z", line=1, column=1)], rule="ORD001", name="n"
     )
-    assert "\x1b" not in "".join(terminal.finding_lines(finding))
+    assert "\x1b" not in "".join(formats.finding_lines(finding))
     ET.fromstring(formats.to_junit([finding], []))
     assert "\n" not in formats.to_github([finding])[0]
 

@@ -9,7 +9,7 @@ import pytest
 import bushel
 import bushel.records.files
 from bushel import _native
-from bushel.checking.report.finding_formats import to_json
+from bushel.checking.finding_formats import to_json
 from bushel.parallel import Crew
 
 hire = Crew.hire

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import bushel
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import weighed_by_run
 
 READ = """

@@ -11,8 +11,8 @@ import pytest
 # Every report of progress is a line, as in a build of hours.
 _BUSHEL = """
 import sys
-from bushel.cli import main, progress
-progress._EVERY = 0.0
+from bushel.cli import flags, main
+flags._EVERY = 0.0
 sys.argv[0] = "bushel"
 main()
 """

@@ -78,9 +78,9 @@ def test_files_of_a_table_are_looked_through_in_parts(tmp_path, suffix):
 @pytest.fixture
 def large_files(monkeypatch):
     """Files of some kilobytes count as large, and are looked through in small spans."""
-    monkeypatch.setattr("bushel.sources.texts.text_blocks.LARGE_FILE", 1000)
+    monkeypatch.setattr("bushel.sources.text_files.LARGE_FILE", 1000)
     monkeypatch.setattr("bushel.sources.tables.table.LARGE_FILE", 1000)
-    monkeypatch.setattr("bushel.sources.texts.text_blocks._SPAN_BYTES", 1 << 20)
+    monkeypatch.setattr("bushel.sources.text_files._SPAN_BYTES", 1 << 20)
 
 
 def test_one_large_file_is_looked_through_in_spans(tmp_path, large_files):

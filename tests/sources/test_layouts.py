@@ -9,9 +9,8 @@ import pytest
 from gather import listed, read_all
 
 from bushel.errors import FileProblem
-from bushel.sources import open_source, table
+from bushel.sources import open_source, table, text_files
 from bushel.sources.tables.json_lines import _cut_elements
-from bushel.sources.texts import text_blocks
 
 IRIS = "5.1,3.5,1.4,0.2,Iris-setosa\n4.9,3.0,1.4,0.2,Iris-setosa\n7.0,3.2,4.7,1.4,Iris-versicolor\n"
 
@@ -101,8 +100,8 @@ def test_numbers_that_only_look_grouped_stay_text(tmp_path: Path) -> None:
 
 
 def test_the_style_of_numbers_is_that_of_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 64)
-    monkeypatch.setattr(text_blocks.TextFile.blocks, "__defaults__", (0, None, 64))
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_files.TextFile.blocks, "__defaults__", (0, None, 64))
     rows = [f"{n};{n},5" for n in range(50)]
     source = opened(tmp_path, "\n".join(["n;x", *rows, "60;7", "61;n/a"]) + "\n")
     assert types(source) == {"n": "int64", "x": "float32, optional"}

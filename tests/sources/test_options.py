@@ -12,9 +12,6 @@ from bushel import sources
 from bushel.cli import cli
 from bushel.sources.opening import SOURCES
 from bushel.sources.options import check_names, check_values, options_of, recipe_table
-from bushel.sources.options_page import options_page
-
-PAGE = Path(__file__).parents[2] / "docs" / "source-options.md"
 
 
 def sounds(
@@ -53,10 +50,6 @@ def test_a_recipe_holds_what_is_not_as_by_default() -> None:
     given = {"rate": 8000, "channel": None, "gain": "auto"}
     assert recipe_table(sounds, "a", given) == {"kind": "sounds", "path": "a", "rate": 8000}
     assert [*recipe_table(sounds, "a", given, first=("gain",))] == ["kind", "path", "gain", "rate"]
-
-
-def test_the_page_of_options_is_made_from_the_signatures() -> None:
-    assert PAGE.read_text() == options_page(), "run python -m bushel.sources.options_page > docs/source-options.md"
 
 
 def test_every_option_of_a_source_has_help() -> None:

@@ -14,9 +14,8 @@ from gather import keys_of, read_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bushel.sources import table
+from bushel.sources import table, text_files
 from bushel.sources.tables import table_columns as surveys
-from bushel.sources.texts import text_blocks
 
 # No lone carriage returns: CSV reads them as ends of rows.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), min_size=1, max_size=12)
@@ -27,7 +26,7 @@ ROWS = st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), NUMBER, TEXT), min_s
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
     with (
-        patch.object(text_blocks.TextFile.blocks, "__defaults__", (0, None, 50)),
+        patch.object(text_files.TextFile.blocks, "__defaults__", (0, None, 50)),
         patch.object(surveys, "PART_BYTES", 120),
     ):
         yield

@@ -24,11 +24,10 @@ from PIL import Image
 
 from bushel import _native
 from bushel.errors import FileProblem, MissingName, SchemaMismatch
-from bushel.sources import table
+from bushel.sources import table, text_files
 from bushel.sources.tables import delimited
 from bushel.sources.tables import table_columns as surveys
 from bushel.sources.tables.table import TableSource
-from bushel.sources.texts import text_blocks
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -44,7 +43,7 @@ def types_of(source: TableSource) -> dict[str, str]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 bytes and parts of 256, so that small files have many."""
-    monkeypatch.setattr(text_blocks.TextFile.blocks, "__defaults__", (0, None, 64))
+    monkeypatch.setattr(text_files.TextFile.blocks, "__defaults__", (0, None, 64))
     monkeypatch.setattr(delimited, "_READ_BYTES", 64)
     monkeypatch.setattr(surveys, "PART_BYTES", 256)
 
@@ -122,7 +121,7 @@ def test_a_quote_that_is_never_closed_is_told_with_its_line(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("small_blocks")
 def test_a_row_without_end_does_not_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_blocks, "LONGEST_ROW", 1 << 10)
+    monkeypatch.setattr(text_files, "LONGEST_ROW", 1 << 10)
     with pytest.raises(FileProblem, match=r"a\.csv: no row ends within 0 MiB of byte 8\n  In a CSV file: is a quote"):
         table(write(tmp_path / "a.csv", 'n,label\n1,"' + "x,y\n" * 1000))
 

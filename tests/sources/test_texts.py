@@ -9,9 +9,8 @@ import pytest
 from gather import keys_of, listed, read_all
 
 from bushel.errors import FileProblem
-from bushel.sources import text
+from bushel.sources import text, text_files
 from bushel.sources.tables import table_columns as surveys
-from bushel.sources.texts import text_blocks
 
 
 def save(path: Path, data: bytes) -> Path:
@@ -61,7 +60,7 @@ def test_a_file_that_is_not_text_is_refused_with_its_line(tmp_path: Path) -> Non
 
 
 def test_a_line_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_blocks.TextFile.blocks, "__defaults__", (0, None, 64))
+    monkeypatch.setattr(text_files.TextFile.blocks, "__defaults__", (0, None, 64))
     monkeypatch.setattr(surveys, "PART_BYTES", 256)
     lines = [f"line {i} \u00e9" for i in range(100)]
     source = text(save(tmp_path / "a.txt", "\r\n".join(lines).encode()))

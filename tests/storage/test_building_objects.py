@@ -107,7 +107,7 @@ import sys, os, signal, threading, time
 import numpy as np
 import bushel
 from bushel.building import Run
-from bushel.building.tasks import tasks
+from bushel.building import tasks
 out, after = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
 columns = {"x": rng.normal(size=(2000, 50)).astype(np.float32), "label": rng.integers(0, 4, 2000)}

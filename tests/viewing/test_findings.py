@@ -13,9 +13,9 @@ from pictures import encode_image, photo
 
 import bushel
 from bushel import transforms as t
-from bushel.data.marks import last_marks
 from bushel.errors import BushelError, FileProblem, FormatError
-from bushel.viewing.notebook import view
+from bushel.sources.marked import last_marks
+from bushel.viewing.server import view
 from bushel.viewing.viewer import open_viewer
 
 

@@ -273,7 +273,7 @@ def test_keypoints_are_drawn_from_pairs_of_lists_and_from_rows(tmp_path: Path) -
 
 def test_a_role_is_found_for_clips_masks_and_embeddings() -> None:
     from bushel.data.schema import Feature, Schema
-    from bushel.viewing.roles import guess_roles
+    from bushel.viewing.opened import guess_roles
 
     schema = Schema.of(
         clip=Feature(dtype="uint8", shape=(4, 16, 16, 3)),

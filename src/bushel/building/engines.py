@@ -190,7 +190,7 @@ class Engine(Protocol):
 
 
 # Modules that tasks import in functions. A worker imports them early if this process has them.
-_IMPORTED_LATE = ("pyarrow", "pyarrow.parquet", "pyarrow.csv", "simplejpeg", "PIL.Image", "bushel.building.tasks.tasks")
+_IMPORTED_LATE = ("pyarrow", "pyarrow.parquet", "pyarrow.csv", "simplejpeg", "PIL.Image", "bushel.building.tasks")
 
 
 class LocalEngine:

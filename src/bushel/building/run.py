@@ -16,16 +16,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bushel.building import recipe as recipes
-from bushel.building.encode.fitting import (
-    NothingLearnt,
-    check_learnt,
-    count_train,
-    fit_tasks,
-    load_fits,
-    load_merged,
-    save_fits,
-)
-from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.engines import Counters, Engine, LocalEngine, watch, watch_plan
 from bushel.building.options import Run, built_before, check_outside, check_schema, helpers_of, paths_in, same_recipe
 from bushel.building.output.journal import (
@@ -45,7 +35,17 @@ from bushel.building.planning.planner import NothingToAdd, encoder_of, plan_buil
 from bushel.building.planning.probe import probe_plan
 from bushel.building.planning.synthesis import balanced_source
 from bushel.building.recipe import Balance, Constraint, Method, Order, Recipe, code_of
-from bushel.building.tasks.tasks import Job, Task, give_back_memory, memory_of, perform
+from bushel.building.record_encoding import (
+    BlockEncoder,
+    NothingLearnt,
+    check_learnt,
+    count_train,
+    fit_tasks,
+    load_fits,
+    load_merged,
+    save_fits,
+)
+from bushel.building.tasks import Job, Task, give_back_memory, memory_of, perform
 from bushel.errors import (
     BushelWarning,
     FileProblem,

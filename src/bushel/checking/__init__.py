@@ -2,7 +2,7 @@
 
 from bushel.checking.checker import Report, check, explain
 from bushel.checking.collect.facts import Data, Plan
-from bushel.checking.report.findings import Finding, Location
+from bushel.checking.findings import Finding, Location
 from bushel.checking.rules.registry import Rule, all_rules, rule
 
 __all__ = ["Data", "Finding", "Location", "Plan", "Report", "Rule", "all_rules", "check", "explain", "rule"]

@@ -10,8 +10,8 @@ from typing import Any
 
 from bushel.checking.collect.facts import Data, FileFacts, Plan
 from bushel.checking.collect.one_pass import Engine, Interrupted, list_data, read_data
-from bushel.checking.report.finding_formats import page_text, report_html, summary
-from bushel.checking.report.findings import (
+from bushel.checking.finding_formats import page_text, report_html, summary
+from bushel.checking.findings import (
     SEVERITIES,
     Finding,
     Settings,

@@ -11,8 +11,19 @@ import click
 
 from bushel.cli.build_flags import BUILD_FLAGS, balance_of, changes_of, help_on_sources
 from bushel.cli.files import print_savings
-from bushel.cli.flags import Grouped, add_flags, engine_flags, flag, given_flags, json_flag, make_engine, trust_flag
-from bushel.cli.progress import Step, print_timings, show_progress
+from bushel.cli.flags import (
+    Grouped,
+    Step,
+    add_flags,
+    engine_flags,
+    flag,
+    given_flags,
+    json_flag,
+    make_engine,
+    print_timings,
+    show_progress,
+    trust_flag,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from bushel.cli.flags import Grouped, engine_flags, flag, make_engine, trust_flag
-from bushel.cli.progress import Step, print_timings, show_progress
+from bushel.cli.flags import Grouped, Step, engine_flags, flag, make_engine, print_timings, show_progress, trust_flag
 
 __all__ = ["check", "explain"]
 
@@ -109,7 +108,7 @@ def check(
         raise click.UsageError("give at least one PATH, --script, --model or --contract")
     import bushel
     from bushel.checking import Plan
-    from bushel.checking.report import findings as check_settings
+    from bushel.checking import findings as check_settings
 
     with show_progress(_step) as progress:
         report = bushel.check(
@@ -133,8 +132,7 @@ def check(
 
 
 def _print(report: Any, form: str | None) -> None:
-    from bushel.checking.report import finding_formats as formats
-    from bushel.checking.report import finding_formats as terminal
+    from bushel.checking import finding_formats as formats
 
     if form == "json":
         click.echo(json.dumps(formats.to_json(report.findings, report.checked), indent=2, default=_plain))
@@ -148,7 +146,7 @@ def _print(report: Any, form: str | None) -> None:
     else:
         colour = sys.stdout.isatty()
         for finding in report.findings:
-            for line in terminal.finding_lines(finding, colour=colour):
+            for line in formats.finding_lines(finding, colour=colour):
                 click.echo(line)
             click.echo()
         for line in report.checked.get("replaced", []):
@@ -157,7 +155,7 @@ def _print(report: Any, form: str | None) -> None:
             click.echo(f"note: not followed: {line}")
         if report.checked.get("not_probed"):
             click.echo(f"note: not probed: {report.checked['not_probed']}")
-        click.echo(terminal.summary(report.findings, report.checked))
+        click.echo(formats.summary(report.findings, report.checked))
 
 
 def _plain(value: Any) -> Any:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bushel.cli.flags import Grouped, flag, json_flag, trust_flag
-from bushel.cli.progress import Step, show_progress
+from bushel.cli.flags import Grouped, Step, flag, json_flag, show_progress, trust_flag
 
 __all__ = ["export"]
 
@@ -53,7 +52,7 @@ def _export_dataset(asked: Asked) -> int:
     import msgspec
 
     import bushel
-    from bushel.exporting.datasets import summary_of
+    from bushel.exporting import summary_of
 
     opened: Any = bushel.open(asked.source)
     if asked.split is not None or asked.condition is not None:

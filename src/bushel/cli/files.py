@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument, trust_flag
-from bushel.cli.progress import print_timings
+from bushel.cli.flags import Grouped, flag, json_flag, parse_size, paths_argument, print_timings, trust_flag
 
 __all__ = ["bench", "cat", "index", "info", "print_savings", "repair", "schema"]
 

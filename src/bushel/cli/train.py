@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 import msgspec
 
-from bushel.cli.flags import Grouped, flag, given_flags, json_flag, option_flag, parse_size, settings, trust_flag
-from bushel.cli.progress import Step, show_progress
+from bushel.cli.flags import (
+    Grouped,
+    Step,
+    flag,
+    given_flags,
+    json_flag,
+    option_flag,
+    parse_size,
+    settings,
+    show_progress,
+    trust_flag,
+)
 from bushel.errors import nearest
 from bushel.sources.options import Option
 from bushel.training.options import KINDS, Options
@@ -253,9 +263,9 @@ def _fitted(text: str, stream: Any) -> str:
 
 
 def _say(finding: Finding) -> None:
-    from bushel.checking.report import finding_formats as terminal
+    from bushel.checking.finding_formats import finding_lines
 
-    for line in terminal.finding_lines(finding, colour=sys.stderr.isatty()):
+    for line in finding_lines(finding, colour=sys.stderr.isatty()):
         click.echo(line, err=True)
 
 
@@ -291,7 +301,7 @@ def _show_evaluation(found: Evaluation, *, as_json: bool) -> None:
 def _show(trained: Trained, *, as_json: bool) -> None:
     import json
 
-    from bushel.checking.report import finding_formats as terminal
+    from bushel.checking.finding_formats import finding_lines
     from bushel.printing import text_table
     from bushel.training.run_folder import plain
     from bushel.training.verdict.metrics import metric_table
@@ -308,7 +318,7 @@ def _show(trained: Trained, *, as_json: bool) -> None:
         causes = trained.findings[:_SHOWN]
         for number, finding in enumerate(causes, 1):
             click.echo(f"\nlikely cause {number}:")
-            for line in terminal.finding_lines(finding, colour=sys.stdout.isatty()):
+            for line in finding_lines(finding, colour=sys.stdout.isatty()):
                 click.echo(line)
     click.echo(f"\nrun: {trained.folder}")
 

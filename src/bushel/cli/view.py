@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bushel.cli.flags import Grouped, flag, paths_argument
-from bushel.cli.progress import Step, show_progress
+from bushel.cli.flags import Grouped, Step, flag, paths_argument, show_progress
 
 __all__ = ["report", "view"]
 

@@ -11,14 +11,14 @@ from bushel.sources.memory.iterables import IterableSource, iterable
 from bushel.sources.opening import open_source
 from bushel.sources.protocol import Block, Listing, Refused, Source
 from bushel.sources.record_files import RecordSource, elwc, records
-from bushel.sources.series.series import SeriesSource, series
-from bushel.sources.sounds.sounds import AudioSource, audio
+from bushel.sources.sound_files import AudioSource, audio
 from bushel.sources.tables.hugging_face import huggingface
 from bushel.sources.tables.row_sources import RowSource, excel, sql
 from bushel.sources.tables.table import TableSource, table
 from bushel.sources.tars import TarSource, webdataset
-from bushel.sources.texts.text_files import LineSource, TextFolderSource, text
-from bushel.sources.videos.clips import VideoSource, video
+from bushel.sources.text_files import LineSource, TextFolderSource, text
+from bushel.sources.time_series import SeriesSource, series
+from bushel.sources.video_files import VideoSource, video
 
 __all__ = [
     "ArraySource",

@@ -1,29 +1,83 @@
-"""A source without the samples that are marked as such, and with the right labels for others."""
+"""Marks that people put on records: a file of JSON lines, of which the last line on a record counts."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, take
-from bushel.data.marks import Mark, last_marks
 from bushel.data.samples import column_of, sample_at
 from bushel.data.schema import Schema
-from bushel.errors import BushelError, FileProblem
+from bushel.errors import BushelError, FileProblem, FormatError
 from bushel.records.index import sha256_of
 from bushel.sources.protocol import Block, Listing, Reads, Refused, Source
-from bushel.storage import as_path
+from bushel.storage import AnyPath, as_path
 
-__all__ = ["Marked", "marked"]
+__all__ = [
+    "Kind",
+    "Mark",
+    "Marked",
+    "add_mark",
+    "last_marks",
+    "marked",
+]
 
+Kind: TypeAlias = Literal["drop", "label", "look", "none"]  # `none` takes an earlier mark back
 Ints = NDArray[np.int64]
 _NONE: Ints = np.empty(0, np.int64)
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One mark. A record is known by its key, or without one by the SHA-256 of its file and its number there."""
+
+    mark: Kind
+    key: str = ""
+    sha256: str = ""
+    record: int = -1
+    feature: str = "label"  # that `label` is about
+    label: str = ""  # the right one
+    shard: str = ""  # for people: the file, the split and the record's number in it
+    split: str = ""
+    row: int = -1
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What tells the record from others."""
+        return (self.key, "", -1) if self.key else ("", self.sha256, self.record)
+
+
+def _read_marks(path: AnyPath) -> Iterator[Mark]:
+    """Every line of a file of marks, in order."""
+    with as_path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                mark = msgspec.json.decode(line, type=Mark)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise FormatError(path, f"line {number} is not a mark: {error}") from None
+            if not mark.key and not (mark.sha256 and mark.record >= 0):
+                raise FormatError(path, f"line {number} says neither a key nor a file and its record")
+            yield mark
+
+
+def last_marks(path: AnyPath) -> dict[tuple[str, str, int], Mark]:
+    """The marks that count, by the records that they are on."""
+    found = {mark.place: mark for mark in _read_marks(path)}
+    return {place: mark for place, mark in found.items() if mark.mark != "none"}
+
+
+def add_mark(path: Path, mark: Mark) -> None:
+    """Add a line to a file of marks, which is made if it is not there."""
+    with path.open("ab") as file:
+        file.write(msgspec.json.encode(mark) + b"\n")
 
 
 def marked(source: Source, path: str) -> Marked:

@@ -35,15 +35,15 @@ from bushel.sources.memory.values import is_sparse
 from bushel.sources.options import check_names
 from bushel.sources.protocol import Source
 from bushel.sources.record_files import elwc, records
-from bushel.sources.series.series import series
-from bushel.sources.sounds.sounds import audio
+from bushel.sources.sound_files import audio
 from bushel.sources.tables.dialect import is_delimited
 from bushel.sources.tables.hugging_face import from_datasets, huggingface, is_dataset_folder
 from bushel.sources.tables.row_sources import excel, sql
 from bushel.sources.tables.table import table
 from bushel.sources.tars import webdataset
-from bushel.sources.texts.text_files import text
-from bushel.sources.videos.clips import video
+from bushel.sources.text_files import text
+from bushel.sources.time_series import series
+from bushel.sources.video_files import video
 from bushel.storage import AnyPath, as_path, list_files, names_below, paths_below, refuse_special
 from bushel.storage.file_kinds import KINDS, has_record_name, kind_of_bytes, kind_of_name, what_is
 

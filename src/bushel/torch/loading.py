@@ -1,15 +1,16 @@
-"""`loader`: batches as tensors, for any loop and any number of ranks; `dataset`: records by number."""
+"""Batches as tensors, copied to a device ahead of the consumer."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -18,23 +19,136 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset as MapDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
-from bushel.data.columns import take
+from bushel.data.columns import aligned, aligned_empty, take
 from bushel.data.samples import sample_at
 from bushel.data.schema import Feature
 from bushel.errors import BushelError
-from bushel.feeding.adapters import Data, Fields, Loops, Request, fields_of, open_split, request_of
+from bushel.feeding.adapters import Data, Fields, Loops, Request, fields_of, open_split, request_of, row_weights
 from bushel.parallel import available_cores, iterate_ahead
 from bushel.reading import Batch, Feed, Order, Report, Workers
 from bushel.reading.batch import Group, Maker, OnFault, Passed, Place, PlannedBatch, Tally
 from bushel.reading.layout import Layout
 from bushel.reading.order import launched_share
 from bushel.reading.pipeline import Settings, prepare
-from bushel.torch.device import WEIGHT, PinnedPool, Sent, Transfer
 from bushel.torch.images import DeviceImages, divide
-from bushel.torch.tensors import Form, to_torch
+from bushel.torch.tensors import Form, parts_of, tensor_of, to_torch
 from bushel.transforms import BatchTransform, Transform
 
-__all__ = ["Loader", "Records", "dataset", "loader"]
+__all__ = ["Loader", "Records", "Transfer", "dataset", "loader"]
+
+_WORTH_IT = 1 << 18  # bytes; less is copied by the thread that sends it
+_WEIGHT = "bushel/weight"  # the column that holds the weight of each row
+# Takes a batch and the errors of the rows that no decoder knows; gives the batch without them, and the rows it is of.
+Resolve: TypeAlias = Callable[[Batch, dict[int, Exception]], tuple[Batch, NDArray[np.int64]]]
+
+
+class _PinnedPool:
+    """Memory that a GPU reads by itself. Torch pins each block once, and lends it again when nothing holds it."""
+
+    def empty(self, size: int) -> Any:
+        """As many uninitialised bytes."""
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+
+    def place(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The array in such memory. Called by the threads that make batches: the one that sends them is alone."""
+        if array.nbytes < _WORTH_IT or array.dtype.kind not in "biuf" or _is_pinned(array):
+            return aligned(array)
+        out = aligned_empty(array.shape, array.dtype, self)  # type: ignore[arg-type]
+        np.copyto(out, array)
+        return out
+
+
+def _is_pinned(array: NDArray[Any]) -> bool:
+    return array.flags.writeable and bool(torch.from_numpy(array).is_pinned())
+
+
+@dataclass
+class _Sent:
+    """Columns on a device, all tensors that they consist of, and when they have arrived."""
+
+    columns: dict[str, Any] = field(default_factory=dict)
+    tensors: list[Any] = field(default_factory=list)
+    arrived: Any = None
+
+    def receive(self) -> dict[str, Any]:
+        """The columns, for use on the current stream."""
+        if self.arrived is not None and self.tensors:
+            stream = torch.cuda.current_stream(self.tensors[0].device)
+            stream.wait_event(self.arrived)
+            for tensor in self.tensors:
+                tensor.record_stream(stream)  # their memory belongs to the stream that copies
+        return self.columns
+
+
+@dataclass
+class Transfer:
+    """Turns batches into tensors, on a device if there is one. To be used from one thread."""
+
+    device: Any  # None: where they are
+    form: Form
+    is_weighted: bool
+    images: DeviceImages | None
+    resolve: Resolve
+
+    def __post_init__(self) -> None:
+        self.device = None if self.device is None else torch.device(self.device)
+        self._stream: Any = None
+        self._leaving: deque[tuple[Any, list[Any]]] = deque()  # memory that the device still reads
+        if self.is_cuda:
+            self.device = torch.device(
+                "cuda", torch.cuda.current_device() if self.device.index is None else self.device.index
+            )
+            self._stream = torch.cuda.Stream(self.device)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether copies are made by the device itself, later."""
+        return self.device is not None and self.device.type == "cuda"
+
+    def __call__(self, batch: Batch) -> _Sent:
+        """The tensors of a batch, which may still be on their way."""
+        if self._stream is None:
+            return self._send(batch, [])
+        while self._leaving and self._leaving[0][0].query():
+            self._leaving.popleft()
+        held: list[Any] = []
+        with torch.cuda.device(self.device), torch.cuda.stream(self._stream):
+            sent = self._send(batch, held)
+            sent.arrived = torch.cuda.Event()
+            sent.arrived.record(self._stream)
+        self._leaving.append((sent.arrived, held))
+        return sent
+
+    def _send(self, batch: Batch, held: list[Any]) -> _Sent:
+        sent = _Sent()
+        if self.images is not None:
+            batch = self._send_images(self.images, batch, sent, held)
+        columns = {**batch, _WEIGHT: row_weights(batch)} if self.is_weighted else batch
+        for name, column in columns.items():
+            if name in sent.columns:
+                continue
+            parts = parts_of(name, column, self.form)
+            tensors = [self._copy(tensor_of(array), held) for array in parts.arrays]
+            sent.columns[name] = parts.build(tensors)
+            sent.tensors += tensors
+        return sent
+
+    def _send_images(self, images: DeviceImages, batch: Batch, sent: _Sent, held: list[Any]) -> Batch:
+        pixels, refused = images.paint(batch, self.device, held)
+        if refused:
+            batch, rows = self.resolve(batch, refused)
+            pixels = pixels[torch.from_numpy(rows).to(self.device)]
+        sent.columns[images.feature] = self.form.apply(pixels)
+        sent.tensors.append(pixels)
+        return batch
+
+    def _copy(self, tensor: Any, held: list[Any]) -> Any:
+        if self.device is None:
+            return tensor
+        if self.is_cuda and not tensor.is_pinned():
+            tensor = torch.empty_like(tensor, pin_memory=True).copy_(tensor)
+        held.append(tensor)
+        return tensor.to(self.device, non_blocking=self.is_cuda)
 
 
 def loader(
@@ -145,19 +259,19 @@ class Loader(IterableDataset):  # type: ignore[misc]
         with closing(self._sent(feed)) as items:
             for batch, sent, state in items:
                 columns = sent.receive()
-                weight = columns.pop(WEIGHT, None)
+                weight = columns.pop(_WEIGHT, None)
                 fields = fields or fields_of(self._request, batch)
                 self._loops.note(state)
                 yield fields.arrange(columns, weight)
         self._loops.end()
 
-    def _sent(self, feed: Feed) -> Generator[tuple[Batch, Sent, dict[str, int]]]:
+    def _sent(self, feed: Feed) -> Generator[tuple[Batch, _Sent, dict[str, int]]]:
         """Batches, their tensors where they are wanted, and where reading stands after each."""
         target = self._target
         resolve = partial(self._resolve, feed)
         transfer = Transfer(target.device, target.form, self._request.is_weighted, target.images, resolve)
 
-        def send() -> Generator[tuple[Batch, Sent, dict[str, int]]]:
+        def send() -> Generator[tuple[Batch, _Sent, dict[str, int]]]:
             for batch in feed:
                 yield batch, transfer(batch), self._loops.state_of(feed)
 
@@ -202,7 +316,7 @@ class Loader(IterableDataset):  # type: ignore[misc]
         device = self._target.device
         is_pinned = device is not None and torch.device(device).type == "cuda"
         self._process = os.getpid()
-        self._feed = Feed(copy(self._request.split), settings, PinnedPool() if is_pinned else None)
+        self._feed = Feed(copy(self._request.split), settings, _PinnedPool() if is_pinned else None)
         return self._feed
 
     def _order(self) -> Order:

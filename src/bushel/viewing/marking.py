@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from bushel.data.marks import Mark, add_mark, last_marks
 from bushel.errors import BushelError
 from bushel.records.index import sha256_of
+from bushel.sources.marked import Mark, add_mark, last_marks
 from bushel.storage import AnyPath, as_path
 from bushel.viewing.opened import Part
 

@@ -16,8 +16,7 @@ from bushel.checking import Finding, check
 from bushel.errors import BushelError, FileProblem, quantity, readable_size
 from bushel.printing import bars, html_page, html_table, lines
 from bushel.storage import AnyPath, as_path, write_whole
-from bushel.viewing.opened import Opened, Part, open_all
-from bushel.viewing.roles import guess_roles
+from bushel.viewing.opened import Opened, Part, guess_roles, open_all
 from bushel.viewing.runs import LoadedRun, differing_options, is_run, load_run
 from bushel.viewing.showing import CannotShow, encoded, picture_of, shown_value
 from bushel.viewing.statistics import FeatureSummary, Summary, class_counts, summarise

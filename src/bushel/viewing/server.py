@@ -1,21 +1,26 @@
-"""The local page: served by Starlette on 127.0.0.1, protected by a token, and limited to what was opened."""
+"""The local page: served on 127.0.0.1, protected by a token, limited to what was opened; and in notebooks."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from html import escape
 from importlib.resources import files
 from importlib.util import find_spec
+from os import PathLike
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from bushel.errors import BushelError, missing_package, reason_of
+from bushel.reading.dataset import Split
+from bushel.storage import AnyPath
+from bushel.viewing.opened import open_splits
 from bushel.viewing.showing import CannotShow
-from bushel.viewing.viewer import Viewer
+from bushel.viewing.viewer import Viewer, open_viewer
 
 __all__ = ["PORT", "make_app", "make_token", "serve"]
 
@@ -29,7 +34,6 @@ _POLICY = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; frame-ancestors "
 )
 _MOST_POSTED = 1 << 20  # bytes
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -190,7 +194,7 @@ def _encoded(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:  # a name that is not UTF-8
-        from bushel.checking.report.findings import encodable
+        from bushel.checking.findings import encodable
 
         return msgspec.json.encode(encodable(msgspec.to_builtins(value)))
 
@@ -259,3 +263,47 @@ def serve(viewer: Viewer, *, port: int = PORT, token: str | None = None, in_fram
     """Prepare to serve; `run` or `start` begins."""
     require_server()
     return Served(viewer, port=port, token=token or make_token(), in_frames=in_frames)
+
+
+class Shown:
+    """A split that is being shown: notebooks display the page, and other places the link to it."""
+
+    def __init__(self, served: Served, height: int) -> None:
+        self._served = served
+        self._height = height
+
+    @property
+    def link(self) -> str:
+        """The address of the page, with its token."""
+        return self._served.link
+
+    def stop(self) -> None:
+        """End it."""
+        self._served.stop()
+
+    def __repr__(self) -> str:
+        return self.link
+
+    def _repr_html_(self) -> str:
+        link = escape(self.link + "browse")
+        return (
+            f'<iframe src="{link}" width="100%" height="{self._height}" style="border:1px solid #8884" title="records">'
+            f'</iframe><p><a href="{link}" target="_blank" rel="noopener">Open in a tab</a></p>'
+        )
+
+
+def view(data: Split | AnyPath | Iterable[AnyPath], *, marks: AnyPath | None = None, height: int = 640) -> Shown:
+    """Show a split, a selection of its records, or whatever paths name, in the cell of a notebook.
+
+    It is served in the background, to this machine only, until `stop` is called or the process ends.
+
+    >>> bushel.view(train.filter("label == 'cat'"))
+    """
+    require_server()
+    if isinstance(data, Split):
+        if data.is_raw:
+            raise BushelError("raw data cannot be viewed: build it first (bushel.build)")
+        viewer = Viewer([open_splits([data], str(data.paths[0].parent))], marks=marks)
+    else:
+        viewer = open_viewer([data] if isinstance(data, str | PathLike) else list(data), marks=marks)
+    return Shown(serve(viewer.start(), port=0, in_frames=True).start(), height)

@@ -1,4 +1,4 @@
-"""Values as the page shows them: plain JSON, thumbnails, and sound. Data is untrusted: what is broken is an error."""
+"""Values as the page shows them: JSON, pictures and sound. Data is untrusted: what is broken is an error."""
 
 from __future__ import annotations
 
@@ -6,24 +6,40 @@ import hashlib
 import io
 import math
 import os
+import threading
 import wave
-from collections.abc import Callable, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.errors import BushelError
+from bushel.errors import BushelError, MissingName, reason_of
+from bushel.parallel import Ahead
 from bushel.pixels.codecs import decode_pixels, to_channels
 from bushel.pixels.headers import BadImage, parse_header
+from bushel.storage import status_of
 from bushel.storage.cache import Cache
-from bushel.viewing.opened import Opened
-from bushel.viewing.roles import box_sides
+from bushel.viewing.opened import Opened, Part, box_sides
 
-__all__ = ["CannotShow", "audio_of", "boxes_of", "picture_of", "shown_field", "shown_value", "thumbnail"]
+__all__ = [
+    "CannotShow",
+    "Wanted",
+    "boxes_of",
+    "make_picture",
+    "make_pictures",
+    "make_sound",
+    "picture_of",
+    "shown_field",
+    "shown_value",
+    "thumbnail",
+]
 
 MOST_PIXELS = 64_000_000  # of an image that is decoded for a thumbnail
 _TEXT = 2_000  # characters of a text on a page of many records
@@ -36,7 +52,6 @@ _CACHE_BYTES = 256 << 20
 _SOUND = {b"RIFF": "audio/wav", b"fLaC": "audio/flac", b"OggS": "audio/ogg", b"ID3": "audio/mpeg"}
 _RATE = 16_000  # of samples whose rate nothing says
 _LOUDEST = 30 * 192_000  # samples of a sound that is played
-
 # Colours of classes in masks, readable on light and dark.
 _PALETTE = np.array(
     [
@@ -52,6 +67,9 @@ _PALETTE = np.array(
     ],
     np.uint8,
 )
+_SENT_AT_ONCE = 1 << 16  # bytes of pictures
+_DECODED_AT_ONCE = 4  # images: each may be large
+_DECODING = threading.Semaphore(_DECODED_AT_ONCE)
 
 
 class CannotShow(BushelError):
@@ -379,7 +397,7 @@ def brightness(value: Any, role: str) -> float:
     return float(to_channels(pixels, 1).mean()) if pixels.shape[2] in (1, 3, 4) else float(pixels.mean())
 
 
-def audio_of(value: Any, rate: int | None = None) -> tuple[bytes, str]:
+def _audio_of(value: Any, rate: int | None = None) -> tuple[bytes, str]:
     """A sound as a file that a browser plays."""
     if isinstance(value, bytes):
         for signature, kind in _SOUND.items():
@@ -398,3 +416,60 @@ def audio_of(value: Any, rate: int | None = None) -> tuple[bytes, str]:
         sound.setparams((samples.shape[1], 2, rate or _RATE, 0, "NONE", ""))
         sound.writeframes(np.clip(samples, -32768, 32767).astype("<i2").tobytes())
     return file.getvalue(), "audio/wav"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which picture of a record: of one feature, as what it is taken for, and no larger than a side."""
+
+    feature: str
+    role: str
+    side: int | None
+    frame: int = 0
+
+
+def make_picture(part: Part, row: int, wanted: Wanted) -> tuple[bytes, str]:
+    """A picture of one feature of a record, and its media type."""
+    place = part.place(row)
+    status = status_of(part.paths[part.locate(row)[0]])
+    identity = f"{place.shard}\0{status.size}\0{status.mtime_ns}\0{status.etag}\0{place.record}\0{wanted.feature}"
+    with _DECODING:
+        return thumbnail(lambda: _value(part, row, wanted.feature), wanted.role, wanted.side, wanted.frame, identity)
+
+
+def make_pictures(part: Part, rows: Iterable[int], wanted: Wanted) -> Iterator[bytes]:
+    """The same of many records: a line of JSON for each, as soon as it is ready."""
+
+    def line(row: int) -> bytes:
+        try:
+            data, kind = make_picture(part, row, wanted)
+        except Exception as error:  # data is untrusted: whatever it breaks is shown
+            why = error.message if isinstance(error, BushelError) else reason_of(error)
+            return msgspec.json.encode({"row": row, "error": why}) + b"\n"
+        return b'{"row":%d,"picture":"data:%s;base64,%s"}\n' % (row, kind.encode(), b64encode(data))
+
+    with Ahead(line, rows, threads=_DECODED_AT_ONCE, ahead=_DECODED_AT_ONCE) as lines:
+        piece = b""
+        for one in lines:
+            piece += one
+            if len(piece) >= _SENT_AT_ONCE:
+                yield piece
+                piece = b""
+        yield piece
+
+
+def make_sound(part: Part, row: int, feature: str) -> tuple[bytes, str]:
+    """The sound of a feature, and its media type."""
+    values = part.record(row).values
+    rates = [int(value) for key, value in values.items() if key.endswith("rate") and isinstance(value, int)]
+    rate = rates[0] if rates and 1000 <= rates[0] <= 384_000 else None
+    return _audio_of(_value(part, row, feature), rate)
+
+
+def _value(part: Part, row: int, name: str) -> Any:
+    record = part.record(row)
+    if record.problem is not None:
+        raise CannotShow(record.problem)
+    if name not in record.values:
+        raise MissingName("feature", name, record.values, where=f"record {row} of {part.name}")
+    return record.values[name]

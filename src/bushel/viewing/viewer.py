@@ -10,16 +10,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from bushel import __version__
-from bushel.data.marks import Mark
 from bushel.errors import FileProblem, MissingName
 from bushel.records.files import FOOTER, HEADER
 from bushel.records.survey import tf_description
+from bushel.sources.marked import Mark
 from bushel.storage import AnyPath, as_path
-from bushel.viewing.findings import CheckJob, DuplicateJob, Job, SharedJob, content_of, quarantined
+from bushel.viewing.findings import CheckJob, DuplicateJob, Job, SharedJob, SuspectJob, content_of, quarantined
 from bushel.viewing.marking import Marks
-from bushel.viewing.opened import Opened, Part, Record, open_all
-from bushel.viewing.pictures import Wanted, make_picture, make_pictures, make_sound
-from bushel.viewing.roles import parse_roles
+from bushel.viewing.opened import Opened, Part, Record, open_all, parse_roles
 from bushel.viewing.runs import (
     LoadedRun,
     answers_for,
@@ -31,9 +29,8 @@ from bushel.viewing.runs import (
     predicted_rows,
 )
 from bushel.viewing.search import Query, Search
-from bushel.viewing.showing import boxes_of, points_of, shown_field
+from bushel.viewing.showing import Wanted, boxes_of, make_picture, make_pictures, make_sound, points_of, shown_field
 from bushel.viewing.statistics import Summary, class_counts, compared, summarise
-from bushel.viewing.suspects import SuspectJob
 
 __all__ = ["Viewer", "open_viewer"]
 

@@ -15,9 +15,8 @@ import bushel
 import bushel.torch
 from bushel import Order
 from bushel import transforms as t
-from bushel.torch.device import Transfer
 from bushel.torch.images import divide
-from bushel.torch.loading import Loader, Target
+from bushel.torch.loading import Loader, Target, Transfer
 from bushel.torch.tensors import Form
 from tests.pictures import encode_image, photo
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.output.journal import QUARANTINE_NAME, Outcome, join_quarantines, versions
 from bushel.building.output.output_folder import BOUNDS_NAME, DESCRIPTION, OutputFolder
 from bushel.building.planning.plan import Plan
 from bushel.building.recipe import RECIPE_NAME, Recipe, write_recipe
+from bushel.building.record_encoding import BlockEncoder
 from bushel.data.categories import Labels
 from bushel.data.schema import Schema
 from bushel.data.splits import TRAIN, find

@@ -1,4 +1,4 @@
-"""From a source to its plan, and the outline of a plan for people."""
+"""From a source to a plan: list, split, balance, probe, and size the shards."""
 
 from __future__ import annotations
 
@@ -6,28 +6,202 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import ceil, floor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from bushel.building.encode.record_encoding import BlockEncoder
-from bushel.building.planning.balancing import balance
+from bushel.building.planning import plan as plans
 from bushel.building.planning.draft import Draft, Frozen, list_source, load_source, make_plan, pickled_source
 from bushel.building.planning.plan import Plan
 from bushel.building.planning.probe import NothingProbed, PartitionRows, Probe, ReadRows, probe, read_rows
-from bushel.building.planning.synthesis import balanced_source
-from bushel.building.recipe import Recipe
+from bushel.building.planning.synthesis import balanced_source, repeat_key, save_repeats
+from bushel.building.recipe import Balance, Recipe
+from bushel.building.record_encoding import BlockEncoder
+from bushel.data.categories import hash_values
+from bushel.data.columns import BytesColumn
+from bushel.data.splits import draw, ordered_rows
 from bushel.errors import BushelError, MissingName
 from bushel.parallel import Helpers, Stopwatch, available_cores, do_all
+from bushel.records.manifest import Balanced
 from bushel.sources.opening import open_any, open_source
 from bushel.sources.protocol import Block, Source
 from bushel.transforms import Transform
 from bushel.transforms.by_name import make_transforms
 from bushel.transforms.fitted import check_features, needs_fit
 
-__all__ = ["NothingToAdd", "Outline", "encoder_of", "plan", "plan_build"]
+if TYPE_CHECKING:
+    from bushel.building.planning.draft import Draft
+
+__all__ = [
+    "NothingToAdd",
+    "Outline",
+    "balance",
+    "encoder_of",
+    "plan",
+    "plan_build",
+]
+
+Rows = NDArray[np.int64]
+
+
+def _target_counts(counts: dict[int, int], balance: Balance) -> dict[int, int]:
+    """How many samples each class should have for smallest / largest to be at least the ratio."""
+    largest, smallest = max(counts.values()), min(counts.values())
+    if balance.method == "undersample":
+        most = max(1, floor(smallest / balance.ratio))
+        return {code: min(count, most) for code, count in counts.items()}
+    least = ceil(balance.ratio * largest)
+    return {code: max(count, least) for code, count in counts.items()}
+
+
+def balance(draft: Draft, folder: Path) -> None:
+    """Remove samples from the train split of a draft, or add some."""
+    asked, labels = draft.recipe.balance, draft.listed.labels
+    assert asked is not None
+    if draft.classes is None or labels is None:
+        task = "none" if labels is None else labels.task.replace("_", "-")
+        raise BushelError(f"balance needs one class per sample, and the task is {task}")
+    codes, names = draft.classes
+    if draft.train not in draft.ordered:
+        raise BushelError(
+            f"the split {draft.train!r} is balanced, but it does not exist; the splits are {', '.join(draft.ordered)}"
+        )
+    rows = draft.ordered[draft.train]
+    rows = rows[codes[rows] >= 0]  # a sample without a label is refused later
+    found, counts = np.unique(codes[rows], return_counts=True)
+    before = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    if len(before) < 2:
+        return
+    wanted = _target_counts(before, asked)
+    if asked.method == "undersample":
+        _leave_out(draft, codes, wanted)
+    elif asked.method == "oversample":
+        _repeat(draft, np.sort(rows), codes, before, wanted, folder)
+    else:
+        wanted = _make(draft, np.sort(rows), codes, before, wanted, folder)
+    draft.balanced = Balanced(
+        method=asked.method,
+        ratio=asked.ratio,
+        before={names[code]: count for code, count in before.items()},
+        after={names[code]: count for code, count in wanted.items()},
+    )
+    draft.label_counts = {**draft.label_counts, draft.train: draft.balanced.after}
+    draft.classes = None
+
+
+def _leave_out(draft: Draft, codes: NDArray[np.int32], wanted: dict[int, int]) -> None:
+    rows = draft.ordered[draft.train]
+    draws = draw(draft.listed.hashes[rows], draft.recipe.seed, "balance")
+    keep = np.ones(len(rows), bool)
+    for code, most in wanted.items():
+        own = np.flatnonzero(codes[rows] == code)
+        keep[own[np.argsort(draws[own], kind="stable")[most:]]] = False
+    draft.ordered[draft.train] = rows[keep]
+    if left_out := int((~keep).sum()):
+        draft.listed.counted["samples left out for balance"] += left_out
+
+
+def _make(
+    draft: Draft,
+    rows: Rows,
+    codes: NDArray[np.int32],
+    before: dict[int, int],
+    wanted: dict[int, int],
+    folder: Path,
+) -> dict[int, int]:
+    """Add samples made from others. Returns how many each class then has, since a sampler may make fewer."""
+    from bushel.building.planning.synthesis import add_made
+
+    fresh, classes = add_made(draft, rows, codes, wanted, folder)
+    if not len(fresh):
+        return before
+    _put_in_order(draft, fresh)
+    draft.listed.counted["samples made for balance"] += len(fresh)
+    made = np.bincount(classes, minlength=max(before) + 1)
+    return {code: count + int(made[code]) for code, count in before.items()}
+
+
+def _repeat(
+    draft: Draft,
+    rows: Rows,
+    codes: NDArray[np.int32],
+    before: dict[int, int],
+    wanted: dict[int, int],
+    folder: Path,
+) -> None:
+    listed = draft.listed
+    chosen: list[Rows] = []
+    numbers: list[Rows] = []
+    for code, count in wanted.items():
+        own = rows[codes[rows] == code]
+        # Repeat all samples as often as that is needed in full, then some that the seed chooses.
+        order = own[np.argsort(draw(listed.hashes[own], draft.recipe.seed, "balance"), kind="stable")]
+        extra = np.arange(count - before[code])
+        chosen.append(order[extra % len(order)])
+        numbers.append(extra // len(order) + 1)
+    picked, number = np.concatenate(chosen), np.concatenate(numbers)
+    if not len(picked):
+        return
+    by_row = np.lexsort((number, picked))
+    _add_repeats(draft, picked[by_row], number[by_row], folder)
+    listed.counted["samples repeated for balance"] += len(picked)
+
+
+def _add_repeats(draft: Draft, picked: Rows, numbers: Rows, folder: Path) -> None:
+    """Give each repeat a row after those of its partition, a key and a place in the order."""
+    listed = draft.listed
+    starts = np.concatenate([[0], np.cumsum(listed.partition_rows, dtype=np.int64)])
+    partitions = np.searchsorted(starts, picked, side="right") - 1
+    within = picked - starts[partitions]
+    extra = np.bincount(partitions, minlength=len(listed.partition_rows))
+    save_repeats(folder, np.stack([partitions, within, numbers], axis=1))
+    hashes, sizes, fresh = [], [], []
+    shift = np.concatenate([[0], np.cumsum(extra)])
+    for partition in range(len(listed.partition_rows)):
+        here = slice(int(shift[partition]), int(shift[partition + 1]))
+        own = slice(int(starts[partition]), int(starts[partition + 1]))
+        hashes.append(listed.hashes[own])
+        sizes.append(None if listed.sizes is None else listed.sizes[own])
+        if extra[partition]:
+            more = _more_keys(folder, partition, within[here], numbers[here])
+            hashes.append(hash_values(more))
+            sizes.append(None if listed.sizes is None else listed.sizes[own][within[here]])
+            fresh.append(int(starts[partition + 1]) + np.arange(here.start, here.stop))
+    draft.originals = list(listed.partition_rows)
+    draft.ordered = {
+        name: rows + shift[np.searchsorted(starts, rows, side="right") - 1] for name, rows in draft.ordered.items()
+    }
+    listed.hashes = np.concatenate(hashes)
+    listed.sizes = None if listed.sizes is None else np.concatenate([size for size in sizes if size is not None])
+    listed.partition_rows = (np.array(listed.partition_rows) + extra).tolist()
+    _put_in_order(draft, np.concatenate(fresh))
+
+
+def _more_keys(folder: Path, partition: int, rows: Rows, numbers: Rows) -> BytesColumn:
+    keys = plans.load_keys(folder, partition)
+    more = BytesColumn.of(
+        [repeat_key(keys[row], number) for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)]
+    )
+    ends = np.concatenate([np.asarray(keys.offsets), keys.offsets[-1] + np.asarray(more.offsets[1:])])
+    data = np.concatenate([np.asarray(keys.data[: keys.offsets[-1]]), np.asarray(more.data)])
+    plans.save_keys(folder, partition, BytesColumn(ends, data))
+    return more
+
+
+def _put_in_order(draft: Draft, fresh: Rows) -> None:
+    """Spread the added samples over the train split, whatever the order of the rest."""
+    recipe, hashes, train = draft.recipe, draft.listed.hashes, draft.ordered[draft.train]
+    if recipe.order == "shuffled":
+        joined = np.concatenate([train, fresh])
+        draft.ordered[draft.train] = ordered_rows(hashes, joined, seed=recipe.seed, shuffled=True)
+        return
+    spots = draw(hashes[fresh], recipe.seed, "order").astype(np.float64) / 2.0**64 * len(train)
+    keys = np.concatenate([np.arange(len(train), dtype=np.float64), spots])
+    draft.ordered[draft.train] = np.concatenate([train, fresh])[np.argsort(keys, kind="stable")]
 
 
 class NothingToAdd(BushelError):

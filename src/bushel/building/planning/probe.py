@@ -12,10 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.building.encode.fitting import fit_here
-from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.output.writer import compressor
 from bushel.building.planning.plan import Plan, Rows
+from bushel.building.record_encoding import BlockEncoder, fit_here
 from bushel.data.columns import byte_size, roomy, steps, take
 from bushel.data.encoding import FramedRecords, Narrowings, store, stored_schema
 from bushel.data.samples import Sample, check_sample, sample_at, to_columns

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bushel.checking.report.findings import Location
+from bushel.checking.findings import Location
 from bushel.data.schema import BYTES_KIND, FLOAT_KIND, INT_KIND, Schema
 from bushel.data.splits import ALL, TRAIN, find, split_of_file
 from bushel.data.tf_schema import Declared

@@ -7,7 +7,7 @@ from typing import Any
 
 from bushel.checking.collect.facts import Data
 from bushel.checking.collect.image_facts import Kinds, Pictures
-from bushel.checking.report.findings import Finding, Location, count_of_things
+from bushel.checking.findings import Finding, Location, count_of_things
 from bushel.checking.rules.registry import rule
 from bushel.data.schema import BYTES_KIND
 from bushel.data.splits import ALL, TRAIN, find

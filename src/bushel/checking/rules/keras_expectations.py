@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from bushel.checking.report.findings import Confidence, Severity
+from bushel.checking.findings import Confidence, Severity
 
 SPARSE = ("sparse_categorical_crossentropy",)
 CATEGORICAL = ("categorical_crossentropy", "categorical_focal_crossentropy")

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from bushel.checking.report.findings import Finding, Severity, encodable
+from bushel.checking.findings import Finding, Severity, encodable
 from bushel.errors import MissingName
 
 Subject: TypeAlias = Literal["data", "script", "model", "probe", "run", "contract", "execution"]

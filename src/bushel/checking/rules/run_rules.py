@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bushel.checking.report.findings import Finding, Location, count_of_things
+from bushel.checking.findings import Finding, Location, count_of_things
 from bushel.checking.rules.probe_rules import Probe
 from bushel.checking.rules.registry import rule
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from bushel import contract as contracts
 from bushel.checking.collect.facts import Data
-from bushel.checking.report.findings import Finding, Location
+from bushel.checking.findings import Finding, Location
 from bushel.checking.rules.registry import rule
 from bushel.contract import Contract, Difference, Golden
 from bushel.contract.document import CONTRACT_NAME, load_array

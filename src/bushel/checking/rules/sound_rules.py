@@ -9,7 +9,7 @@ import numpy as np
 from bushel.checking.collect.facts import Data
 from bushel.checking.collect.image_facts import Kinds
 from bushel.checking.collect.sound_facts import Sounds
-from bushel.checking.report.findings import Finding, Location, count_of_things
+from bushel.checking.findings import Finding, Location, count_of_things
 from bushel.checking.rules.registry import rule
 
 __all__: list[str] = []

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bushel.checking.collect.facts import Data
-from bushel.checking.report.findings import Confidence, Finding, Location, Severity
+from bushel.checking.findings import Confidence, Finding, Location, Severity
 from bushel.checking.script.script_text import Script, read_script
 from bushel.errors import BushelError
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.keras_expectations import CROSSENTROPIES, better_direction, loss_called
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.keras_expectations import BINARY, CROSSENTROPIES, Pair, loss_called, misfits, network_range
 from bushel.checking.rules.registry import rule
 from bushel.checking.running.execution import Event, Execution, Spot

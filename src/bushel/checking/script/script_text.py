@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from bushel.checking.report.findings import Confidence, Finding, Location, Severity
+from bushel.checking.findings import Confidence, Finding, Location, Severity
 from bushel.checking.script.known_values import Link
 from bushel.errors import FileProblem
 from bushel.storage import AnyPath

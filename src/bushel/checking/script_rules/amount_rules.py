@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.rules.split_rules import MIXED, Mixing, encode_labels, measure_mixing, smallest_buffer
 from bushel.checking.script.known_values import Const, Dataset, Link, layers_of

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.keras_calls import REMOVED_NAMES
 from bushel.checking.script.known_values import Const, Made, Mapping, Seq, Text

@@ -8,7 +8,7 @@ import re
 import symtable
 from collections.abc import Iterator
 
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.keras_expectations import better_direction
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.known_values import (

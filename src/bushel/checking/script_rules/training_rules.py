@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bushel.checking.collect.facts import split_of
-from bushel.checking.report.findings import Finding
+from bushel.checking.findings import Finding
 from bushel.checking.rules.keras_expectations import Misfit, Pair, loss_called, metric_misfit, misfits
 from bushel.checking.rules.registry import rule
 from bushel.checking.script.keras_calls import FITTED

@@ -29,7 +29,7 @@ from bushel.sources.tables.dialect import (
     to_numbers,
 )
 from bushel.sources.tables.table_columns import ArrowBlock, Capture, Field, Part, Survey, few_values, part_bytes
-from bushel.sources.texts.text_blocks import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
+from bushel.sources.text_files import TextBlock, TextFile, check_utf8, cut_at_newline, is_utf8, look_through
 
 __all__ = ["DelimitedFile"]
 

@@ -40,7 +40,7 @@ from bushel.sources.tables.table_columns import (
     named,
     present_rows,
 )
-from bushel.sources.texts.text_blocks import LARGE_FILE
+from bushel.sources.text_files import LARGE_FILE
 from bushel.storage import AnyPath, as_path, list_files, open_to_read
 from bushel.storage.downloads import Downloads
 from bushel.storage.file_kinds import kind_of_bytes, kind_of_name, suffixes_of, what_is

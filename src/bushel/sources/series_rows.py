@@ -21,13 +21,11 @@ __all__ = ["Cleaning", "Rows", "clean_rows", "collect_rows"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-
 Gap: TypeAlias = Literal["auto", "none"]
 Resample: TypeAlias = Literal["linear", "previous", "mean"]
 Duplicates: TypeAlias = Literal["first", "last", "mean"]
 Missing: TypeAlias = Literal["refuse", "previous", "linear"]
 Outside: TypeAlias = Literal["refuse", "missing", "clip"]
-
 MICROSECONDS = 1_000_000
 MISSING, OUTSIDE = 1, 2  # what can be wrong with a value of a row
 NO_LABEL = -1

@@ -37,7 +37,6 @@ __all__ = ["AudioSource", "audio"]
 
 Store: TypeAlias = Literal["int16", "float32", "bytes"]
 Edge: TypeAlias = Literal["pad", "drop"]
-
 _FILES = 64  # per partition, if files are cut into clips
 _BLOCK_BYTES = 1 << 20  # small, so that memory is reused
 _BLOCK_ROWS = 256

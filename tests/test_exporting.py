@@ -13,8 +13,8 @@ from PIL import Image
 from scipy import sparse
 
 import bushel
-from bushel import BushelError, Feature, FileProblem, Schema, export_dataset, sources
-from bushel.exporting import FORMATS, datasets
+from bushel import BushelError, Feature, FileProblem, Schema, export_dataset, exporting, sources
+from bushel.exporting import FORMATS
 from bushel.reading import Split
 
 
@@ -129,7 +129,7 @@ def test_an_export_that_was_stopped_continues_and_gives_the_same_bytes(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export_dataset(photos, tmp_path / "whole")
-    count, before = 0, dict(datasets.FORMATS)
+    count, before = 0, dict(exporting.FORMATS)
 
     def failing(folder: Path, part: Any, content: Any, blocks: Iterator[Any]) -> Any:
         nonlocal count
@@ -138,8 +138,8 @@ def test_an_export_that_was_stopped_continues_and_gives_the_same_bytes(
             raise KeyboardInterrupt
         return before["parquet"](folder, part, content, blocks)
 
-    monkeypatch.setitem(datasets.FORMATS, "parquet", failing)
-    monkeypatch.setattr(datasets, "available_cores", lambda: 1)
+    monkeypatch.setitem(exporting.FORMATS, "parquet", failing)
+    monkeypatch.setattr(exporting, "available_cores", lambda: 1)
     with pytest.raises(KeyboardInterrupt):
         export_dataset(photos, tmp_path / "out")
     monkeypatch.undo()

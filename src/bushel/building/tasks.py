@@ -21,13 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bushel import _native
-from bushel.building.encode.fitting import Learner, learnt_blocks, save_fits
-from bushel.building.encode.record_encoding import BlockEncoder
 from bushel.building.engines import Counters
 from bushel.building.output.journal import Journal, Outcome, Quarantine, Quarantined, journal_in
 from bushel.building.planning.plan import Plan, load_plan
-from bushel.building.tasks.shard_files import PlacedRecords, ShardFile, deliver, read_back, write_beside, write_in_order
-from bushel.building.tasks.sorted_runs import SortedRunWriter, merge_runs
+from bushel.building.record_encoding import BlockEncoder, Learner, learnt_blocks, save_fits
+from bushel.building.shard_files import (
+    PlacedRecords,
+    ShardFile,
+    SortedRunWriter,
+    deliver,
+    merge_runs,
+    read_back,
+    write_beside,
+    write_in_order,
+)
 from bushel.data.categories import count_labels
 from bushel.data.columns import BytesColumn, Column
 from bushel.data.encoding import FramedRecords, Narrowings

@@ -1,9 +1,10 @@
-"""Clips of video files: frames at a rate, or a number per file, encoded one by one."""
+"""Clips of video files, by PyAV: frames are found without decoding, and only those of a clip are decoded."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,19 +15,144 @@ from numpy.typing import NDArray
 
 from bushel.data.columns import BytesColumn, Column, Ragged, take
 from bushel.data.schema import Feature, Schema
-from bushel.errors import FileProblem
+from bushel.errors import FileProblem, missing_package
 from bushel.parallel import Helpers
 from bushel.pixels.codecs import Encoded, encode_pixels
 from bushel.pixels.geometry import Fit, Kernel, moved, place
 from bushel.sources.folders import ClassFolder, FolderSource
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused
-from bushel.sources.videos.video_files import MICROSECONDS, BadVideo, Timeline, frames_at, load_av, read_timeline
-from bushel.storage import AnyPath, as_path
+from bushel.storage import AnyPath, as_path, local_copy
 
 __all__ = ["VideoSource", "video"]
 
+MICROSECONDS = 1_000_000
+_EARLY = 0.05  # share of its length by which a video may end early
 _BLOCK_BYTES = 8 << 20
+
+
+class _BadVideo(Exception):
+    """Why a video cannot be used."""
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """When each frame is shown, in microseconds from the first, in order; and its timestamp in the stream."""
+
+    times: NDArray[np.int64]
+    stamps: NDArray[np.int64]
+    duration: int  # until the last frame is over, in microseconds
+    ends_early: bool = False
+
+
+def load_av() -> Any:
+    """PyAV, if it is installed."""
+    try:
+        import av
+    except ImportError:
+        raise missing_package("PyAV", extra="video", purpose="reading video") from None
+    av.logging.set_level(av.logging.PANIC)
+    return av
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
+    """The file and its first video stream."""
+    av = load_av()
+    here = local_copy(path)
+    try:
+        container = av.open(str(here), metadata_errors="ignore")
+    except (av.FFmpegError, OSError, ValueError) as error:
+        raise _BadVideo(f"it cannot be opened: {_words(error)}") from None
+    with container:
+        streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+        if not streams:
+            kinds = sorted({stream.type for stream in container.streams})
+            held = f"only {' and '.join(kinds)}" if kinds else "nothing"
+            raise _BadVideo(f"there is no video in it, {held}")
+        yield container, streams[0]
+
+
+def _is_cover(stream: Any) -> bool:
+    """Whether it is the cover of a music file."""
+    return "attached_pic" in str(getattr(stream, "disposition", "")).lower()
+
+
+def _words(error: BaseException) -> str:
+    text = str(getattr(error, "strerror", "") or error)
+    return text[:1].lower() + text[1:]
+
+
+def _read_timeline(path: Path) -> _Timeline:
+    """When frames are shown, from packets alone; if those do not say, from decoded frames."""
+    av = load_av()
+    with _opened(path) as (container, stream):
+        stamps, lasts = [], []
+        try:
+            for packet in container.demux(stream):
+                if packet.size and not packet.is_discard:
+                    stamps.append(packet.pts)
+                    lasts.append(packet.duration or 0)
+        except av.FFmpegError:
+            pass  # a broken tail: what comes before it is usable
+        base = stream.time_base
+        told = container.duration
+    if any(stamp is None for stamp in stamps):
+        stamps, lasts = _decoded_stamps(path)
+    if not stamps:
+        raise _BadVideo("there are no frames in it")
+    order = np.argsort(np.array(stamps, np.int64), kind="stable")
+    ordered = np.unique(np.array(stamps, np.int64))
+    scale = float(base) * MICROSECONDS
+    times = np.rint((ordered - ordered[0]) * scale).astype(np.int64)
+    last = lasts[int(order[-1])] * scale or (float(np.median(np.diff(times))) if len(times) > 1 else 0.0)
+    duration = int(times[-1] + last)
+    ends_early = told is not None and told > 0 and duration < told * (1 - _EARLY) - MICROSECONDS
+    return _Timeline(times, ordered, max(duration, 1), ends_early)
+
+
+def _decoded_stamps(path: Path) -> tuple[list[Any], list[int]]:
+    av = load_av()
+    stamps: list[Any] = []
+    with _opened(path) as (container, stream):
+        try:
+            for number, frame in enumerate(container.decode(stream)):
+                stamps.append(frame.pts if frame.pts is not None else number)
+        except av.FFmpegError:
+            pass
+    return stamps, [0] * len(stamps)
+
+
+def _frames_at(path: Path, stamps: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """The frames with these timestamps, upright, as RGB, one at a time; those that cannot be decoded are left out."""
+    av = load_av()
+    wanted = set(stamps.tolist())
+    last = max(wanted)
+    with _opened(path) as (container, stream):
+        stream.thread_count = 1
+        counted = 0
+        try:
+            for packet in container.demux(stream):
+                try:
+                    frames = packet.decode()
+                except av.FFmpegError:
+                    continue  # the decoder goes on with the next packet that it understands
+                for frame in frames:
+                    stamp = frame.pts if frame.pts is not None else counted
+                    counted += 1
+                    if stamp in wanted and not frame.is_corrupt:
+                        wanted.discard(stamp)
+                        yield stamp, _upright(frame)
+                    if stamp >= last and not wanted:
+                        return
+        except av.FFmpegError:
+            return
+
+
+def _upright(frame: Any) -> NDArray[np.uint8]:
+    pixels: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
+    turns = round(frame.rotation / 90) % 4
+    return np.ascontiguousarray(np.rot90(pixels, turns)) if turns else pixels
 
 
 def video(
@@ -103,8 +229,8 @@ class _Choice:
         """The number of frames per sample."""
         return self.count or self.frames
 
-    def clips(self, line: Timeline) -> NDArray[np.int64]:
-        """The frames of each clip, by their place in the timeline. Raises `BadVideo` if there is no clip."""
+    def clips(self, line: _Timeline) -> NDArray[np.int64]:
+        """The frames of each clip, by their place in the timeline. Raises `_BadVideo` if there is no clip."""
         if self.count is not None:
             at = (np.arange(self.count) + 0.5) * line.duration / self.count
             return _shown(line, at)[None]
@@ -114,11 +240,11 @@ class _Choice:
         starts = np.arange(0, len(chosen) - self.frames + 1, self.stride)
         if not len(starts):
             rate = f" at {self.fps:g} per second" if self.fps else ""
-            raise BadVideo(f"it has {len(chosen)} frames{rate}, fewer than the {self.frames} of a clip")
+            raise _BadVideo(f"it has {len(chosen)} frames{rate}, fewer than the {self.frames} of a clip")
         return np.asarray(chosen[starts[:, None] + np.arange(self.frames)])
 
 
-def _shown(line: Timeline, at: NDArray[Any]) -> NDArray[np.int64]:
+def _shown(line: _Timeline, at: NDArray[Any]) -> NDArray[np.int64]:
     """The frames that are shown at these times."""
     return np.maximum(np.searchsorted(line.times, at + 1, "right") - 1, 0)  # times are rounded to microseconds
 
@@ -159,11 +285,11 @@ class _Frame(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _timeline(path: str, size: int, time: int) -> Timeline | str:  # noqa: ARG001 (they identify a changed file)
+def _timeline(path: str, size: int, time: int) -> _Timeline | str:  # noqa: ARG001 (they identify a changed file)
     """The timeline of a file, or why there is none; used for listing and for reading."""
     try:
-        return read_timeline(as_path(path))
-    except BadVideo as error:
+        return _read_timeline(as_path(path))
+    except _BadVideo as error:
         return str(error)
 
 
@@ -199,7 +325,7 @@ class VideoSource(FolderSource):
         features["key"] = Feature(dtype="str")
         return Schema(features=features, record="sequence_example" if self.is_sequence else "example")
 
-    def _plan(self, partition: int) -> tuple[Timeline, NDArray[np.int64]] | str:
+    def _plan(self, partition: int) -> tuple[_Timeline, NDArray[np.int64]] | str:
         """The clips of a file, or why there are none."""
         path = str(self.file_at(partition))
         line = _timeline(path, int(self.files.sizes[partition]), int(self.files.times[partition]))
@@ -207,7 +333,7 @@ class VideoSource(FolderSource):
             return line
         try:
             return line, self.choice.clips(line)
-        except BadVideo as error:
+        except _BadVideo as error:
             return str(error)
 
     def list(self, partition: int, columns: Sequence[str]) -> Listing:
@@ -247,7 +373,7 @@ class VideoSource(FolderSource):
         yield self._block(partition, line, clips, made, refused)
 
     def _clips(
-        self, partition: int, line: Timeline, clips: NDArray[np.int64]
+        self, partition: int, line: _Timeline, clips: NDArray[np.int64]
     ) -> Iterator[tuple[int, Sequence[_Frame], int | None]]:
         """Each clip once its last frame has come: its number, its frames, and a frame that never came."""
         path = self.file_at(partition)
@@ -255,7 +381,7 @@ class VideoSource(FolderSource):
         held: dict[int, _Frame] = {}
         waiting = deque(range(len(clips)))
         place_of = {int(stamp): int(at) for stamp, at in zip(line.stamps[places], places, strict=True)}
-        for stamp, pixels in frames_at(path, line.stamps[places]):
+        for stamp, pixels in _frames_at(path, line.stamps[places]):
             at = place_of[stamp]
             held[at] = self.picture.encode(pixels)
             while waiting and clips[waiting[0], -1] < at:
@@ -275,7 +401,7 @@ class VideoSource(FolderSource):
     def _block(
         self,
         partition: int,
-        line: Timeline,
+        line: _Timeline,
         clips: NDArray[np.int64],
         made: Sequence[tuple[int, Any]],
         refused: Sequence[Refused],

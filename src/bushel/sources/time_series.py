@@ -19,7 +19,7 @@ from bushel.errors import BushelError, FileProblem, MissingName
 from bushel.parallel import Helpers
 from bushel.sources.options import check_values, recipe_table
 from bushel.sources.protocol import Block, Listing, Reads, Refused, as_given, fingerprint_of
-from bushel.sources.series.series_rows import (
+from bushel.sources.series_rows import (
     NO_LABEL,
     OUTSIDE,
     Cleaning,

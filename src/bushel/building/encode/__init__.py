@@ -1,1 +1,0 @@
-"""Encoding: samples to transformed, checked, framed records."""

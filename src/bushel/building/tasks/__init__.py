@@ -1,1 +1,0 @@
-"""Tasks: what one worker does alone."""

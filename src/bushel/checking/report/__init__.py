@@ -1,1 +1,0 @@
-"""Findings, and how people and programs read them."""

@@ -1,1 +1,0 @@
-"""Text: files in class folders, or one file with one sample per line."""

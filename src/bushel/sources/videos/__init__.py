@@ -1,1 +1,0 @@
-"""Clips of video files."""
