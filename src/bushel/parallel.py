@@ -484,9 +484,13 @@ def serve(link: socket.socket, modules: Sequence[str]) -> None:
 
 
 def _import_all(modules: Sequence[str]) -> None:
+    """Import modules that are there; of `module:function`, call the function too."""
     for name in modules:
+        module, _, function = name.partition(":")
         with suppress(ImportError):
-            importlib.import_module(name)
+            imported = importlib.import_module(module)
+            if function:
+                getattr(imported, function)()
 
 
 def _listen(link: socket.socket, messages: queue.SimpleQueue[Any]) -> None:

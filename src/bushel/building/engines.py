@@ -197,14 +197,15 @@ class LocalEngine:
     """Does tasks in worker processes.
 
     With `in_threads` the workers are threads: they start at once, and are as fast where the core does nearly all of
-    the work.
+    the work. `imports` are modules that workers will need.
     """
 
     is_remote = False
 
-    def __init__(self, workers: int, *, in_threads: bool = False) -> None:
+    def __init__(self, workers: int, *, in_threads: bool = False, imports: Sequence[str] = ()) -> None:
         self.workers = workers
         self.in_threads = in_threads
+        self._imports = imports
         self._crew = Crew()
         self._is_over = threading.Event()  # the time in which workers may start by themselves
         self._starter: threading.Thread | None = None
@@ -239,7 +240,7 @@ class LocalEngine:
         self._hire(self.workers)
 
     def _hire(self, wanted: int) -> None:
-        self._crew.hire(wanted, [name for name in _IMPORTED_LATE if name in sys.modules])
+        self._crew.hire(wanted, [*self._imports, *(name for name in _IMPORTED_LATE if name in sys.modules)])
 
     def shrink(self, workers: int) -> None:
         """Keep only so many workers: those that have nothing more to do would keep their memory."""

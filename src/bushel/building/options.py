@@ -31,7 +31,9 @@ from bushel.transforms.protocol import is_in_core
 __all__ = ["Run", "built_before", "check_outside", "check_schema", "helpers_of", "paths_in", "same_recipe"]
 
 
-_TABLES = suffixes_of("table", "text")
+_TABLES, _TEXTS = frozenset(suffixes_of("table")), frozenset(suffixes_of("text"))
+# What workers that read tables import; no code of users that could need pandas runs in them.
+_IMPORTS = ("bushel.building.tasks.tasks", "pyarrow.csv", "pyarrow.parquet", "bushel.sources.tables.arrow:spare_pandas")
 _SMALL_TABLE = 48 << 20  # bytes that can be read before processes would have started
 # Seconds after which workers start: once the source is open, or once the build turns out not to be short.
 _OPENED, _LONG_PLAN = 0.05, 0.3
@@ -65,7 +67,7 @@ class Run:
         little later if the build may be short. They are threads if a table is small and the core does all of
         `transforms`. On a cluster, a source is opened once all nodes see it, and all of them look through its files.
         """
-        engine = self.engine or self._local(_table_bytes(source), in_core=all(map(is_in_core, transforms)))
+        engine = self.engine or self._local(_tables_in(source), in_core=all(map(is_in_core, transforms)))
         try:
             if engine.is_remote:
                 engine.look(paths_in(source if isinstance(source, Mapping) else {"path": source}), (), versions())
@@ -73,8 +75,11 @@ class Run:
         finally:
             engine.close()
 
-    def _local(self, table_bytes: int, *, in_core: bool) -> LocalEngine:
-        engine = LocalEngine(self.workers or available_cores(), in_threads=in_core and 0 < table_bytes < _SMALL_TABLE)
+    def _local(self, tables: list[Path], *, in_core: bool) -> LocalEngine:
+        table_bytes = sum(path.stat().st_size for path in tables)
+        in_threads = in_core and 0 < table_bytes < _SMALL_TABLE
+        imports = _IMPORTS if in_core and any(path.suffix.lower() in _TABLES for path in tables) else ()
+        engine = LocalEngine(self.workers or available_cores(), in_threads=in_threads, imports=imports)
         later = _OPENED if self.workers else _LONG_PLAN
         engine.start(after=0 if table_bytes >= _SMALL_TABLE else later)
         return engine
@@ -93,12 +98,12 @@ class Run:
         return int(share)
 
 
-def _table_bytes(source: Mapping[str, Any] | AnyPath | None) -> int:
-    """The size of the text or table files that a source names; 0 if it names others."""
+def _tables_in(source: Mapping[str, Any] | AnyPath | None) -> list[Path]:
+    """The files of text or tables that a source names; none if it names others."""
     if isinstance(source, Mapping):
         source = source.get("path") if "image_column" not in source else None
     paths = local_paths([source]) if isinstance(source, str | PathLike) else []
-    return sum(path.stat().st_size for path in paths if path.suffix.lower() in _TABLES and path.is_file())
+    return [path for path in paths if path.suffix.lower() in _TABLES | _TEXTS and path.is_file()]
 
 
 def helpers_of(engine: Engine) -> Helpers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -263,3 +264,25 @@ def _why(text: str, kind: Any) -> str:
     if t.is_integer(kind) and text.strip().lstrip("+-").isdigit():
         return f"{text.strip()} does not fit {kind}"
     return f"{text[:60]!r} is not {'an integer' if t.is_integer(kind) else 'a number' if t.is_floating(kind) else kind}"
+
+
+def spare_pandas() -> None:
+    """Let Arrow do without pandas in this process: it would import it, if it is there, just to look for its objects."""
+    import pyarrow as pa
+
+    if "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas:
+    """An importer that finds no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)

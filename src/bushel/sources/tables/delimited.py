@@ -158,9 +158,12 @@ class DelimitedFile:
         )
         is_text = is_utf8(block.text)
         fields: dict[str, Field] = {}
+        kept = [name for name in names if name in capture.names]
+        few = {name: array for name in kept if (array := few_values(table.column(name))) is not None}
+        values = {name: few[name].dictionary if name in few else table.column(name) for name in table.schema.names}
         for name, column in zip(table.schema.names, table.columns, strict=True):
             kind = column.type
-            if t.is_string(kind) and not is_text and _has_replaced(column):
+            if t.is_string(kind) and not is_text and _has_replaced(values[name]):
                 return _Parsed(0, -1, {}, {}, {})
             if t.is_temporal(kind):
                 kind = _text()
@@ -170,21 +173,21 @@ class DelimitedFile:
                 and self._are_integers(block.text, name, names, delimiter)
             ):
                 kind = _int()
-            fields[name] = Field(kind, column.null_count > 0 or _has_blanks(column))
-        few = {name: few_values(table.column(name)) for name in names if name in capture.names}
-        few = {name: _blanks_to_null(array) for name, array in few.items() if array is not None}
-        written = self._written(block.text, table, delimiter)
+            fields[name] = Field(kind, column.null_count > 0 or _has_blanks(values[name]))
+        written = self._written(block.text, table, values, delimiter)
+        few = {name: _blanks_to_null(array) for name, array in few.items()}
         return _Parsed(table.num_rows + len(refused), block.text.count(b"\n"), fields, few, written)
 
-    def _written(self, text: bytes, table: Any, delimiter: str) -> dict[str, _Written]:
-        """How the numbers of each column in one block may be written."""
+    def _written(self, text: bytes, table: Any, values: dict[str, Any], delimiter: str) -> dict[str, _Written]:
+        """How the numbers of each column in one block may be written; `values` has each value of a column."""
         import pyarrow.types as t
 
         names = table.schema.names
         found: dict[str, _Written] = {}
         for name, column in zip(names, table.columns, strict=True):
             if t.is_string(column.type):
-                found[name] = _written_in(column)
+                one = _written_in(values[name])
+                found[name] = one._replace(signs=len(column) if one.signs else 0)
             else:
                 is_plain = t.is_null(column.type) or t.is_integer(column.type)
                 found[name] = _Written(STYLES if is_plain else ("point",) if t.is_floating(column.type) else ())
@@ -397,8 +400,9 @@ def _blanks_to_null(array: Any) -> Any:
 def _holds_wide_integers(column: Any) -> bool:
     import pyarrow.compute as pc
 
-    largest = pc.max(pc.abs(column)).as_py()
-    return largest is not None and _BEYOND_INT64 <= largest < float("inf")
+    ends = pc.min_max(column)
+    largest: float = max(abs(ends[name].as_py() or 0.0) for name in ("min", "max"))
+    return _BEYOND_INT64 <= largest < float("inf")
 
 
 def _null() -> Any:
