@@ -25,7 +25,10 @@ def found(report: Any) -> set[tuple[str, str]]:
     return {(f.rule, f.message) for f in report if f.rule in ("SPL001", "SPL008", "LBL006")}
 
 
-def test_hashes_that_go_to_disk_give_the_same_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("many", [1, 1 << 14])
+def test_hashes_that_go_to_disk_give_the_same_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
     data = written(tmp_path)
     in_memory = found(bushel.check(data))
     assert {rule for rule, _ in in_memory} >= {"SPL001", "SPL008"}
@@ -33,6 +36,7 @@ def test_hashes_that_go_to_disk_give_the_same_findings(tmp_path: Path, monkeypat
     spilled = []
     spill = duplicates.DuplicateFinder._spill
     monkeypatch.setattr(duplicates, "IN_MEMORY", 50)
+    monkeypatch.setattr(duplicates, "_MANY", many)  # rows that are written as they are, where they are sorted
     monkeypatch.setattr(duplicates.DuplicateFinder, "_spill", lambda self: (spilled.append(1), spill(self))[1])
     assert found(bushel.check(data)) == in_memory
     assert len(spilled) > 1

@@ -24,6 +24,7 @@ from bushel.records.scan import to_column
 ROW = np.dtype([("hash", "<u8"), ("check", "<u8"), ("label", "<i8"), ("file", "<u4"), ("record", "<u4")])
 PARTITIONS = 64
 IN_MEMORY = 1 << 20  # rows; beyond it they go to disk
+_MANY = 1 << 14  # rows that are worth writing on their own
 SHOWN = 5
 
 
@@ -68,8 +69,8 @@ class DuplicateFinder:
             self._spill()
 
     def taken(self) -> list[NDArray[Any]]:
-        """All rows, for another process."""
-        rows = list(self._partitions())
+        """All rows, for another process, which then need not sort them by partition."""
+        rows = [_by_partition(some) for some in self._partitions()]
         self.close()
         return rows
 
@@ -77,12 +78,14 @@ class DuplicateFinder:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="bushel-")
             self._files = [(Path(self._folder.name) / str(part)).open("w+b") for part in range(PARTITIONS)]
-        rows = np.concatenate(self._parts)
-        part_of = (rows["hash"] >> np.uint64(58)).astype(np.uint8)  # bytes are sorted by counting
-        rows = rows[np.argsort(part_of, kind="stable")]
-        ends = np.cumsum(np.bincount(part_of, minlength=PARTITIONS))
-        for file, piece in zip(self._files, np.split(rows, ends[:-1]), strict=True):
-            file.write(piece.tobytes())
+        sorted_before = [rows for rows in self._parts if len(rows) >= _MANY and _is_by_partition(rows)]
+        others = [rows for rows in self._parts if not any(rows is one for one in sorted_before)]
+        if others:
+            sorted_before.append(_by_partition(np.concatenate(others)))
+        for rows in sorted_before:
+            ends = np.cumsum(np.bincount(_partition_of(rows), minlength=PARTITIONS))
+            for file, piece in zip(self._files, np.split(rows, ends[:-1]), strict=True):
+                file.write(np.ascontiguousarray(piece).data)
         self._parts, self._held = [], 0
 
     def finish(self, split_of_file: list[str], *, has_labels: bool) -> Duplicates:
@@ -112,6 +115,19 @@ class DuplicateFinder:
         for file in self._files:
             file.seek(0)
             yield np.frombuffer(file.read(), ROW)
+
+
+def _partition_of(rows: NDArray[Any]) -> NDArray[np.uint8]:
+    return (rows["hash"] >> np.uint64(58)).astype(np.uint8)  # bytes are sorted by counting
+
+
+def _by_partition(rows: NDArray[Any]) -> NDArray[Any]:
+    return rows[np.argsort(_partition_of(rows), kind="stable")]
+
+
+def _is_by_partition(rows: NDArray[Any]) -> bool:
+    parts = _partition_of(rows)
+    return bool((parts[1:] >= parts[:-1]).all())
 
 
 def _join(rows: NDArray[Any], split_of_file: list[str], found: Duplicates, *, has_labels: bool) -> None:
