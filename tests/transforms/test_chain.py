@@ -11,6 +11,7 @@ from bushel import transforms as t
 from bushel.data.columns import BytesColumn
 from bushel.data.samples import sample_at
 from bushel.data.schema import Feature
+from bushel.pixels.codecs import encode_pixels
 from bushel.transforms.by_name import BUILT_IN
 from bushel.transforms.chain import Chain, Spent
 
@@ -114,3 +115,37 @@ def test_a_custom_transform_in_the_middle_is_the_only_one_that_runs_in_python():
     for at in range(5):
         alone = Chain.of(steps, seed=2).apply({"image": images[at]}, record=at)["image"]
         assert np.abs(rows.columns["image"][at].astype(int) - alone).max() <= 1
+
+
+@dataclass(frozen=True)
+class Adds:
+    """Adds a number to a feature, in Python."""
+
+    to: str
+    number: int
+
+    def apply(self, sample, draw):
+        return {**sample, self.to: sample[self.to] + self.number}
+
+
+DECLARED = {"age": "int32", "shade": "uint8", "weight": "float64", "hash": "uint64", "half": "float16"}
+
+
+@pytest.mark.parametrize(
+    "steps", [[t.decode_image("image")], [Adds("shade", 0)], [t.decode_image("image"), Adds("age", 1)]]
+)
+def test_a_transform_leaves_the_types_of_other_numbers_alone(steps):
+    kinds = {name: "float32" if dtype.startswith("float") else "int64" for name, dtype in DECLARED.items()}
+    features = {name: Feature(dtype=kinds[name], reads_as=dtype) for name, dtype in DECLARED.items()}
+    columns = {name: np.array([1, 2, 3], dtype) for name, dtype in DECLARED.items()}
+    images = [encode_pixels(np.full((4, 4, 3), shade, np.uint8), "png") for shade in (1, 2, 3)]
+    columns["image"] = BytesColumn.of(images)
+    features["image"] = Feature(dtype="bytes", encoding="png")
+    found = Chain.of(steps).apply_rows(columns, features, range(3)).columns
+    assert {name: str(found[name].dtype) for name in DECLARED} == DECLARED
+
+
+def test_a_number_that_no_longer_fits_its_type_keeps_its_value():
+    features = {"shade": Feature(dtype="int64", reads_as="uint8")}
+    found = Chain.of([Adds("shade", 255)]).apply_rows({"shade": np.array([1, 2], np.uint8)}, features, range(2))
+    assert found.columns["shade"].tolist() == [256, 257]

@@ -140,6 +140,26 @@ class Flow:
         return columns
 
 
+def _as_declared(columns: Columns, features: Mapping[str, Feature]) -> Columns:
+    """Single numbers in the types that they are declared to have: in samples they were Python's own numbers."""
+    found = dict(columns)
+    for name, feature in features.items():
+        column = columns.get(name)
+        if feature.reads_as in ("", "bool") or not isinstance(column, np.ndarray) or column.ndim != 1:
+            continue
+        if column.dtype == feature.dtype and _fits(column, np.dtype(feature.reads_as)):
+            found[name] = column.astype(feature.reads_as)
+    return found
+
+
+def _fits(column: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Whether a transform left values that the type can hold; a uint64 is stored as the int64 of the same bits."""
+    if dtype in (np.float64, np.uint64) or not len(column):
+        return True
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    return bool(limits.min <= column.min() and column.max() <= limits.max)
+
+
 @dataclass(frozen=True)
 class Chain:
     """Transforms in order. A part of a chain keeps the numbers of its steps, so it draws the same as the whole."""
@@ -240,7 +260,9 @@ class Chain:
         if len(flow.kept):
             for number, transform in self.of_batches.steps:
                 columns = transform.apply_batch(columns, Draw(self.seed, epoch, int(numbers[0]), number))
-        return Rows(columns, flow.kept)
+        changed = {getattr(transform, "feature", None) for _, transform in self.steps}
+        others = {name: feature for name, feature in features.items() if name not in changed}
+        return Rows(_as_declared(columns, others), flow.kept)
 
     def begin(
         self, columns: Columns, features: Mapping[str, Feature], counted: Counter[str] | None = None
